@@ -1,0 +1,70 @@
+# Every target sets up what it needs. Only Python 3.11 or newer and make have to be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
+
+.PHONY: demo test peers check lint types requirements bench bench-smoke ways-in real-knime clean
+
+demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
+	$(BIN)/knime-mcp demo
+
+test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
+	$(BIN)/python tests/peers/build_peers.py
+
+check: lint types requirements  ## everything that needs no server
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/pyright src
+
+requirements: $(VENV)/.dev  ## docs/requirements.md is what the tests' marks say
+	$(BIN)/python docs/requirements.py --check
+
+bench: $(VENV)/.test  ## what things cost, beside bare httpx and per-cell code, in one run
+	$(BIN)/python benchmarks/run.py
+
+bench-smoke: $(VENV)/.test
+	$(BIN)/python benchmarks/run.py --smoke
+
+ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an environment of its own
+	$(BIN)/python tests/packaging/ways_in.py
+
+real-knime: .venv-knime/.ready  ## the node tests under KNIME's own Python sources
+	@test -n "$(KNIME_PYTHON_ROOT)" || { echo "set KNIME_PYTHON_ROOT to a checkout of github.com/knime/knime-python"; exit 2; }
+	PYTHONPATH=src .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
+	.venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
+
+clean:
+	rm -rf $(VENV) .venv-knime .peers .pytest_cache .ruff_cache dist build
+
+# One stamp per set of packages, so that the demo does not wait for the test tools.
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e ".[cli,server]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e ".[cli,server]" --group test
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e ".[cli,server]" --group dev
+	@touch $@
+
+.venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
+	$(PYTHON) -m venv .venv-knime
+	.venv-knime/bin/python -m pip --quiet install --upgrade "pip>=25.1"
+	.venv-knime/bin/python -m pip --quiet install ".[cli,server]" --group test --group real-knime
+	.venv-knime/bin/python -m pip --quiet uninstall -y knime-mcp
+	@touch $@

@@ -1,0 +1,124 @@
+"""An MCP server that answers at once, so that a benchmark measures the client and not the server.
+
+Raw asyncio, protocol 2026-07-28, JSON replies, everything prepared before the first request. Run as a
+script it prints its URL and serves until its standard input closes.
+"""
+
+import asyncio
+import json
+import sys
+
+REVISION = "2026-07-28"
+LIST_PAGE = 500
+
+
+def tool(index: int) -> dict[str, object]:
+    """A definition as large as real ones are."""
+    return {
+        "name": f"tool_{index:05}",
+        "title": f"Tool {index}",
+        "description": f"Searches collection {index} for documents that match a query, best first.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+                "tags": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["query"],
+        },
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+def result(**members: object) -> dict[str, object]:
+    """A result of the 2026-07-28 revision."""
+    return {"resultType": "complete", **members}
+
+
+class Server:
+    """Answers discover, list and call.
+
+    Args:
+        tools: How many tools are listed, in pages of `LIST_PAGE`.
+        latency: Seconds that a call takes.
+        text: What every call returns.
+    """
+
+    def __init__(self, *, tools: int = 50, latency: float = 0.0, text: str = "found 3 documents") -> None:
+        self.latency = latency
+        definitions = [tool(i) for i in range(tools)]
+        self.pages = [
+            result(
+                tools=definitions[start : start + LIST_PAGE],
+                ttlMs=0,
+                cacheScope="private",
+                **({"nextCursor": str(start + LIST_PAGE)} if start + LIST_PAGE < tools else {}),
+            )
+            for start in range(0, max(tools, 1), LIST_PAGE)
+        ]
+        self.discovered = result(
+            supportedVersions=[REVISION], capabilities={"tools": {}}, ttlMs=60_000, cacheScope="public"
+        )
+        self.called = result(content=[{"type": "text", "text": text}])
+        self.cached: dict[str, bytes] = {}
+
+    async def serve(self) -> tuple[asyncio.Server, str]:
+        """Starts listening on a free loopback port; returns the server and its MCP URL."""
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        return server, f"http://127.0.0.1:{port}/mcp"
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await reader.readexactly(_content_length(head))
+                writer.write(await self._reply(json.loads(body)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _reply(self, message: dict[str, object]) -> bytes:
+        params = message.get("params") or {}
+        match message["method"]:
+            case "server/discover":
+                key, value = "discover", self.discovered
+            case "tools/list":
+                page = int(params.get("cursor") or 0) // LIST_PAGE
+                key, value = f"list {page}", self.pages[page]
+            case "tools/call":
+                if self.latency:
+                    await asyncio.sleep(self.latency)
+                key, value = "call", self.called
+            case _:
+                return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+        if key not in self.cached:
+            self.cached[key] = json.dumps(value).encode()
+        payload = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], self.cached[key])
+        return (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(payload)
+            + payload
+        )
+
+
+def _content_length(head: bytes) -> int:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    return 0
+
+
+async def main(tools: int, latency: float) -> None:
+    """Serves until standard input closes."""
+    server, url = await Server(tools=tools, latency=latency).serve()
+    print(url, flush=True)
+    async with server:
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2])))

@@ -1,0 +1,81 @@
+"""Writes docs/requirements.md: every requirement, our decision, where it lives and which tests prove it.
+
+The requirements are in docs/requirements.toml; the tests say themselves what they prove, with
+``@pytest.mark.requirement("T12")``. With ``--check`` nothing is written: the command fails when
+the file is not what the marks say, or when a mark names no requirement.
+"""
+
+import ast
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "docs" / "requirements.md"
+INTRO = """# Requirements
+
+Made by `docs/requirements.py` from `docs/requirements.toml` and the marks of the tests; do not edit.
+A requirement without a test is work left.
+
+| id | asks | decision | where | tests |
+|---|---|---|---|---|
+"""
+
+
+def marks() -> Iterator[tuple[str, str]]:
+    """Yields (requirement id, test) for every mark on a test function, class or module."""
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        place = file.relative_to(ROOT).as_posix()
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                    for decorator in node.decorator_list:
+                        for id_ in _ids(decorator):
+                            yield id_, f"{place}::{node.name}"
+                case ast.Assign(targets=[ast.Name(id="pytestmark")], value=value):
+                    for id_ in _ids(value):
+                        yield id_, place
+                case _:
+                    pass
+
+
+def _ids(node: ast.AST) -> Iterator[str]:
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.requirement"):
+            yield from (str(argument.value) for argument in call.args if isinstance(argument, ast.Constant))
+
+
+def page() -> str:
+    """The text of requirements.md. Exits when a mark names an unknown requirement."""
+    requirements = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text(encoding="utf-8"))
+    tests: dict[str, list[str]] = defaultdict(list)
+    for id_, test in marks():
+        if id_ not in requirements:
+            sys.exit(f"{test}: no requirement {id_} in docs/requirements.toml")
+        if test not in tests[id_]:
+            tests[id_].append(test)
+    lines = [
+        f"| {id_} | {_cell(entry['asks'])} | {_cell(entry.get('decision', ''))} "
+        f"| {_code(entry.get('where', []))} | {_code(tests[id_])} |"
+        for id_, entry in requirements.items()
+    ]
+    return INTRO + "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _code(items: list[str]) -> str:
+    return "<br>".join(f"`{item}`" for item in items)
+
+
+if __name__ == "__main__":
+    text = page()
+    if "--check" not in sys.argv:
+        TARGET.write_text(text, encoding="utf-8")
+    elif not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != text:
+        sys.exit("docs/requirements.md is not up to date: run python docs/requirements.py")

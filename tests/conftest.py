@@ -1,0 +1,33 @@
+"""What all tests share: one KNIME host, the stand-in or (KNIME_PYTHON_ROOT) KNIME's own sources."""
+
+import os
+
+import pytest
+
+REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
+
+if REAL_KNIME:
+    from tests.support import real_knime_host
+
+    real_knime_host.bootstrap()
+else:
+    from knime_mcp.headless import use_standin
+
+    use_standin()
+
+
+def pytest_collection_modifyitems(items):
+    if REAL_KNIME:
+        return
+    reason = "needs KNIME's own Python sources: set KNIME_PYTHON_ROOT (see CONTRIBUTING.md)"
+    for item in items:
+        if item.get_closest_marker("real_knime"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def host():
+    """The extension, loaded as KNIME loads it; see tests/support/host.py."""
+    from tests.support.host import get_host
+
+    return get_host()

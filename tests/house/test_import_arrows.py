@@ -1,0 +1,98 @@
+"""Imports go one way only: every part of the house may use the parts it stands on, no others."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+
+#: Part -> the parts it may import. A part is a folder of src/, or one of the two groups in `tools`:
+#: the client, and the node modules with what only they use.
+MAY_IMPORT = {
+    "types": set(),
+    "tools": {"types"},
+    "audit": {"types", "tools"},
+    "nodes": {"types", "tools", "audit"},
+    "headless": {"types", "audit"},
+    "cli": {"types", "tools", "audit", "nodes", "headless"},
+}
+CLIENT = {
+    "__init__.py",
+    "arguments.py",
+    "auth.py",
+    "clock.py",
+    "limits.py",
+    "mcp_client.py",
+    "network.py",
+    "protocol",
+    "session_pool.py",
+    "transports",
+}
+EVERYBODY = {"version"}
+
+
+def part_of(path: Path) -> str:
+    """The part that a file below src/ belongs to."""
+    folder, *rest = path.relative_to(SRC).parts
+    if folder == "tools" and rest and rest[0] not in CLIENT:
+        return "nodes"
+    return folder
+
+
+def target(base: Path, module: str) -> Path:
+    """The file or folder that a relative import's module text names."""
+    path = base.joinpath(*module.split(".")) if module else base
+    return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path
+
+
+def relative_imports(file: Path) -> Iterator[tuple[int, Path]]:
+    """Yields (line, imported file or folder)."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = file.parents[node.level - 1]
+            module = target(base, node.module or "")
+            names = [module / alias.name for alias in node.names] if module.is_dir() else []
+            inner = [n.with_suffix(".py") for n in names if n.with_suffix(".py").is_file()]
+            inner += [n for n in names if n.is_dir()]
+            yield from ((node.lineno, found) for found in inner or [module])
+
+
+FILES = [
+    f for f in sorted(SRC.rglob("*.py")) if len(f.relative_to(SRC).parts) > 1 and "standin" not in f.parts
+]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(SRC).as_posix())
+def test_imports_follow_the_arrows(file):
+    own = part_of(file)
+    wrong = []
+    for line, imported in relative_imports(file):
+        assert imported.exists(), f"{file}:{line} imports {imported}, which does not exist"
+        if imported.stem in EVERYBODY:
+            continue
+        other = part_of(imported)
+        if other != own and other not in MAY_IMPORT[own]:
+            wrong.append(f"line {line}: {own} imports {other} ({imported.relative_to(SRC)})")
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(SRC).as_posix())
+def test_only_relative_imports_inside(file):
+    """`import tools.x` works by accident when src/ is on the path, and loads a second copy."""
+    folders = {f.name for f in SRC.iterdir() if f.is_dir()} - {"types"} | {"knime_mcp"}
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] not in folders, f"line {node.lineno}: import {name}"
+            assert not name.startswith("types."), f"line {node.lineno}: import {name}"
+
+
+def test_types_folder_is_no_package():
+    """A src/types/__init__.py would hide the standard library's types when src/ is on PYTHONPATH."""
+    assert not (SRC / "types" / "__init__.py").exists()

@@ -1,0 +1,106 @@
+"""The four ways to the package: a wheel, an editable install, `uv run`, and src/ on PYTHONPATH.
+
+Run by CI (`make ways-in`) rather than by pytest, because it builds and installs.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+#: Imports every layer, and proves that the standard library's `types` is still itself.
+PROBE = """
+import enum, types
+assert "lib/python" in types.__file__.replace(chr(92), "/"), types.__file__
+from knime_mcp.tools import MCPClient
+from knime_mcp.types.tool import MCPTool, ToolType
+from knime_mcp.version import VERSION
+tool = MCPTool("a", "b", {}, "http://127.0.0.1/mcp", "a")
+assert tool.tool_type is ToolType.MCP
+import sys
+assert not [m for m in sys.modules if m.split(".")[0] in ("tools", "agents", "audit")], sorted(sys.modules)
+print(VERSION, MCPClient.__module__)
+"""
+
+
+def run(*command: str | Path, **env: str) -> str:
+    """Runs a command outside the checkout, with nothing of ours on the path but what `env` adds."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=elsewhere,
+            env=clean | env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    if done.returncode:
+        sys.exit(f"{command}\n{done.stdout}\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def new_environment(folder: Path) -> Path:
+    """An empty virtual environment; returns its Python."""
+    run(sys.executable, "-m", "venv", folder)
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def wheel(work: Path) -> None:
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, ROOT)
+    (built,) = work.glob("knime_mcp-*.whl")
+    names = zipfile.ZipFile(built).namelist()
+    assert not [
+        n for n in names if n.startswith(("src/", "types/", "knime/", "knime_mcp.py", "mcp_extension.py"))
+    ]
+    assert "knime_mcp/types/tool.py" in names
+    python = new_environment(work / "wheel")
+    run(python, "-m", "pip", "install", "--quiet", built)
+    print("wheel          ", run(python, "-c", PROBE))
+
+
+def editable(work: Path) -> None:
+    python = new_environment(work / "editable")
+    run(python, "-m", "pip", "install", "--quiet", "--editable", ROOT)
+    print("editable       ", run(python, "-c", PROBE))
+
+
+def uv_run(work: Path) -> None:
+    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert uv, "uv is in the dev group; make ways-in installs it"
+    lock_was_there = (ROOT / "uv.lock").exists()
+    out = run(
+        uv,
+        "run",
+        "--quiet",
+        "--no-dev",
+        "--project",
+        ROOT,
+        "python",
+        "-c",
+        PROBE,
+        UV_PROJECT_ENVIRONMENT=str(work / "uv"),
+    )
+    if not lock_was_there:
+        (ROOT / "uv.lock").unlink(missing_ok=True)
+    print("uv run         ", out)
+
+
+def bare_path(work: Path) -> None:
+    """As KNIME does it: src/ on PYTHONPATH before Python starts, dependencies in the environment."""
+    python = new_environment(work / "bare")
+    run(python, "-m", "pip", "install", "--quiet", ROOT)
+    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "knime-mcp")
+    print("PYTHONPATH=src ", run(python, "-c", PROBE, PYTHONPATH=str(ROOT / "src")))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        for way in (wheel, editable, uv_run, bare_path):
+            way(Path(folder))
