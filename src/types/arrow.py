@@ -1,0 +1,146 @@
+"""Tools as Arrow data: the struct of nine fields, written and read a column at a time.
+
+The fields are named "0" to "8", as KNIME names the fields of a struct. Reading respects slices, chunks and
+nulls, and looks into no text: schemas are parsed when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from .errors import ToolFormatError
+from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .tool import Tool
+
+TOOL_STORAGE: Final = pa.struct(
+    [
+        pa.field(str(i), pa.int32() if i in {TOOL_TYPE, MESSAGE_INDEX} else pa.string())
+        for i in range(len(FIELD_NAMES))
+    ]
+)
+"""The Arrow type of a tool. Field 0 is int32 because KNIME's Python API has no byte type."""
+
+
+def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
+    """Writes tools as one Arrow array.
+
+    Args:
+        tools: The tools, None for a missing cell.
+
+    Returns:
+        An array of type `TOOL_STORAGE`, one struct per tool, null for None.
+    """
+    empty = (None,) * len(FIELD_NAMES)
+    rows = [empty if tool is None else to_fields(tool) for tool in tools]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(FIELD_NAMES)
+    arrays = [pa.array(column, entry.type) for column, entry in zip(columns, TOOL_STORAGE, strict=True)]
+    missing = pa.array([tool is None for tool in tools], pa.bool_())
+    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=missing)
+
+
+def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None = None) -> list[Tool | None]:
+    """Reads tools from an Arrow array or column.
+
+    Field 0 may be any integer type and text any string type. Where a field does not apply to a tool, null, ""
+    and -1 are all read.
+
+    Args:
+        data: Structs as in `TOOL_STORAGE`, bare or as the storage of an extension type.
+        rows: RowIDs for errors; positions, counted from 0, if None.
+
+    Returns:
+        One tool per struct, None for a null struct.
+
+    Raises:
+        ToolFormatError: The type is another one, a discriminator is unknown, or a field is missing; the
+            message names row and field.
+    """
+    check_layout(data.type, rows[0] if rows else "0" if len(data) else None)
+    labels = range(len(data)) if rows is None else rows
+    tools: list[Tool | None] = []
+    for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+        tools += _decode(chunk, labels[len(tools) : len(tools) + len(chunk)])
+    return tools
+
+
+def check_layout(kind: pa.DataType, row: str | None = None) -> None:
+    """Refuses any Arrow type that is not the struct of nine fields.
+
+    Args:
+        kind: The type to check.
+        row: The first row that has it, for the message.
+
+    Raises:
+        ToolFormatError: It is another type; the message names the first field that differs, and the layout.
+    """
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if not pa.types.is_struct(kind):
+        raise _wrong_layout(kind, FIELD_NAMES[0], "it is no struct", row)
+    for i, (name, wanted) in enumerate(zip(FIELD_NAMES, TOOL_STORAGE, strict=True)):
+        if i >= kind.num_fields or kind.field(i).name != wanted.name:
+            raise _wrong_layout(kind, name, f"field {i} ({name}) is missing or has another name", row)
+        found = kind.field(i).type
+        fits = pa.types.is_integer(found) if pa.types.is_integer(wanted.type) else _is_text(found)
+        if not fits and not pa.types.is_null(found):
+            raise _wrong_layout(kind, name, f"field {i} ({name}) is {found}, not {wanted.type}", row)
+    if kind.num_fields > len(FIELD_NAMES):
+        extra = kind.field(len(FIELD_NAMES)).name
+        raise _wrong_layout(kind, extra, f"field '{extra}' is unknown", row)
+
+
+def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
+    structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+    # flatten, other than field(i), applies the validity of the struct as well as its offset.
+    columns = [
+        to_list(column.cast(wanted.type))
+        for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
+    ]
+    # Spelled out, because this is the loop that costs: calls with unpacked arguments take twice as long.
+    return [
+        from_fields(kind, name, about, schema, ins, outs, index, files, uri, row=row) if present else None
+        for present, row, kind, name, about, schema, ins, outs, index, files, uri in zip(
+            to_list(structs.is_valid()), rows, *columns, strict=True
+        )
+    ]
+
+
+def to_list(column: pa.Array) -> list[Any]:
+    """Gives the values of a plain Arrow array as Python values.
+
+    Args:
+        column: Texts, integers or booleans.
+
+    Returns:
+        What ``column.to_pylist()`` gives, an order of magnitude faster with the versions of Arrow that make a
+        scalar object for each value.
+    """
+    exact = pa.types.is_string(column.type) or not column.null_count  # numpy has no null for numbers
+    return column.to_numpy(zero_copy_only=False).tolist() if exact and _has_numpy() else column.to_pylist()
+
+
+@cache
+def _has_numpy() -> bool:
+    return find_spec("numpy") is not None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+def _wrong_layout(kind: pa.DataType, field: str, why: str, row: str | None) -> ToolFormatError:
+    return ToolFormatError(
+        f"This is no tool column: {why}. Found {kind}, wanted {TOOL_STORAGE}",
+        field=field,
+        row=row,
+        fix="Choose a column made by MCP Tool Provider or Workflow to Tool, or update the extension",
+    )

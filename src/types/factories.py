@@ -1,0 +1,64 @@
+"""The value factory of the native form, which a KNIME API calls once per cell.
+
+Columns of tools are read and written as a whole elsewhere; this thin wrapper is for whoever decodes a single
+cell, such as a table that shows its content. Importing it needs KNIME's Python API or the stand-in.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Final
+
+from knime.api.types import PythonValueFactory
+
+from .fields import FIELD_NAMES, from_fields, to_fields
+from .tool import MCPTool, Tool
+
+_DEPRECATED: Final = ("WorkflowToolValueFactory", "MCPToolValueFactory")
+
+
+class ToolValueFactory(PythonValueFactory):
+    """Turns a tool into the struct of nine fields and back."""
+
+    def __init__(self) -> None:
+        super().__init__(MCPTool)
+
+    def encode(self, value: Tool | None) -> dict[str, Any] | None:
+        """Gives the storage of a tool.
+
+        Args:
+            value: Any tool, or None for a missing cell.
+
+        Returns:
+            The fields by name, "0" to "8", or None.
+        """
+        if value is None:
+            return None
+        return {str(i): part for i, part in enumerate(to_fields(value))}
+
+    def decode(self, storage: dict[str, Any] | None) -> Tool | None:
+        """Gives the tool of a cell.
+
+        Args:
+            storage: The fields by name, or None for a missing cell.
+
+        Returns:
+            The tool, or None.
+
+        Raises:
+            ToolFormatError: The discriminator is unknown, or a field is missing.
+        """
+        if storage is None:
+            return None
+        return from_fields(*(storage.get(str(i)) for i in range(len(FIELD_NAMES))))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DEPRECATED:
+        warnings.warn(
+            f"{name} is deprecated and goes in 2.0; use ToolValueFactory, which is for both kinds of tools",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return ToolValueFactory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

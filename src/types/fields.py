@@ -1,0 +1,180 @@
+"""The nine fields of a tool, which every stored form has: their names, their order and their meaning.
+
+One place decides which kind of tool uses which field, so that Arrow structs, bytes, JSON text and KNIME's
+per-cell factory cannot drift apart. A new kind of tool is added here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from .errors import ToolFormatError
+from .tool import MCPTool, ToolType, WorkflowTool
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+FIELD_NAMES: Final = (
+    "tool_type",
+    "name",
+    "description",
+    "parameter_schema",
+    "input_spec",
+    "output_spec",
+    "message_output_port_index",
+    "workflow_filestore",
+    "server_uri",
+)
+"""Field names in stored order."""
+
+TOOL_TYPE: Final = 0
+"""Position of the discriminator, a number."""
+
+MESSAGE_INDEX: Final = 6
+"""Position of the index of the message output, a number."""
+
+Fields = tuple[int, str, str, str, str | None, str | None, int, str | None, str | None]
+"""The values of the nine fields in stored order."""
+
+
+def to_fields(tool: Tool) -> Fields:
+    """Gives the values of the nine fields.
+
+    Args:
+        tool: Any tool.
+
+    Returns:
+        The values; None, or -1 for the message output, where a field does not apply to this kind of tool.
+    """
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            return (
+                0,
+                tool.name,
+                tool.description,
+                tool.schema_json,
+                tool.input_spec,
+                tool.output_spec,
+                tool.message_output_port_index,
+                tool.filestore_keys,
+                None,
+            )
+        case MCPTool():
+            return (
+                1,
+                tool.name,
+                tool.description,
+                tool.schema_json,
+                None,
+                tool.declared_json,
+                -1,
+                None,
+                tool.cell_uri,
+            )
+        case _:
+            assert_never(tool)
+
+
+def from_fields(
+    tool_type: int | None,
+    name: str | None,
+    description: str | None,
+    parameter_schema: str | None,
+    input_spec: str | None,
+    output_spec: str | None,
+    message_output_port_index: int | None,
+    workflow_filestore: str | None,
+    server_uri: str | None,
+    *,
+    row: str | int | None = None,
+) -> Tool:
+    """Makes a tool from the values of the nine fields, without looking into JSON text.
+
+    Args:
+        tool_type: The discriminator, see `ToolType`.
+        name: Name of the tool; must be there.
+        description: Description; None and "" are the same.
+        parameter_schema: JSON text; None and "" are the same.
+        input_spec: Workflow: JSON text of the inputs.
+        output_spec: Workflow: JSON text of the outputs. MCP: what the server declared beyond the schema.
+        message_output_port_index: Workflow: the output with the message; None and -1 are the same.
+        workflow_filestore: Workflow: file store keys; None and "" are the same.
+        server_uri: MCP: URL and routing; must be there.
+        row: Where the fields come from, for errors.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ToolFormatError: The discriminator is unknown, or a field is missing.
+    """
+    if not name:
+        raise missing_field("name", row)
+    match tool_type:  # @ToolTypeDispatch
+        case ToolType.WORKFLOW:
+            return WorkflowTool.from_cell(
+                name=name,
+                description=description or "",
+                schema_json=parameter_schema or "",
+                input_spec=input_spec,
+                output_spec=output_spec,
+                message_output_port_index=-1
+                if message_output_port_index is None
+                else message_output_port_index,
+                filestore_keys=workflow_filestore or None,
+                row=row,
+            )
+        case ToolType.MCP:
+            if not server_uri:
+                raise missing_field("server_uri", row, tool=name)
+            return MCPTool.from_cell(
+                name=name,
+                description=description or "",
+                schema_json=parameter_schema or "",
+                declared_json=output_spec or None,
+                server_uri=server_uri,
+                row=row,
+            )
+        case _:
+            raise unknown_tool_type(tool_type, row, tool=name)
+
+
+def missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
+    """Makes the error for a field that every tool of its kind must have.
+
+    Args:
+        field: Name of the field.
+        row: The row.
+        tool: Name of the tool, if known.
+
+    Returns:
+        The error.
+    """
+    return ToolFormatError(
+        f"The field {field} of the tool is missing",
+        field=field,
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Make the tool again with the node that lists it",
+    )
+
+
+def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
+    """Makes the error for a discriminator that nobody here knows.
+
+    Args:
+        value: The discriminator.
+        row: The row.
+        tool: Name of the tool, if known.
+
+    Returns:
+        The error, which names the value.
+    """
+    known = ", ".join(f"{member.value} ({member.name.lower()})" for member in ToolType)
+    return ToolFormatError(
+        f"The tool type {value} is unknown; known are {known}",
+        field=FIELD_NAMES[TOOL_TYPE],
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Update the extension: a newer version may know it",
+    )

@@ -1,0 +1,91 @@
+"""A tool as text that survives CSV files and any version of KNIME: canonical JSON of the nine fields.
+
+The keys are `FIELD_NAMES`; ``tool_type`` and ``message_output_port_index`` are numbers, everything else is
+text or null. Schema and specs stay text within the text, so that they keep their own order and every
+character. Fields that do not apply are null; on reading they may be left out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from .canonical import canonical_json
+from .errors import ToolFormatError
+from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .tool import Tool
+
+
+def to_json_text(tool: Tool) -> str:
+    """Writes a tool as canonical JSON.
+
+    Args:
+        tool: Any tool. KNIME's own value is not part of the text.
+
+    Returns:
+        The JSON text of an object with the nine fields.
+    """
+    return canonical_json(dict(zip(FIELD_NAMES, to_fields(tool), strict=True)))
+
+
+def from_json_text(text: str, *, row: str | None = None) -> Tool:
+    """Reads a tool from JSON.
+
+    Args:
+        text: What `to_json_text` wrote, in any layout.
+        row: Where the text comes from, for errors.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ToolFormatError: No JSON object, an unknown key or tool type, a value of the wrong type, or a missing
+            field; the message names the field.
+    """
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        why = (
+            f"{error.msg} at character {error.pos + 1}"
+            if isinstance(error, json.JSONDecodeError)
+            else "too deep"
+        )
+        raise _malformed(f"The tool is not JSON: {why}", FIELD_NAMES[TOOL_TYPE], row) from None
+    if not isinstance(value, dict):
+        raise _malformed("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
+    return from_json_value(cast("dict[str, Any]", value), row=row)
+
+
+def from_json_value(value: Mapping[str, Any], *, row: str | None = None) -> Tool:
+    """Reads a tool from a parsed JSON object, as `from_json_text` does.
+
+    Args:
+        value: The object.
+        row: Where it comes from, for errors.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ToolFormatError: See `from_json_text`.
+    """
+    unknown = next((key for key in value if key not in FIELD_NAMES), None)
+    if unknown is not None:
+        raise _malformed(
+            f"The tool has an unknown field '{unknown}'; known are {', '.join(FIELD_NAMES)}", unknown, row
+        )
+    for i, name in enumerate(FIELD_NAMES):
+        wanted = int if i in {TOOL_TYPE, MESSAGE_INDEX} else str
+        found = value.get(name)
+        if found is not None and (not isinstance(found, wanted) or isinstance(found, bool)):
+            kind = "a number" if wanted is int else "text"
+            raise _malformed(f"The field {name} of the tool must be {kind}", name, row)
+    return from_fields(*(value.get(name) for name in FIELD_NAMES), row=row)
+
+
+def _malformed(what: str, field: str, row: str | None) -> ToolFormatError:
+    return ToolFormatError(what, field=field, row=row, fix="Make the tool again with the node that lists it")

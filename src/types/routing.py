@@ -1,0 +1,324 @@
+"""Where a tool lives and how it is reached, as it travels in a tool cell's ``server_uri``.
+
+The route is the server's URL plus a fragment that says only what differs from the default, as in
+``https://host/mcp#tool=remote_name&credential=prod&transport=sse``. A fragment is never sent to a server
+(https://www.rfc-editor.org/rfc/rfc9110#section-4.2.5), the field stays a valid URI, and it survives code that
+knows the documented fields only. No secret is ever part of a route: a credential is a *name*, and where a
+server wants its key in the URL or in a header of its own, the value is a template that is filled in at call
+time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, cast, get_args
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from .errors import SettingInvalid
+
+SendCredentialsAs = Literal["bearer", "basic", "header"]
+TransportName = Literal["auto", "http", "sse"]
+
+TEMPLATES: Final = ("{credential.password}", "{credential.username}")
+"""What may stand in a query value or header value and is filled in from the credential at call time."""
+
+_FRAGMENT_KEYS: Final = ("tool", "credential", "send_credentials_as", "header_name", "transport", "digest")
+_SAFE_IN_FRAGMENT: Final = "/:?@!$'()*,;"
+_PLAIN: Final = re.compile(r"[\w.-]+", re.ASCII)
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNUSABLE_IN_URL: Final = re.compile(r"[\x00-\x20\x7f\\<>\"\ud800-\udfff]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_WORDS: Final = frozenset(
+    {
+        *("authorization", "bearer", "cookie", "credential", "credentials", "jwt", "passphrase", "passwd"),
+        *("password", "pwd", "secret", "sig", "signature", "token"),
+    }
+)
+_SECRET_KEYS: Final = re.compile(
+    r"(?:api|access|account|app|auth|client|function|functions|license|private|secret|service|shared"
+    r"|subscription|user)key"
+)
+_SECRET_NAMES: Final = frozenset({"key", "auth", "pass", "xauth", "code"})
+_SECRET_VALUES: Final = re.compile(
+    r"(?<![\w-])(?:eyJ[\w-]{8}|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA[0-9A-Z]{12})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRoute:
+    """A server and how to reach it: URL plus whatever differs from the default.
+
+    Attributes:
+        url: ``http(s)://…`` without fragment, or ``stdio:<name>``. Values of query parameters may hold
+            `TEMPLATES`.
+        credential: Name of the credential, None for none.
+        send_credentials_as: As bearer token, basic authentication, or in the header `header_name`.
+        header_name: The header that carries the credential's password.
+        headers: Further headers, as pairs of name and value; the value of one that looks like a secret must
+            hold a template.
+        transport: ``auto`` finds out; ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE.
+        tool: Name under which the server knows the tool.
+        digest: The pin, see `knime_mcp.types.digest`.
+
+    Raises:
+        SettingInvalid: A part that cannot work, or that holds a secret. The message never shows it.
+    """
+
+    url: str
+    credential: str | None = None
+    send_credentials_as: SendCredentialsAs = "bearer"
+    header_name: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    transport: TransportName = "auto"
+    tool: str | None = None
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        url = self.url.strip()
+        for template in TEMPLATES:
+            url = url.replace(quote(template, safe=""), template)
+        object.__setattr__(self, "url", url)
+        for part in ("credential", "header_name", "tool", "digest"):
+            object.__setattr__(self, part, getattr(self, part) or None)  # "" means none, as in a dialog
+        _check_url(url)
+        _check_choice(self.send_credentials_as, get_args(SendCredentialsAs), "send_credentials_as")
+        _check_choice(self.transport, get_args(TransportName), "transport")
+        if self.header_name is not None:
+            _check_header_name(self.header_name, "header_name")
+        for name, value in self.headers:
+            _check_header(name, value)
+
+    @classmethod
+    def parse(cls, server_uri: str) -> ServerRoute:
+        """Reads a route from a cell, or from what somebody typed as server URL.
+
+        Args:
+            server_uri: A URL, with or without a fragment that holds routing.
+
+        Returns:
+            The route; the same object for the same text.
+
+        Raises:
+            SettingInvalid: Empty, malformed, with a scheme other than http, https and stdio, with user
+                information, with a secret in the query, or with a fragment that is not routing.
+        """
+        return _parse(server_uri)
+
+    @property
+    def uri(self) -> str:
+        """The text that `parse` reads back to an equal route: a valid URI."""
+        url = self.url
+        for template in TEMPLATES:
+            url = url.replace(template, quote(template, safe=""))
+        pairs = [
+            ("tool", self.tool),
+            ("credential", self.credential),
+            (
+                "send_credentials_as",
+                None if self.send_credentials_as == "bearer" else self.send_credentials_as,
+            ),
+            ("header_name", self.header_name),
+            *(("header", f"{name}:{value}") for name, value in self.headers),
+            ("transport", None if self.transport == "auto" else self.transport),
+            ("digest", self.digest),
+        ]
+        said = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs if value is not None]
+        return f"{url}#{'&'.join(said)}" if said else url
+
+    @property
+    def display(self) -> str:
+        """The server as the column *Server* shows it: URL without fragment, templates unfilled."""
+        return self.url
+
+
+def merge_tool(server_uri: str, tool: str) -> str:
+    """Adds the tool's name to a route's text, as `ServerRoute.uri` would.
+
+    On text alone, because it is done for every cell of a column.
+
+    Args:
+        server_uri: A route's text that names no tool.
+        tool: Name under which the server knows the tool.
+
+    Returns:
+        The route's text with the tool.
+    """
+    url, _, fragment = server_uri.partition("#")
+    named = f"{url}#tool={tool if _PLAIN.fullmatch(tool) else quote(tool, _SAFE_IN_FRAGMENT)}"
+    return f"{named}&{fragment}" if fragment else named
+
+
+def split_tool(server_uri: str) -> tuple[str, str | None]:
+    """Takes the tool's name out of a route's text: the inverse of `merge_tool`.
+
+    Args:
+        server_uri: A route's text.
+
+    Returns:
+        The text without the tool, and the tool or None if it names none.
+    """
+    url, found, fragment = server_uri.partition("#tool=")
+    if not found:
+        url, _, fragment = server_uri.partition("#")
+        before, found, after = fragment.partition("&tool=")
+        if not found:
+            return server_uri, None
+        tool, _, after = after.partition("&")  # somebody else's order
+        fragment = f"{tool}&{before}&{after}".removesuffix("&")
+    tool, _, rest = fragment.partition("&")
+    return f"{url}#{rest}" if rest else url, unquote(tool) if "%" in tool else tool
+
+
+@lru_cache(maxsize=1024)
+def _parse(server_uri: str) -> ServerRoute:
+    url, _, fragment = server_uri.strip().partition("#")
+    parts: dict[str, str] = {}
+    headers: list[tuple[str, str]] = []
+    for pair in filter(None, fragment.split("&")):
+        key, equals, text = pair.partition("=")
+        value = unquote(text)
+        if key == "header":
+            name, _, content = value.partition(":")
+            headers.append((name, content))
+        elif equals and key not in parts and key in _FRAGMENT_KEYS:
+            parts[key] = value
+        else:
+            raise SettingInvalid(
+                "The part of the server URL after '#' says how to reach the server and cannot be read",
+                setting="server_url",
+                server=url,
+                fix="Remove it, or write only 'name=value', joined with '&', each once, with these names:"
+                f" {', '.join(_FRAGMENT_KEYS)}",
+            )
+    return ServerRoute(
+        url,
+        credential=parts.get("credential"),
+        send_credentials_as=cast("SendCredentialsAs", parts.get("send_credentials_as", "bearer")),
+        header_name=parts.get("header_name"),
+        headers=tuple(headers),
+        transport=cast("TransportName", parts.get("transport", "auto")),
+        tool=parts.get("tool"),
+        digest=parts.get("digest"),
+    )
+
+
+def _check_url(url: str) -> None:
+    if not url:
+        raise SettingInvalid(
+            "The server URL is empty",
+            setting="server_url",
+            fix="Enter the server's URL, such as https://host/mcp",
+        )
+    if _UNUSABLE_IN_URL.search(url) or "#" in url:
+        raise _malformed("holds a space or another character that no URL can hold")
+    if url.startswith("stdio:"):
+        if url == "stdio:":
+            raise _malformed("names no command", fix="Write stdio:<name>")
+        return
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port  # reading the port is what checks it
+    except ValueError:
+        raise _malformed("has a malformed host or port") from None
+    if "://" not in url:
+        raise _malformed("does not start with http:// or https://")
+    if parts.scheme not in {"http", "https"}:
+        raise _malformed(f"starts with {parts.scheme}://, which is not a way to reach an MCP server")
+    if "@" in parts.netloc:
+        raise SettingInvalid(
+            "The server URL holds a user name or password before '@', which would end up in tables and logs",
+            setting="server_url",
+            server=url,
+            fix="Remove that part, put user name and password into a Credentials Configuration node, and"
+            " choose that credential",
+        )
+    if not host:
+        raise _malformed("names no host")
+    _check_query(url, parts.query)
+
+
+def _check_query(url: str, query: str) -> None:
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if any(template in name for template in TEMPLATES):
+            raise _malformed("has a credential template in the name of a query parameter")
+        if looks_secret(name, value):
+            raise SettingInvalid(
+                f"The query parameter '{name}' of the server URL looks like a secret, which would end up in"
+                " tables and logs",
+                setting="server_url",
+                server=url,
+                fix=f"Put the secret into a credential, choose that credential, and write"
+                f" {name}={{credential.password}} in the URL",
+            )
+    url_without_query = url.partition("?")[0]
+    if any(template in url_without_query for template in TEMPLATES):
+        raise _malformed("has a credential template outside the values of its query parameters")
+
+
+def _check_header_name(name: str, setting: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise SettingInvalid(
+            "The name of a header is empty or holds a character that no header name can hold",
+            setting=setting,
+            fix="Use letters, digits and hyphens, such as X-Api-Key",
+        )
+
+
+def _check_header(name: str, value: str) -> None:
+    _check_header_name(name, "extra_headers")
+    if _CONTROL.search(value) or value != value.strip():
+        raise SettingInvalid(
+            f"The value of the header '{name}' starts or ends with a space, or holds a line break or another"
+            " character that no header can hold",
+            setting="extra_headers",
+            fix="Remove that character",
+        )
+    if looks_secret(name, value):
+        raise SettingInvalid(
+            f"The header '{name}' looks like a secret, which would end up in tables and logs",
+            setting="extra_headers",
+            fix=f"Put the secret into a credential, choose that credential, and write {TEMPLATES[0]} where"
+            " the secret belongs",
+        )
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Tells whether a query parameter or header seems to carry a secret in clear text.
+
+    Args:
+        name: Name of the parameter or header.
+        value: Its value; one that holds one of `TEMPLATES`, or is empty, is no secret.
+
+    Returns:
+        Whether the name is one that secrets have, or the value starts like a well-known kind of key.
+    """
+    if not value or any(template in value for template in TEMPLATES):
+        return False
+    words = [word.lower() for word in _WORDS.findall(name)]
+    joined = "".join(words)
+    if joined == "code":  # a country code, or a function key of Azure
+        return len(value) >= 20
+    return bool(
+        joined in _SECRET_NAMES
+        or not _SECRET_WORDS.isdisjoint(words)
+        or _SECRET_KEYS.search(joined)
+        or re.search(r"(?:password|secret|token|apikey)$", joined)
+        or _SECRET_VALUES.search(value)
+    )
+
+
+def _check_choice(value: str, choices: tuple[str, ...], setting: str) -> None:
+    if value not in choices:
+        raise SettingInvalid(
+            f"'{value}' is no possible value of {setting}",
+            setting=setting,
+            fix=f"Choose one of {', '.join(choices)}",
+        )
+
+
+def _malformed(why: str, *, fix: str = "Enter the full URL, such as https://host/mcp") -> SettingInvalid:
+    # The URL itself is not shown: nobody knows which part of a malformed one is a secret.
+    return SettingInvalid(f"The server URL {why}", setting="server_url", fix=fix)

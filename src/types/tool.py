@@ -1,0 +1,424 @@
+"""The value that everything revolves around: a tool, either a KNIME workflow or a tool on an MCP server.
+
+Tools are frozen, compare by value and can be keys. What came as JSON text (schemas, ports) is kept as that
+text, because models and servers must see exactly what was said, and is parsed when somebody asks, once per
+distinct text. So a tool from a cell may hold malformed JSON; the error then comes where it is used, and names
+the row.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, assert_never, cast, overload
+
+from .canonical import compact_json, without_surrogates
+from .errors import MCPError, ToolFormatError, origin_and_path
+from .routing import ServerRoute, merge_tool, split_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class ToolType(IntEnum):
+    """The discriminator of a tool, as stored in field 0 of the Arrow form."""
+
+    WORKFLOW = 0
+    MCP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPort:
+    """An input or output of a workflow tool.
+
+    Attributes:
+        name: Name of the port.
+        description: What the port is for.
+        type: Name of the port type, such as ``Table``.
+        spec: JSON text of the port's spec, None if not known.
+    """
+
+    name: str
+    description: str
+    type: str
+    spec: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("name", "description", "type", "spec"):
+            value = getattr(self, part)
+            if value is not None and not value.isascii():
+                object.__setattr__(self, part, without_surrogates(value))
+
+
+class ParameterSchema:
+    """The field ``parameter_schema``: takes a dict or JSON text, keeps the text, gives the dict."""
+
+    @overload
+    def __get__(self, tool: None, owner: type) -> ParameterSchema: ...
+    @overload
+    def __get__(self, tool: _AnyTool, owner: type) -> dict[str, Any]: ...
+    def __get__(self, tool: _AnyTool | None, owner: type) -> ParameterSchema | dict[str, Any]:
+        if tool is None:
+            raise AttributeError("parameter_schema")  # dataclass takes this for a field without default
+        return _parsed(tool, "parameter_schema", tool.schema_json, parse_object)
+
+    def __set__(self, tool: _AnyTool, value: Mapping[str, Any] | str) -> None:
+        text = value if isinstance(value, str) else compact_json(dict(value))
+        object.__setattr__(tool, "schema_json", without_surrogates(text))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _AnyTool:
+    name: str
+    description: str
+    parameter_schema: ParameterSchema = ParameterSchema()
+    schema_json: str = field(init=False, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _AnyTool) or type(other) is not type(self):
+            return NotImplemented
+        names = (name for name, entry in self.__dataclass_fields__.items() if entry.compare)
+        return all(
+            self.schema_json == other.schema_json
+            if name == "parameter_schema" and self.schema_json == other.schema_json
+            else getattr(self, name) == getattr(other, name)
+            for name in names
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name, self.description))
+
+    def __repr__(self) -> str:
+        return f"<{describe(cast('Tool', self))}>"
+
+    def _clean(self, *parts: str) -> None:
+        for part in parts:
+            value = getattr(self, part)
+            if value is not None:
+                object.__setattr__(self, part, without_surrogates(value))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WorkflowTool(_AnyTool):
+    """A KNIME workflow as a tool.
+
+    Attributes:
+        name: Name of the workflow.
+        description: Description of the workflow.
+        parameter_schema: KNIME's map from parameter name to property, not a complete JSON Schema. Takes a
+            dict or JSON text. The dict is shared by all tools with the same text: do not change it.
+        schema_json: `parameter_schema` as JSON text, as it came.
+        message_output_port_index: The output that holds the message for the model, -1 for none.
+        input_ports: Data inputs in port order.
+        output_ports: Data outputs in port order.
+        filestore_keys: KNIME's keys of the files that hold the workflow, joined with ``;``.
+        native: KNIME's own value for this tool where the tool came from one; KNIME executes only that.
+
+    Raises:
+        ToolFormatError: On reading a field from a cell that holds malformed JSON.
+    """
+
+    message_output_port_index: int = -1
+    input_ports: tuple[ToolPort, ...] = field(default_factory=tuple)
+    output_ports: tuple[ToolPort, ...] = field(default_factory=tuple)
+    filestore_keys: str | None = None
+    native: object | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        self._clean("name", "description", "filestore_keys")
+        object.__setattr__(self, "input_ports", tuple(self.input_ports))
+        object.__setattr__(self, "output_ports", tuple(self.output_ports))
+        object.__setattr__(self, "filestore_keys", self.filestore_keys or None)
+        self.__dict__["_input_spec"] = _ports_json(self.input_ports)
+        self.__dict__["_output_spec"] = _ports_json(self.output_ports)
+
+    __hash__ = _AnyTool.__hash__
+
+    @classmethod
+    def from_cell(
+        cls,
+        *,
+        name: str,
+        description: str,
+        schema_json: str,
+        input_spec: str | tuple[ToolPort, ...] | None,
+        output_spec: str | tuple[ToolPort, ...] | None,
+        message_output_port_index: int,
+        filestore_keys: str | None,
+        native: object | None = None,
+        row: str | int | None = None,
+    ) -> WorkflowTool:
+        """Makes a tool from the texts of a cell, without looking into them.
+
+        Args:
+            name: See the class.
+            description: See the class.
+            schema_json: See the class.
+            input_spec: The inputs, or their JSON text; None or empty for none.
+            output_spec: The outputs, like the inputs.
+            message_output_port_index: See the class.
+            filestore_keys: See the class.
+            native: See the class.
+            row: Where the cell is, for errors.
+
+        Returns:
+            The tool.
+        """
+        tool = object.__new__(cls)
+        values: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "schema_json": schema_json,
+            "_input_spec": input_spec,
+            "_output_spec": output_spec,
+            "message_output_port_index": message_output_port_index,
+            "filestore_keys": filestore_keys,
+            "native": native,
+            "_row": row,
+        }
+        object.__setattr__(tool, "__dict__", values)
+        return tool
+
+    @property
+    def tool_type(self) -> Literal[ToolType.WORKFLOW]:
+        """Always `ToolType.WORKFLOW`."""
+        return ToolType.WORKFLOW
+
+    @property
+    def input_spec(self) -> str:
+        """The inputs as JSON text: a list of objects with name, description, type, spec."""
+        spec = self.__dict__["_input_spec"]
+        return spec if spec and isinstance(spec, str) else _ports_json(self.input_ports)
+
+    @property
+    def output_spec(self) -> str:
+        """The outputs as JSON text, like `input_spec`."""
+        spec = self.__dict__["_output_spec"]
+        return spec if spec and isinstance(spec, str) else _ports_json(self.output_ports)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only for what a decoder left out, see `from_cell`.
+            if name not in {"input_ports", "output_ports"} or "_input_spec" not in self.__dict__:
+                raise AttributeError(name)
+            spec = name.replace("ports", "spec")
+            value = self.__dict__[f"_{spec}"]
+            if not isinstance(value, tuple):
+                value = _parsed(self, spec, value, _ports)
+            self.__dict__[name] = value
+            return value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MCPTool(_AnyTool):
+    """A tool on an MCP server.
+
+    Attributes:
+        name: The name shown to people and models, unique in its table.
+        description: Description as the server gives it.
+        parameter_schema: The server's ``inputSchema``. Takes a dict or JSON text. The dict is shared by all
+            tools with the same text: do not change it.
+        schema_json: `parameter_schema` as JSON text, as it came.
+        server_uri: URL and routing (see `ServerRoute`) without the tool's name.
+        tool_name: The name that the server knows.
+        output_schema: The server's ``outputSchema``, None if not declared.
+        annotations: The server's hints, None if not declared.
+        title: The server's title, None if not declared.
+        declared_json: Output schema, annotations and title as JSON text, as far as declared, else None.
+
+    Raises:
+        SettingInvalid: The server URI cannot work or holds a secret.
+        ToolFormatError: On reading a field from a cell that holds malformed JSON.
+    """
+
+    # pyright takes the descriptor above for a default value; a dataclass does not.
+    server_uri: str  # pyright: ignore[reportGeneralTypeIssues]
+    tool_name: str  # pyright: ignore[reportGeneralTypeIssues]
+    output_schema: dict[str, Any] | None = field(default_factory=lambda: None)
+    annotations: dict[str, Any] | None = field(default_factory=lambda: None)
+    title: str | None = field(default_factory=lambda: None)
+    declared_json: str | None = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._clean("name", "description", "tool_name", "title")
+        object.__setattr__(self, "server_uri", _without_tool(self.server_uri))
+        parts = {"outputSchema": self.output_schema, "annotations": self.annotations, "title": self.title}
+        declared = {key: value for key, value in parts.items() if value is not None}
+        object.__setattr__(self, "declared_json", compact_json(declared) if declared else None)
+
+    __hash__ = _AnyTool.__hash__
+
+    @classmethod
+    def from_cell(
+        cls,
+        *,
+        name: str,
+        description: str,
+        schema_json: str,
+        declared_json: str | None,
+        server_uri: str,
+        row: str | int | None = None,
+    ) -> MCPTool:
+        """Makes a tool from the texts of a cell, without looking into them.
+
+        Args:
+            name: See the class.
+            description: See the class.
+            schema_json: See the class.
+            declared_json: See the class.
+            server_uri: URL and routing, with the tool's name where it is not `name`.
+            row: Where the cell is, for errors.
+
+        Returns:
+            The tool.
+        """
+        uri, tool_name = split_tool(server_uri)
+        tool = object.__new__(cls)
+        values: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "schema_json": schema_json,
+            "declared_json": declared_json,
+            "server_uri": uri,
+            "tool_name": tool_name or name,
+            "_row": row,
+        }
+        object.__setattr__(tool, "__dict__", values)
+        return tool
+
+    @property
+    def tool_type(self) -> Literal[ToolType.MCP]:
+        """Always `ToolType.MCP`."""
+        return ToolType.MCP
+
+    @property
+    def route(self) -> ServerRoute:
+        """How to reach the server.
+
+        Raises:
+            SettingInvalid: The cell holds a URI that cannot work.
+        """
+        try:
+            return ServerRoute.parse(self.server_uri)
+        except MCPError as error:
+            row = self.__dict__.get("_row")
+            raise error.at(tool=self.name, row=None if row is None else str(row)) from None
+
+    @property
+    def digest(self) -> str | None:
+        """The pin: digest of the definition that was listed, None if the cell has none."""
+        return self.route.digest
+
+    @property
+    def cell_uri(self) -> str:
+        """`server_uri` as a cell holds it: with the tool's name where it is not the one shown."""
+        return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Called only for what a decoder left out, see `from_cell`.
+            if name not in {"output_schema", "annotations", "title"} or "declared_json" not in self.__dict__:
+                raise AttributeError(name)
+            declared = _parsed(self, "output_spec", self.declared_json, _declared)
+            self.__dict__.update(declared)
+            return declared[name]
+
+
+Tool = WorkflowTool | MCPTool
+
+
+def describe(tool: Tool) -> str:
+    """Names a tool for logs and debuggers: its kind, its name and where it lives, without secrets.
+
+    Args:
+        tool: Any tool.
+
+    Returns:
+        Such as ``MCP tool 'search' on https://host/mcp as 'search_v2'``.
+    """
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            return f"workflow tool {tool.name!r}"
+        case MCPTool():
+            remote = f" as {tool.tool_name!r}" if tool.tool_name != tool.name else ""
+            return f"MCP tool {tool.name!r} on {origin_and_path(tool.server_uri)}{remote}"
+        case _:
+            assert_never(tool)
+
+
+def _parsed(tool: _AnyTool, name: str, text: str | None, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(text or "")
+    except ValueError as error:
+        row = tool.__dict__.get("_row")
+        raise ToolFormatError(
+            f"The field {name} of the tool cannot be read: {error}",
+            field=name,
+            tool=tool.name,
+            row=None if row is None else str(row),
+            fix="Make the tool again with the node that lists it",
+        ) from None
+
+
+@lru_cache(maxsize=1024)
+def _without_tool(server_uri: str) -> str:
+    return replace(ServerRoute.parse(server_uri), tool=None).uri
+
+
+@lru_cache(maxsize=1024)
+def parse_object(text: str) -> dict[str, Any]:
+    """Parses the JSON text of an object, once per distinct text.
+
+    Args:
+        text: JSON text; "" stands for no entries.
+
+    Returns:
+        The object. It is shared by all who ask for the same text: do not change it.
+
+    Raises:
+        ValueError: The text is not JSON, or not an object; the message says which.
+    """
+    value: Any = _json(text) if text else {}  # KNIME writes "" for a workflow without parameters
+    if not isinstance(value, dict):
+        raise ValueError("it is JSON, but not an object")
+    return cast("dict[str, Any]", value)
+
+
+@lru_cache(maxsize=1024)
+def _declared(text: str) -> dict[str, Any]:
+    value = parse_object(text)
+    output_schema, annotations, title = (value.get(key) for key in ("outputSchema", "annotations", "title"))
+    if not isinstance(output_schema, dict | None) or not isinstance(annotations, dict | None):
+        raise ValueError("outputSchema and annotations must be objects")
+    if not isinstance(title, str | None):
+        raise ValueError("title must be text")
+    return {"output_schema": output_schema, "annotations": annotations, "title": title}
+
+
+@lru_cache(maxsize=1024)
+def _ports(text: str) -> tuple[ToolPort, ...]:
+    value: Any = _json(text) if text else []
+    if not isinstance(value, list):
+        raise ValueError("it is JSON, but not a list of ports")
+    try:
+        return tuple(ToolPort(**port) for port in cast("list[dict[str, Any]]", value))
+    except (TypeError, AttributeError):
+        raise ValueError("a port must have name, description, type and, if known, spec, all text") from None
+
+
+@lru_cache(maxsize=1024)
+def _ports_json(ports: tuple[ToolPort, ...]) -> str:
+    return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

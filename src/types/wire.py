@@ -1,0 +1,108 @@
+"""A tool as bytes: one type byte, the fields of every tool, then only the fields of that type.
+
+Each text is its length in bytes as an unsigned 32-bit big-endian number and its UTF-8; a length of all ones
+stands for no text. The index of the message output is a signed 32-bit big-endian number. Nothing follows the
+last field.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, assert_never
+
+from .errors import ToolFormatError
+from .fields import FIELD_NAMES, from_fields, unknown_tool_type
+from .tool import MCPTool, Tool, ToolType, WorkflowTool
+
+_NO_TEXT: Final = 0xFFFF_FFFF
+
+
+def to_bytes(tool: Tool) -> bytes:
+    """Writes a tool as bytes.
+
+    Args:
+        tool: Any tool. KNIME's own value is not part of the bytes.
+
+    Returns:
+        The bytes; the first is the tool's type.
+    """
+    common = [bytes([tool.tool_type]), *map(_text, (tool.name, tool.description, tool.schema_json))]
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            own = [
+                _text(tool.input_spec),
+                _text(tool.output_spec),
+                struct.pack(">i", tool.message_output_port_index),
+                _text(tool.filestore_keys),
+            ]
+        case MCPTool():
+            own = [_text(tool.declared_json), _text(tool.cell_uri)]
+        case _:
+            assert_never(tool)
+    return b"".join(common + own)
+
+
+def from_bytes(data: bytes) -> Tool:
+    """Reads a tool from bytes.
+
+    Args:
+        data: What `to_bytes` wrote.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ToolFormatError: The type byte is unknown, or the bytes end too early or too late; the message names
+            the field.
+    """
+    reader = _Reader(data)
+    kind = reader.take(1, "tool_type")[0]
+    name, description, schema_json = map(reader.text, FIELD_NAMES[1:4])
+    match kind:  # @ToolTypeDispatch
+        case ToolType.WORKFLOW:
+            input_spec, output_spec = map(reader.text, FIELD_NAMES[4:6])
+            (message_index,) = struct.unpack(">i", reader.take(4, "message_output_port_index"))
+            own = (input_spec, output_spec, message_index, reader.text("workflow_filestore"), None)
+        case ToolType.MCP:
+            declared_json = reader.text("output_spec")
+            own = (None, declared_json, -1, None, reader.text("server_uri"))
+        case _:
+            raise unknown_tool_type(kind, None)
+    reader.end()
+    return from_fields(kind, name, description, schema_json, *own)
+
+
+def _text(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">I", _NO_TEXT)
+    data = text.encode()
+    return struct.pack(">I", len(data)) + data
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, count: int, field: str) -> bytes:
+        part = self._data[self._at : self._at + count]
+        if len(part) < count:
+            raise ToolFormatError(f"The bytes of the tool end within the field {field}", field=field)
+        self._at += count
+        return part
+
+    def text(self, field: str) -> str | None:
+        (length,) = struct.unpack(">I", self.take(4, field))
+        if length == _NO_TEXT:
+            return None
+        try:
+            return self.take(length, field).decode()
+        except UnicodeDecodeError:
+            raise ToolFormatError(f"The field {field} of the tool's bytes is no UTF-8", field=field) from None
+
+    def end(self) -> None:
+        rest = len(self._data) - self._at
+        if rest:
+            raise ToolFormatError(
+                f"{rest} unknown bytes follow the last field of the tool", field="server_uri"
+            )

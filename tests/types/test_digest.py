@@ -1,0 +1,53 @@
+import re
+
+import pytest
+from hypothesis import given
+
+from knime_mcp.types.digest import definition_digest
+from tests.types.strategies import json_objects
+
+DEFINITION = {
+    "name": "search",
+    "title": "Search",
+    "description": "Finds things",
+    "input_schema": {"type": "object", "properties": {"q": {"type": "string"}}},
+    "output_schema": {"type": "object"},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+def test_the_digest_is_frozen():
+    # A pin in somebody's saved table is compared with this, so the text may never change.
+    assert definition_digest(**DEFINITION) == (
+        "sha256:85f078c272a5473e0ac26243c29a525d724a29cd6de4e5d2ed417d54c11ed962"
+    )
+
+
+@given(json_objects)
+def test_form_and_stability(schema):
+    digest = definition_digest(**DEFINITION | {"input_schema": schema})
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
+    backwards = dict(reversed(schema.items()))
+    assert definition_digest(**DEFINITION | {"input_schema": backwards}) == digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "Search"},
+        {"title": "search"},
+        {"title": None},
+        {"description": "Finds things."},
+        {"description": None},
+        {"input_schema": {"type": "object", "properties": {"q": {"type": "integer"}}}},
+        {"output_schema": {}},
+        {"output_schema": None},
+        {"annotations": {"readOnlyHint": False}},
+        {"annotations": {}},
+        {"annotations": None},
+        {"title": "Finds things", "description": "Search"},
+    ],
+    ids=str,
+)
+def test_every_part_counts(change):
+    assert definition_digest(**DEFINITION | change) != definition_digest(**DEFINITION)

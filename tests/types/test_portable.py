@@ -1,0 +1,61 @@
+import json
+
+import pytest
+from hypothesis import given
+
+from knime_mcp.types.canonical import canonical_json
+from knime_mcp.types.errors import ToolFormatError
+from knime_mcp.types.portable import from_json_text, to_json_text
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+from tests.types.strategies import tools
+
+MCP = MCPTool(
+    "a_search", "Fïnds", '{"b":1, "a":2}', "https://h/mcp", "search", annotations={"readOnlyHint": True}
+)
+
+
+@given(tools)
+def test_reading_undoes_writing(tool):
+    text = to_json_text(tool)
+    assert from_json_text(text) == tool
+    assert from_json_text(text).schema_json == tool.schema_json
+    assert canonical_json(json.loads(text)) == text
+    assert from_json_text(json.dumps(json.loads(text), indent=2)) == tool
+
+
+def test_the_text_is_frozen():
+    assert to_json_text(MCP) == (
+        '{"description":"Fïnds","input_spec":null,"message_output_port_index":-1,"name":"a_search",'
+        '"output_spec":"{\\"annotations\\":{\\"readOnlyHint\\":true}}","parameter_schema":'
+        '"{\\"b\\":1, \\"a\\":2}",'
+        '"server_uri":"https://h/mcp#tool=search","tool_type":1,"workflow_filestore":null}'
+    )
+
+
+def test_fields_that_do_not_apply_may_be_left_out():
+    text = '{"tool_type": 1, "name": "n", "server_uri": "https://h"}'
+    assert from_json_text(text) == MCPTool("n", "", "", "https://h", "n")
+    assert from_json_text('{"tool_type": 0, "name": "n"}') == WorkflowTool("n", "", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "why"),
+    [
+        ("", "tool_type", "not JSON"),
+        ("{x", "tool_type", "not JSON"),
+        ("[" * 100_000, "tool_type", "too deep"),
+        ("[]", "tool_type", "not an object"),
+        ("{}", "name", "missing"),
+        ('{"tool_type": 2, "name": "n"}', "tool_type", "type 2 is unknown"),
+        ('{"tool_type": true, "name": "n"}', "tool_type", "must be a number"),
+        ('{"tool_type": "mcp", "name": "n"}', "tool_type", "must be a number"),
+        ('{"tool_type": 1, "name": 1}', "name", "must be text"),
+        ('{"tool_type": 1, "name": "n"}', "server_uri", "missing"),
+        ('{"tool_type": 1, "name": "n", "url": "x"}', "url", "unknown field 'url'"),
+        ('{"tool_type": 0, "name": "n", "parameter_schema": {}}', "parameter_schema", "must be text"),
+    ],
+)
+def test_malformed_text_names_row_and_field(text, field, why):
+    with pytest.raises(ToolFormatError, match=why) as caught:
+        from_json_text(text, row="Row7")
+    assert (caught.value.field, caught.value.row) == (field, "Row7")
