@@ -7,9 +7,9 @@ import pytest
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 
 if REAL_KNIME:
-    from tests.support import real_knime_host
+    from tests.support.host import get_host
 
-    real_knime_host.bootstrap()
+    get_host()  # before any test module imports a node module: KNIME loads the extension first
 else:
     from knime_mcp.headless import use_standin
 

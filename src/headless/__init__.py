@@ -1,0 +1,59 @@
+"""KNIME's Python nodes without KNIME: a stand-in for ``knime.extension`` and a host that runs nodes on it.
+
+`use_standin` makes ``import knime.extension`` work where KNIME is not; `load_extension` loads an extension as
+KNIME does and gives an `ExtensionHost` that runs its nodes and opens their dialogs.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import HeadlessError
+from .results import CredentialPort, NodeResult, OutputTable
+
+if TYPE_CHECKING:
+    from .host import ExtensionHost
+
+__all__ = ["CredentialPort", "HeadlessError", "NodeResult", "OutputTable", "load_extension", "use_standin"]
+
+STANDIN = Path(__file__).parent / "standin"
+
+
+def use_standin() -> None:
+    """Puts the stand-in at the end of ``sys.path``, unless there is a ``knime.extension`` already.
+
+    KNIME's own package is made of namespace folders. The stand-in's ``knime`` is one too, so it could be
+    found next to the real one; being last, and added only when there is none, it never is.
+    """
+    if _extension_origin() is None:
+        sys.path.append(str(STANDIN))
+        importlib.invalidate_caches()
+
+
+def _extension_origin() -> Path | None:
+    """The file of the ``knime.extension`` that an import would take."""
+    try:
+        spec = importlib.util.find_spec("knime.extension")
+    except ModuleNotFoundError:  # there is no parent package knime
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin is not None else None
+
+
+def load_extension(knime_yml: str | Path) -> "ExtensionHost":
+    """Loads an extension as KNIME does; a second call for the same file gives the same host.
+
+    Args:
+        knime_yml: the extension's ``knime.yml``, or the folder it is in.
+
+    Raises:
+        HeadlessError: KNIME would not load the extension, or ``knime.extension`` is KNIME's own.
+    """
+    use_standin()
+    origin = _extension_origin()
+    if origin is None or STANDIN not in origin.parents:
+        raise HeadlessError(f"knime.extension is KNIME's own ({origin}); nodes on it are run by KNIME")
+    from .host import load
+
+    return load(Path(knime_yml))

@@ -1,0 +1,131 @@
+"""What KNIME shows of an extension, and what would make it drop the extension or show less."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from knime.extension import parameter as kp
+from knime.extension.nodes import Category, Node
+from knime.extension.ports import PortGroup, PortType
+
+if TYPE_CHECKING:
+    from .host import ExtensionHost
+
+Problem = tuple[str, str, str]
+_MISSING = "Missing description."
+
+
+def describe_extension(host: "ExtensionHost") -> dict[str, Any]:
+    """See `ExtensionHost.describe`."""
+    return {
+        "extension": {"id": host.id, "version": host.version},
+        "nodes": [_described(host, node) for node in host.nodes.values()],
+        "categories": [category.to_dict() for category in host.categories],
+        "problems": problems(host),
+    }
+
+
+def problems(host: "ExtensionHost") -> list[Problem]:
+    """What is wrong, as (severity, where, what); with an error KNIME drops the whole extension."""
+    found: list[Problem] = []
+    for category in host.categories:
+        found += _category_problems(host, category)
+    for node in host.nodes.values():
+        found += _node_problems(host, node)
+    return found
+
+
+def _descriptions(docstring: str | None) -> tuple[str, str]:
+    """Short and full description: the docstring's first line, and the rest."""
+    if docstring is None:
+        return _MISSING, _MISSING
+    lines = docstring.removeprefix("\n").splitlines() or [""]
+    return lines[0], "\n".join(lines[1:]) if len(lines) > 1 else _MISSING
+
+
+def _described(host: "ExtensionHost", node: Node) -> dict[str, Any]:
+    made = host.new_node(node.id)
+    short, full = _descriptions(made.__doc__)
+    settings, are_tabs = kp.extract_parameter_descriptions(made)
+    return {
+        "id": node.id,
+        "name": node.name,
+        "node_type": node.node_type,
+        "is_deprecated": node.is_deprecated,
+        "is_hidden": node.is_hidden,
+        "icon_path": node.icon_path,
+        "category": node.category,
+        "after": node.after,
+        "keywords": node.keywords or [],
+        "input_port_specifier": [_port(port) for port in node.input_ports],
+        "output_port_specifier": [_port(port) for port in node.output_ports],
+        "views": [dataclasses.asdict(node.view)] if node.view is not None else [],
+        "short_description": short,
+        "full_description": full,
+        "options": [] if are_tabs else settings,
+        "tabs": settings if are_tabs else [],
+    }
+
+
+def _port(port: Any) -> dict[str, Any]:
+    return {
+        "name": port.name,
+        "type_string": port.type.id if isinstance(port.type, PortType) else str(port.type),
+        "description": port.description,
+        "group": isinstance(port, PortGroup),
+        "optional": getattr(port, "optional", False),
+    }
+
+
+def _category_problems(host: "ExtensionHost", category: Category) -> list[Problem]:
+    where = f"category {category.level_id}"
+    found: list[Problem] = [
+        ("error", where, f"{key} must be a text")
+        for key, value in category.to_dict().items()
+        if key != "locked" and not isinstance(value, str)
+    ]
+    if not (host.root / str(category.icon)).is_file():
+        found.append(("warning", where, f"icon {category.icon!r} is not there, seen from knime.yml"))
+    return found
+
+
+def _node_problems(host: "ExtensionHost", node: Node) -> list[Problem]:
+    where = f"node {node.id}"
+    found: list[Problem] = []
+    if not isinstance(node.icon_path, str):
+        found.append(("error", where, "icon_path must be a text"))
+    elif not (host.root / node.icon_path).is_file():
+        found.append(("warning", where, f"icon {node.icon_path!r} is not there, seen from knime.yml"))
+    docstring = host.new_node(node.id).__doc__
+    short, full = _descriptions(docstring)
+    if _MISSING in (short, full):
+        found.append(("warning", where, "the docstring needs a first line and more below it"))
+    # These two texts are put into XML as they are; all others pass through Markdown, which escapes them.
+    raw = {"first line of the docstring": short}
+    if node.view is not None:
+        raw["description of the view"] = node.view.description
+    for what, text in raw.items():
+        if not _is_xml(text):
+            found.append(("error", where, f"{what}: write & and < as &amp; and &lt;: {text!r}"))
+    return found + _port_problems(where, node)
+
+
+def _is_xml(text: str) -> bool:
+    try:
+        ElementTree.fromstring(f"<text>{text}</text>")  # noqa: S314  # the extension's own text
+    except ElementTree.ParseError:
+        return False
+    return True
+
+
+def _port_problems(where: str, node: Node) -> list[Problem]:
+    found: list[Problem] = []
+    for side, ports in (("input", node.input_ports), ("output", node.output_ports)):
+        for port in ports:
+            if not isinstance(port.name, str) or not isinstance(port.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                found.append(("error", where, f"{side} port {port.name}: name and description must be texts"))
+        # KNIME uses the names of groups and optional ports as ids.
+        names = [p.name for p in ports if isinstance(p, PortGroup) or p.optional]
+        for name in {name for name in names if names.count(name) > 1}:
+            found.append(("error", where, f"two {side} port groups or optional ports are named {name!r}"))
+    return found

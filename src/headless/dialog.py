@@ -1,0 +1,35 @@
+"""Opens the dialog of a node: the documents that KNIME's dialog is drawn from."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from knime.extension import parameter as kp
+from knime.extension.contexts import DialogCreationContext, FlowVariables
+
+from .errors import HeadlessError
+from .ports import arranged, input_spec
+from .run import with_parameters
+from .services import Request, RunServices
+
+if TYPE_CHECKING:
+    from .host import ExtensionHost
+
+
+def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
+    """See `ExtensionHost.get_dialog`."""
+    declared = host.declared(request.node_id)
+    specs = arranged(declared.input_ports, request.inputs, lambda port, value: input_spec(host, port, value))
+    node = host.new_node(request.node_id)
+    try:
+        document = with_parameters(node, request.parameters)
+        kp.inject_parameters(node, document, host.version, exclude_validations=True)
+        variables = FlowVariables(request.flow_variables)
+        context = DialogCreationContext(RunServices(host, request), variables, specs)
+        documents = {
+            "data": kp.extract_parameters(node, for_dialog=True),
+            "schema": kp.extract_schema(node, host.version, context),
+            "ui_schema": kp.extract_ui_schema(node, context),
+        }
+        return json.loads(json.dumps(documents))
+    except Exception as error:
+        raise HeadlessError(f"the dialog of {request.node_id} would not open: {error}") from error

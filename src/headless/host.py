@@ -1,0 +1,318 @@
+"""Loads an extension as KNIME does, and is the place of its nodes, tables and file stores."""
+
+import contextlib
+import importlib
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+import uuid
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from knime.api import table as knime_table
+from knime.extension import nodes as kn
+from knime.extension import parameter as kp
+from knime.extension.ports import PortTypeRegistry
+from knime.extension.version import Version
+
+from . import describe, value_types
+from .dialog import open_dialog
+from .errors import HeadlessError
+from .results import NodeResult
+from .run import Run
+from .services import Request, ToolHandler
+from .tables import source_table
+
+
+class FileStores:
+    """The files of cells, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._paths: dict[str, Path] = {}
+
+    def create_file_store(self) -> tuple[str, str]:
+        """Path and key of a new file store; the file is the caller's to write."""
+        key = uuid.uuid4().hex
+        self._paths[key] = self._folder / key
+        return str(self._paths[key]), key
+
+    def add(self, key: str, data: bytes) -> None:
+        """A file store with a known key, for cells of input tables."""
+        path, _ = self.create_file_store()
+        Path(path).write_bytes(data)
+        self._paths[key] = Path(path)
+
+    def file_store_key_to_absolute_path(self, key: str) -> str:
+        """The path of a file store.
+
+        Raises:
+            RuntimeError: there is none with this key.
+        """
+        if key not in self._paths:
+            raise RuntimeError(f"there is no file store with the key {key!r}")
+        return str(self._paths[key])
+
+
+class _Backend:
+    def __init__(self, file_stores: FileStores) -> None:
+        self.file_store_handler = file_stores
+
+
+class ExtensionHost:
+    """A loaded extension."""
+
+    def __init__(self, root: Path, document: dict[str, Any], extension_id: str, version: str) -> None:
+        self.root = root
+        self.document = document
+        self.id = extension_id
+        self.version = version
+        self.port_types = PortTypeRegistry(extension_id)
+        self.nodes: dict[str, kn.Node] = {}
+        self.categories: list[kn.Category] = []
+        self.folder = Path(tempfile.mkdtemp(prefix="knime_mcp_"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.file_stores = FileStores(self.folder)
+        self._backend = _Backend(self.file_stores)
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def run_node(
+        self,
+        node_id: str,
+        inputs: Sequence[Any] = (),
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        credentials: Mapping[str, tuple[str, str]] | None = None,
+        flow_variables: Mapping[str, Any] | None = None,
+        cancel: bool | int | Callable[[], bool] = False,
+        tool_handler: ToolHandler | None = None,
+        output_groups: Mapping[str, int] | None = None,
+        workflow_dir: str | Path | None = None,
+        execute: bool = True,
+    ) -> NodeResult:
+        """Configures and executes a node, each on a fresh object and on a worker thread, as KNIME does.
+
+        Args:
+            node_id: the id in ``nodes``.
+            inputs: one entry per declared port: a table (knext.Table, pyarrow.Table), a port object, a
+                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group.
+            parameters: settings that differ from the defaults, nested like the groups.
+            credentials: name -> (user name, password).
+            flow_variables: the flow variables that arrive at the node.
+            cancel: canceled from the start, from the n-th question on (from 1), or as a function says.
+            tool_handler: runs workflow tools: (tool, parameters, input tables as Arrow, hints) -> message,
+                (message, tables) or (message, tables, view node ids); tables None: the tool failed.
+            output_groups: the number of ports of each output group; 1 unless it is named.
+            workflow_dir: the folder of the workflow; a temporary one unless it is given.
+            execute: False stops after configure().
+
+        Raises:
+            HeadlessError: there is no such node, or the inputs do not fit its ports.
+        """
+        request = Request(
+            node_id=node_id,
+            inputs=list(inputs),
+            parameters=dict(parameters or {}),
+            credentials=dict(credentials or {}),
+            flow_variables=dict(flow_variables or {}),
+            cancel=cancel,
+            tool_handler=tool_handler,
+            output_groups=dict(output_groups or {}),
+            workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
+            execute=execute,
+        )
+        return Run(self, request).result()
+
+    def get_dialog(
+        self,
+        node_id: str,
+        input_schemas: Sequence[Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        credentials: Mapping[str, tuple[str, str]] | None = None,
+        flow_variables: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The documents of a node's dialog: ``data``, ``schema`` and ``ui_schema``.
+
+        Descriptions are Markdown as they are written; KNIME makes HTML of them.
+
+        Args:
+            node_id: the id in ``nodes``.
+            input_schemas: per declared port a schema, table, spec, `CredentialPort` or None; a list for a
+                group.
+            parameters: settings that differ from the defaults.
+            credentials: name -> (user name, password).
+            flow_variables: the flow variables that arrive at the node.
+
+        Raises:
+            HeadlessError: the dialog would not open.
+        """
+        request = Request(
+            node_id=node_id,
+            inputs=list(input_schemas) if input_schemas is not None else None,
+            parameters=dict(parameters or {}),
+            credentials=dict(credentials or {}),
+            flow_variables=dict(flow_variables or {}),
+            output_groups={},
+            workflow_dir=self.folder / "workflow",
+        )
+        return open_dialog(self, request)
+
+    def load_parameters(
+        self, node_id: str, saved: Mapping[str, Any], saved_version: str | None = None
+    ) -> dict[str, Any]:
+        """What a workflow's saved settings become: loaded by a new node, checked, and saved again.
+
+        Args:
+            node_id: the id in ``nodes``.
+            saved: the whole document, ``{"model": {…}}``.
+            saved_version: the extension's version that saved it; 0.0.0 unless it is given.
+
+        Raises:
+            Exception: whatever checking and loading raise.
+        """
+        node = self.new_node(node_id)
+        document = json.loads(json.dumps(saved))
+        kp.validate_parameters(node, document, saved_version)
+        kp.inject_parameters(node, document, saved_version)
+        return kp.extract_parameters(node)
+
+    def describe(self) -> dict[str, Any]:
+        """What KNIME shows: ``nodes``, ``categories`` and ``problems`` (severity, where, what)."""
+        return describe.describe_extension(self)
+
+    def table(self, data: Any, row_ids: str = "auto") -> Any:
+        """A table as a node's execute() gets it, of Arrow data.
+
+        Raises:
+            HeadlessError: no node could deliver such a table.
+        """
+        with self.tables_usable():
+            return source_table(data, row_ids)
+
+    def add_file_store(self, key: str, data: bytes = b"") -> str:
+        """A file store that cells of input tables can name; returns the key."""
+        self.file_stores.add(key, data)
+        return key
+
+    def column_of(self, values: Sequence[Any], value_type: type) -> Any:
+        """An Arrow array of Python values for which a value factory is registered; None is a missing cell."""
+        import pyarrow as pa
+        from knime.extension import logical
+
+        dtype = logical(value_type).to_pyarrow()
+        with self.tables_usable():
+            storage = [None if value is None else dtype.encode(value) for value in values]
+        return pa.ExtensionArray.from_storage(dtype, pa.array(storage, type=dtype.storage_type))
+
+    def declared(self, node_id: str) -> kn.Node:
+        """A node's declaration.
+
+        Raises:
+            HeadlessError: there is no such node.
+        """
+        if node_id not in self.nodes:
+            raise HeadlessError(f"there is no node {node_id!r}; nodes: {', '.join(sorted(self.nodes))}")
+        return self.nodes[node_id]
+
+    def new_node(self, node_id: str) -> Any:
+        """A fresh node object."""
+        self.make_current()
+        return self.declared(node_id).node_factory()
+
+    def make_current(self) -> None:
+        """Makes the process-wide parts of the API speak for this extension."""
+        kp.set_extension_version(self.version)
+        kn.port_types = self.port_types
+
+    @contextlib.contextmanager
+    def tables_usable(self) -> Generator[None]:
+        """While entered, by any number of threads, tables and file stores can be made and read."""
+        with self._lock:
+            self._users += 1
+            knime_table._backend = self._backend  # pyright: ignore[reportPrivateUsage]
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    knime_table._backend = None  # pyright: ignore[reportPrivateUsage]
+
+
+_hosts: dict[Path, ExtensionHost] = {}
+
+
+def load(knime_yml: Path) -> ExtensionHost:
+    """See `knime_mcp.headless.load_extension`."""
+    path = (knime_yml / "knime.yml" if knime_yml.is_dir() else knime_yml).resolve()
+    if path not in _hosts:
+        value_types.register_all()
+        _hosts[path] = _load(path)
+    return _hosts[path]
+
+
+def _load(path: Path) -> ExtensionHost:
+    if path.name != "knime.yml":
+        raise HeadlessError(f"KNIME looks for a file named knime.yml, not {path.name}")
+    document = _read(path)
+    version: str = document.get("version") or "0.0.0"
+    host = ExtensionHost(path.parent, document, f"{document['group_id']}.{document['name']}", version)
+    module = path.parent / document["extension_module"]
+    _import(host, module)
+    host.make_current()
+    try:
+        found = describe.problems(host)
+    except Exception as error:
+        raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}") from error
+    errors = [f"{where}: {what}" for severity, where, what in found if severity == "error"]
+    if errors:
+        raise HeadlessError(f"KNIME would drop the extension {host.id}: " + "; ".join(errors))
+    return host
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml
+
+    if not path.is_file():
+        raise HeadlessError(f"there is no {path}")
+    loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(loaded, dict):
+        raise HeadlessError(f"{path} holds no keys")
+    document = cast("dict[str, Any]", loaded)
+    for key in ("name", "group_id", "extension_module"):
+        if not isinstance(document.get(key), str) or not document[key]:
+            raise HeadlessError(f"{path}: '{key}' must be a text")
+    version = document.get("version")
+    if version is not None:
+        if not isinstance(version, str):
+            raise HeadlessError(f"{path}: version {version!r} must be a text; put it in quotes")
+        Version.parse_version(version)
+    return document
+
+
+def _import(host: ExtensionHost, module: Path) -> None:
+    """Imports the extension's module, whose folder comes first on the path, as in KNIME's processes."""
+    folder = str(module.parent.resolve())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    kp.set_extension_version(None)  # KNIME knows the version only after the import
+    kn.port_types = host.port_types
+    try:
+        importlib.import_module(module.name)
+    except Exception as error:
+        details = traceback.format_exc()
+        raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}\n{details}") from error
+    host.nodes = {node_id: node for node_id, node in kn.nodes.items() if _is_below(node.module, host.root)}
+    host.categories = [category for name, category in kn.categories if _is_below(name, host.root)]
+
+
+def _is_below(module: str, root: Path) -> bool:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and root in Path(file).resolve().parents

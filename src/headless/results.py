@@ -1,0 +1,114 @@
+"""What comes out of a run: the result, its output tables, and the credential ports that go in."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TableHost(Protocol):
+    """The part of a host that output tables need."""
+
+    def tables_usable(self) -> AbstractContextManager[Any]:
+        """While it is entered, cells with file stores can be read."""
+        ...
+
+    def table(self, data: Any, row_ids: str = "auto") -> Any:
+        """An input table of a node."""
+        ...
+
+
+@dataclass(frozen=True)
+class CredentialPort:
+    """What an Authenticator node delivers to a port of type credential.
+
+    Attributes:
+        schema: ``Bearer`` or ``Basic``.
+        parameters: what follows the schema in an Authorization header.
+        expires_after: seconds since 1970, if the token expires.
+        available: False for an upstream node that is connected but not executed.
+    """
+
+    schema: str = "Bearer"
+    parameters: str = field(default="", repr=False)
+    expires_after: float | None = None
+    available: bool = True
+    key: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+
+
+@dataclass(frozen=True)
+class OutputTable:
+    """An output table as KNIME would read it.
+
+    Attributes:
+        arrow: all columns with KNIME's types, the RowIDs first.
+        problems: what KNIME would not take: duplicate names or RowIDs, unknown types, wrong storage.
+    """
+
+    arrow: "pa.Table"
+    problems: Sequence[str]
+    _host: TableHost = field(repr=False)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, without the RowIDs."""
+        return list(self.arrow.schema.names[1:])
+
+    @property
+    def row_ids(self) -> list[str]:
+        """The RowIDs."""
+        return [row_id for chunk in self.arrow.column(0).chunks for row_id in chunk.storage.to_pylist()]
+
+    @property
+    def logical_types(self) -> dict[str, str]:
+        """The Java value factory of each column, the RowIDs included."""
+        import json
+
+        return {f.name: json.loads(f.type.logical_type)["value_factory_class"] for f in self.arrow.schema}
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of Python values."""
+        with self._host.tables_usable():
+            columns = [self.arrow.column(i + 1).to_pylist() for i in range(len(self.column_names))]
+        if not columns:
+            return [{} for _ in range(self.arrow.num_rows)]
+        return [dict(zip(self.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def as_input(self) -> Any:
+        """The same table as input of another node."""
+        return self._host.table(self.arrow, "keep")
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What happened when a node was configured and executed.
+
+    Attributes:
+        ok: nothing failed.
+        failure: ``message``, ``details`` (traceback) and ``invalid_settings``, if something failed.
+        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port.
+        specs: what configure() promised, as KNIME's JSON documents; None where it is not known yet.
+        warnings: all calls of set_warning; KNIME shows the last one.
+        flow_variables: all flow variables afterwards; None if configure() failed.
+        progress: calls of set_progress, as (progress, message).
+        logs: log records during the run, as (severity, text).
+        view_html: the page of the node's view.
+        parameters: the settings afterwards, which KNIME stores.
+        problems: what KNIME would refuse in outputs that the node gave.
+    """
+
+    ok: bool
+    failure: dict[str, Any] | None
+    outputs: list[Any]
+    specs: list[Any]
+    warnings: list[str]
+    flow_variables: dict[str, Any] | None
+    progress: list[tuple[float, str | None]]
+    logs: list[tuple[str, str]]
+    view_html: str | None
+    parameters: dict[str, Any]
+    problems: list[str]

@@ -1,0 +1,164 @@
+"""What the host does for a node while it runs: credentials, cancel, progress, tools, logs."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from .tables import source_table, written
+from .tools import encoded_and_read
+
+if TYPE_CHECKING:
+    from .host import ExtensionHost
+
+ToolHandler = Callable[[Any, dict[str, Any], list[Any], dict[str, str]], Any]
+
+
+@dataclass(kw_only=True)
+class Request:
+    """What a run or dialog is asked for; see `ExtensionHost.run_node`."""
+
+    node_id: str
+    inputs: list[Any] | None
+    parameters: dict[str, Any]
+    credentials: dict[str, tuple[str, str]]
+    flow_variables: dict[str, Any]
+    workflow_dir: Path
+    output_groups: dict[str, int]
+    cancel: bool | int | Callable[[], bool] = False
+    tool_handler: ToolHandler | None = None
+    execute: bool = True
+
+
+class RunServices:
+    """What contexts ask of the host during a run, and what they report."""
+
+    def __init__(self, host: "ExtensionHost", request: Request) -> None:
+        self._host = host
+        self._request = request
+        self._asked = 0
+        self.interrupted = False
+        self.warnings: list[str] = []
+        self.progress: list[tuple[float, str | None]] = []
+
+    def credential_names(self) -> list[str]:
+        """See `Services`."""
+        return list(self._request.credentials)
+
+    def credential(self, name: str) -> tuple[str, str]:
+        """See `Services`; KeyError for an unknown name."""
+        if name not in self._request.credentials:
+            raise KeyError(f"the workflow has no credentials named {name!r}")
+        username, password = self._request.credentials[name]
+        return username, password
+
+    def set_warning(self, message: str) -> None:
+        """See `Services`."""
+        self.warnings.append(message)
+
+    def set_progress(self, progress: float, message: str | None) -> None:
+        """See `Services`."""
+        self.progress.append((progress, message))
+
+    def is_canceled(self) -> bool:
+        """See `Services`."""
+        self._asked += 1
+        cancel = self._request.cancel
+        if self.interrupted:
+            return True
+        if isinstance(cancel, bool):
+            return cancel
+        return self._asked >= cancel if isinstance(cancel, int) else bool(cancel())
+
+    def workflow_dir(self) -> Path:
+        """See `Services`."""
+        self._request.workflow_dir.mkdir(parents=True, exist_ok=True)
+        return self._request.workflow_dir.absolute()
+
+    def temp_dir(self) -> Path:
+        """See `Services`."""
+        return self._folder("temp")
+
+    def home_dir(self) -> Path:
+        """See `Services`."""
+        return self._folder("home")
+
+    def _folder(self, name: str) -> Path:
+        folder = self._host.folder / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def group_size(self, side: str, name: str) -> int:
+        """See `Services`."""
+        if side == "output":
+            return self._request.output_groups.get(name, 1)
+        ports = self._host.declared(self._request.node_id).input_ports
+        given = self._request.inputs or [None] * len(ports)
+        return next(len(v or []) for p, v in zip(ports, given, strict=True) if p.name == name)
+
+    def execute_tool(
+        self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
+    ) -> tuple[str, list[Any], list[str]]:
+        """See `Services`; the tool, its parameters and tables pass through their written forms."""
+        tables = [written(table) for table in inputs]
+        cell = encoded_and_read(tool)
+        arguments = json.loads(json.dumps(parameters))
+        bad = {k: v for k, v in hints.items() if not (isinstance(k, str) and isinstance(v, str))}  # pyright: ignore[reportUnnecessaryIsInstance]
+        if bad:
+            raise RuntimeError(f"execution hints must be texts, names and values: {bad}")
+        handler = self._request.tool_handler
+        if handler is None:
+            raise RuntimeError(
+                f"the workflow tool {cell.name!r} cannot run here: run_node was given no tool_handler"
+            )
+        answer = handler(cell, arguments, tables, dict(hints))
+        message, outputs, view_ids = _tool_answer(answer)
+        if outputs is None:
+            raise RuntimeError(message)
+        return message, [source_table(table, "auto") for table in outputs], view_ids
+
+
+def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:
+    """Message, tables and view node ids of a handler's answer, which may leave the later ones out."""
+    if isinstance(answer, str):
+        return answer, [], []
+    parts = tuple(answer)
+    return parts[0], parts[1], list(parts[2]) if len(parts) > 2 and parts[2] else []
+
+
+_SCALARS = (bool, int, float, str)
+
+
+def is_flow_variable(value: Any) -> bool:
+    """Whether KNIME can have such a flow variable: a plain value, or a list of one kind of them."""
+    if isinstance(value, list):
+        entries = cast("list[Any]", value)
+        return (
+            all(isinstance(entry, _SCALARS) for entry in entries)
+            and len({entry.__class__ for entry in entries}) <= 1
+        )
+    return value is None or isinstance(value, _SCALARS)
+
+
+_SEVERITIES = ((logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INFO, "info"))
+
+
+class LogList(logging.Handler):
+    """Collects what is logged while it is entered, as KNIME's console would show it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps a record."""
+        severity = next((name for level, name in _SEVERITIES if record.levelno >= level), "debug")
+        self.records.append((severity, f"{record.name}:{record.getMessage()}"))
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)

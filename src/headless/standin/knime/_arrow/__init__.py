@@ -1,0 +1,251 @@
+"""KNIME's columns in Arrow: every column has an extension type that names its Java value factory."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+from typing import Any
+
+import pyarrow as pa
+from knime.api import _ktypes as k
+from knime.api import types as kt
+from knime.api.schema import PRIMITIVE_FACTORIES, Column, Schema
+
+ROW_ID = "<RowID>"
+_VALUE = "org.knime.core.data.v2.value."
+ROW_ID_TYPE = k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory")
+
+
+class LogicalTypeExtensionType(pa.ExtensionType):
+    """An Arrow type with a meaning: the text that names a Java value factory is its serialised form."""
+
+    def __init__(self, converter: Any, storage_type: Any, java_value_factory: str) -> None:
+        self._converter = converter
+        self._logical_type = java_value_factory
+        pa.ExtensionType.__init__(self, storage_type, "knime.logical_type")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self._logical_type.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> "LogicalTypeExtensionType":
+        name = serialized.decode()
+        return cls(kt.get_converter(name), storage_type, name)
+
+    def __arrow_ext_scalar_class__(self) -> Any:
+        outer = self
+
+        class LogicalScalar(pa.ExtensionScalar):
+            def as_py(self, **options: Any) -> Any:
+                return outer.decode(self.value.as_py() if self.value is not None else None)
+
+        return LogicalScalar
+
+    def __arrow_ext_class__(self) -> Any:
+        return LogicalArray
+
+    def decode(self, storage: Any) -> Any:
+        """The Python value of a cell."""
+        return self._converter.decode(storage)
+
+    def encode(self, value: Any) -> Any:
+        """The storage of a Python value."""
+        return self._converter.encode(value)
+
+    @property
+    def logical_type(self) -> str:
+        """JSON text with the key ``value_factory_class``."""
+        return self._logical_type
+
+
+class LogicalArray(pa.ExtensionArray):
+    """Cells of a logical type; ``to_pylist`` gives Python values."""
+
+    def to_pylist(self, **options: Any) -> list[Any]:
+        """The decoded values."""
+        return [self.type.decode(storage) for storage in self.storage.to_pylist()]
+
+
+pa.register_extension_type(LogicalTypeExtensionType(None, pa.null(), ""))
+
+_BY_SPEC = {
+    "string": pa.string(),
+    "variable_width_binary": pa.large_binary(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "void": pa.null(),
+}
+
+
+def storage_of(spec: Any) -> Any:
+    """The Arrow type of a storage that is described as Java does it; a field's name is its position."""
+    if isinstance(spec, str):
+        return _BY_SPEC[spec]
+    if spec["type"] == "list":
+        return pa.list_(storage_of(spec["inner_type"]))
+    return pa.struct([(str(i), storage_of(inner)) for i, inner in enumerate(spec["inner_types"])])
+
+
+def logical_type_of(bundle: kt.PythonValueFactoryBundle, proxy: Any = None) -> LogicalTypeExtensionType:
+    """The Arrow type for columns of a registered value factory."""
+    storage = storage_of(bundle.data_spec_json)
+    return LogicalTypeExtensionType(proxy or bundle.value_factory, storage, bundle.logical_type)
+
+
+def _named(name: str, storage: Any) -> LogicalTypeExtensionType:
+    return LogicalTypeExtensionType(kt.get_converter(name), storage, name)
+
+
+_ARROW = {
+    k.int32(): pa.int32(),
+    k.int64(): pa.int64(),
+    k.string(): pa.string(),
+    k.bool_(): pa.bool_(),
+    k.double(): pa.float64(),
+}
+_PRIMITIVE = {_ARROW[ktype]: ktype for ktype in _ARROW}
+_PRIMITIVE[pa.float32()] = k.double()
+_KNOWN = {k.value_factory_json(class_name): ktype for ktype, class_name in PRIMITIVE_FACTORIES.items()}
+
+
+def _is_list(dtype: Any) -> bool:
+    return pa.types.is_list(dtype) or pa.types.is_large_list(dtype)
+
+
+def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
+    """A column's array with KNIME's type.
+
+    Raises:
+        ValueError: KNIME has no columns of this Arrow type.
+    """
+    dtype = array.type
+    if isinstance(dtype, LogicalTypeExtensionType):
+        return array
+    if isinstance(dtype, pa.DictionaryType):
+        return _wrap(array.cast(dtype.value_type), name, is_row_id)
+    if is_row_id and dtype == pa.string():
+        return _from_storage(array, _named(ROW_ID_TYPE, pa.string()))
+    if dtype in _PRIMITIVE:
+        ktype = _PRIMITIVE[dtype]
+        array = array.cast(pa.float64()) if dtype == pa.float32() else array
+        return _from_storage(array, _named(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), _ARROW[ktype]))
+    if dtype == pa.null():
+        # Arrow cannot store an extension type over nulls (apache/arrow#15068); KNIME writes texts.
+        void = _named(k.value_factory_json(PRIMITIVE_FACTORIES[k.null()]), pa.string())
+        return _from_storage(array.cast(pa.string()), void)
+    if _is_list(dtype) and dtype.value_type in _PRIMITIVE:
+        inner = _PRIMITIVE[dtype.value_type]
+        array = array.cast(pa.list_(pa.float64())) if dtype.value_type == pa.float32() else array
+        name_of_list = k.value_factory_json(PRIMITIVE_FACTORIES[k.list_(inner)])
+        return _from_storage(array, _named(name_of_list, array.type))
+    if _is_list(dtype) and dtype.value_type == pa.null():
+        raise NotImplementedError(
+            f"column {name!r}: lists of nothing but missing values are not part of the stand-in"
+        )
+    moment = _moment_type(dtype)
+    if moment is not None:
+        encoded = pa.array([moment.encode(value) for value in array.to_pylist()], type=moment.storage_type)
+        return pa.ExtensionArray.from_storage(moment, encoded)
+    raise ValueError(f"column {name!r}: KNIME has no columns of the Arrow type {dtype}; use another one")
+
+
+def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
+    """KNIME's type for Arrow's dates, times and durations."""
+    if pa.types.is_timestamp(dtype):
+        return k.datetime(timezone=dtype.tz is not None).to_pyarrow()
+    if pa.types.is_date(dtype):
+        return k.datetime(time=False).to_pyarrow()
+    if pa.types.is_time(dtype):
+        return k.datetime(date=False).to_pyarrow()
+    if pa.types.is_duration(dtype):
+        name = k.value_factory_json("org.knime.core.data.v2.time.DurationValueFactory")
+        return logical_type_of(kt.get_value_factory_bundle_for_java_value_factory(name))
+    return None
+
+
+def _from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
+    if isinstance(array, pa.ChunkedArray):
+        chunks = [pa.ExtensionArray.from_storage(dtype, chunk) for chunk in array.chunks]
+        return pa.chunked_array(chunks, type=dtype)
+    return pa.ExtensionArray.from_storage(dtype, array)
+
+
+def wrap_table(table: Any) -> Any:
+    """The table with KNIME's types; its first column must be texts, the RowIDs.
+
+    Raises:
+        ValueError: a column has an Arrow type that KNIME cannot have.
+        TypeError: the first column cannot be RowIDs.
+    """
+    names = table.schema.names
+    arrays = [_wrap(table.column(i), names[i], i == 0) for i in range(len(names))]
+    first = arrays[0].type
+    if not isinstance(first, LogicalTypeExtensionType) or first.logical_type != ROW_ID_TYPE:
+        raise TypeError("the first column must hold the RowIDs: texts, unique in the table")
+    return _of_kind(table, arrays)
+
+
+def unwrap_table(table: Any) -> Any:
+    """The table with plain Arrow types where KNIME's type says nothing more."""
+    arrays = [_unwrap(column) for column in table.columns]
+    return _of_kind(table, arrays)
+
+
+def _of_kind(table: Any, arrays: list[Any]) -> Any:
+    make = pa.RecordBatch if isinstance(table, pa.RecordBatch) else pa.Table
+    return make.from_arrays(arrays, names=table.schema.names)
+
+
+def _unwrap(array: Any) -> Any:
+    dtype = array.type
+    if not isinstance(dtype, LogicalTypeExtensionType):
+        return array
+    if dtype.logical_type == k.value_factory_json(PRIMITIVE_FACTORIES[k.null()]):
+        return (
+            pa.chunked_array([pa.nulls(len(array))])
+            if isinstance(array, pa.ChunkedArray)
+            else pa.nulls(len(array))
+        )
+    if dtype.logical_type == ROW_ID_TYPE or dtype.logical_type in _KNOWN:
+        if isinstance(array, pa.ChunkedArray):
+            return pa.chunked_array([chunk.storage for chunk in array.chunks], type=dtype.storage_type)
+        return array.storage
+    return array
+
+
+def schema_of(table: Any) -> Schema:
+    """KNIME's schema of a wrapped table, without the RowIDs."""
+    fields = list(table.schema)[1:]
+    return Schema.from_columns([Column(_ktype_of(field.type), field.name) for field in fields])
+
+
+def _ktype_of(dtype: Any) -> k.KnimeType:
+    if isinstance(dtype, LogicalTypeExtensionType):
+        if dtype.logical_type in _KNOWN:
+            return _KNOWN[dtype.logical_type]
+        return k.LogicalType(dtype.logical_type, _ktype_of(dtype.storage_type))
+    if _is_list(dtype):
+        return k.list_(_ktype_of(dtype.value_type))
+    if pa.types.is_struct(dtype):
+        return k.struct(*(_ktype_of(dtype.field(i).type) for i in range(dtype.num_fields)))
+    if dtype == pa.large_binary():
+        return k.blob()
+    if dtype in _PRIMITIVE:
+        return _PRIMITIVE[dtype]
+    raise TypeError(f"KNIME has no type for Arrow's {dtype}")
+
+
+def spec_of(dtype: Any) -> Any:
+    """The storage of an Arrow type as Java describes it; an unknown type is a text with a question mark."""
+    if isinstance(dtype, pa.ExtensionType):
+        return spec_of(dtype.storage_type)
+    if pa.types.is_struct(dtype):
+        inner = [spec_of(dtype.field(i).type) for i in range(dtype.num_fields)]
+        return {"type": "struct", "inner_types": inner}
+    if _is_list(dtype):
+        return {"type": "list", "inner_type": spec_of(dtype.value_type)}
+    names = {arrow: name for name, arrow in _BY_SPEC.items()}
+    return names.get(dtype, f"?{dtype}")

@@ -1,0 +1,150 @@
+"""Columns, and what schemas and tables have in common: operations on columns that give lazy views."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._ktypes import KnimeType, logical
+
+
+class Column:
+    """A column: type, name and, for input columns, what KNIME knows about its type."""
+
+    ktype: KnimeType
+    name: str
+    metadata: dict[str, Any] | None
+
+    def __init__(self, ktype: KnimeType | type, name: str, metadata: dict[str, Any] | None = None) -> None:
+        if not isinstance(ktype, KnimeType):
+            ktype = logical(ktype)
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a column's name must be a text, not {type(name).__name__}")
+        if not name.strip():
+            raise ValueError("a column's name must not be empty")
+        self.ktype = ktype
+        self.name = name
+        self.metadata = metadata
+
+    def __str__(self) -> str:
+        return f"Column<'{self.name}', {self.ktype}{', ' + str(self.metadata) if self.metadata else ''}>"
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Column)
+            and other.ktype == self.ktype
+            and other.name == self.name
+            and other.metadata == self.metadata
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Columnar:
+    """Columns in an order: what schemas and tables have in common. Operations give lazy views."""
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.column_names)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        raise NotImplementedError
+
+    def __getitem__(self, slicing: Any) -> Any:
+        # Without this an int index would make `for column in schema` endless.
+        if isinstance(slicing, int) and slicing >= self.num_columns:
+            raise IndexError(f"index {slicing} is beyond the {self.num_columns} columns")
+        return self._view(lambda real: real._select_columns(slicing))
+
+    def append(self, other: Any) -> Any:
+        """A view with more columns at the end."""
+        return self._view(lambda real: real._append(other))
+
+    def insert(self, other: Any, at: int) -> Any:
+        """A view with more columns at a position."""
+        count = self.num_columns
+        order = list(range(count))
+        added = 1 if isinstance(other, Column) else other.num_columns
+        order[at:at] = range(count, count + added)
+        return self.append(other)[order]
+
+    def remove(self, slicing: int | str | list[str]) -> Any:
+        """A view without a column (by index or name) or without several (by names)."""
+        names = self.column_names
+        if isinstance(slicing, list):
+            missing = [name for name in slicing if name not in names]
+            if missing:
+                raise ValueError(f"there are no columns {missing}; columns: {names}")
+            kept: list[Any] = [name for name in names if name not in slicing]
+        elif isinstance(slicing, int):
+            if not 0 <= slicing < len(names):
+                raise IndexError(f"index {slicing} is not among the {len(names)} columns")
+            kept = names[:slicing] + names[slicing + 1 :]
+        elif isinstance(slicing, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            names.remove(slicing)
+            kept = names
+        else:
+            raise TypeError(f"columns cannot be removed by {type(slicing).__name__}")
+        return self._view(lambda real: real._select_columns(kept))
+
+    def _view(self, operation: Callable[[Any], Any]) -> Any:
+        return _ColumnarView(self, operation)
+
+    def _select_columns(self, selection: Any) -> Any:
+        raise NotImplementedError
+
+    def _append(self, other: Any) -> Any:
+        raise NotImplementedError
+
+
+class _ColumnarView(_Columnar):
+    """A schema or table with an operation that is done when it is needed; ``get()`` gives the result."""
+
+    def __init__(self, delegate: Any, operation: Callable[[Any], Any]) -> None:
+        self._delegate = delegate
+        self._operation = operation
+        self._result: Any = None
+
+    def get(self, cache: bool = True) -> Any:
+        """The schema, table or column that the view stands for."""
+        if self._result is not None:
+            return self._result
+        source = (
+            self._delegate.get(cache=False) if isinstance(self._delegate, _ColumnarView) else self._delegate
+        )
+        result = self._operation(source)
+        if cache:
+            self._result = result
+        return result
+
+    @property
+    def column_names(self) -> list[str]:
+        """See `_Columnar`."""
+        return self.get().column_names
+
+    @property
+    def num_columns(self) -> int:
+        """See `_Columnar`."""
+        return self.get().num_columns
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.get(), name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.get()
+
+    def __eq__(self, other: object) -> bool:
+        return self.get() == (other.get() if isinstance(other, _ColumnarView) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"ColumnarView<{self._delegate}>"

@@ -1,0 +1,117 @@
+"""The specs of ports that are no tables: what is known about a port's content before it is computed."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG003
+
+import datetime as dt
+from enum import Enum
+from typing import Any, ClassVar
+
+
+class PortObjectSpec:
+    """What is known about a port's content before it is computed."""
+
+    def serialize(self) -> dict[str, Any]:
+        """The spec as a JSON document."""
+        raise NotImplementedError
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "PortObjectSpec":
+        """The spec from its document. KNIME also takes implementations without the second argument."""
+        raise NotImplementedError
+
+
+class BinaryPortObjectSpec(PortObjectSpec):
+    """The spec of a binary port: ports with the same id fit together."""
+
+    def __init__(self, id: str) -> None:  # noqa: A002  # KNIME's name
+        self._id = id
+
+    @property
+    def id(self) -> str:
+        """The id."""
+        return self._id
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`."""
+        return {"id": self._id}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "BinaryPortObjectSpec":
+        """See `PortObjectSpec`."""
+        return cls(data["id"])
+
+
+class ImagePortObjectSpec(PortObjectSpec):
+    """The spec of an image port: its format."""
+
+    def __init__(self, format: "str | Enum") -> None:  # noqa: A002  # KNIME's name
+        self._format = str(format.value) if isinstance(format, Enum) else format
+
+    @property
+    def format(self) -> str:
+        """``png`` or ``svg``."""
+        return self._format
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`."""
+        return {"format": self._format}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "ImagePortObjectSpec":
+        """See `PortObjectSpec`."""
+        return cls(data["format"])
+
+
+class CredentialPortObjectSpec(PortObjectSpec):
+    """The spec of a credential port. The secrets stay with KNIME and are asked for when they are read."""
+
+    #: Where the secrets are asked for: KNIME's Java side, here the node host.
+    _java_callback: ClassVar[Any] = None
+
+    def __init__(self, xml_data: str | None) -> None:
+        self._xml_data = xml_data
+
+    def _ask(self, what: str) -> Any:
+        try:
+            return getattr(self._java_callback, what)(self._xml_data)
+        except LookupError:
+            raise ValueError(
+                "the credential is not there; maybe the upstream nodes have to be executed"
+            ) from None
+
+    @property
+    def auth_schema(self) -> str:
+        """``Bearer`` or ``Basic``.
+
+        Raises:
+            ValueError: the upstream node has not been executed.
+        """
+        return self._ask("get_auth_schema")
+
+    @property
+    def auth_parameters(self) -> str:
+        """What follows the schema in an Authorization header: a token.
+
+        Raises:
+            ValueError: the upstream node has not been executed.
+        """
+        return self._ask("get_auth_parameters")
+
+    @property
+    def expires_after(self) -> dt.datetime | None:
+        """When the token expires (UTC, without time zone), if that is known.
+
+        Raises:
+            ValueError: the upstream node has not been executed.
+        """
+        return self._ask("get_expires_after")
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`."""
+        return {"data": self._xml_data}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "CredentialPortObjectSpec":
+        """See `PortObjectSpec`."""
+        return cls(data["data"])

@@ -1,0 +1,219 @@
+"""Schemas of tables, and how KNIME's Java side describes their types."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, cast
+
+from . import _ktypes as k
+from ._columnar import Column, _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
+from ._ktypes import (
+    KnimeType,
+    ListType,
+    LogicalType,
+    PrimitiveType,
+    PrimitiveTypeId,
+    StructType,
+    blob,
+    bool_,
+    datetime,
+    double,
+    int32,
+    int64,
+    list_,
+    logical,
+    null,
+    string,
+    struct,
+)
+from ._specs import BinaryPortObjectSpec, CredentialPortObjectSpec, ImagePortObjectSpec, PortObjectSpec
+
+__all__ = [
+    "BinaryPortObjectSpec",
+    "Column",
+    "CredentialPortObjectSpec",
+    "ImagePortObjectSpec",
+    "KnimeType",
+    "ListType",
+    "LogicalType",
+    "PortObjectSpec",
+    "PrimitiveType",
+    "PrimitiveTypeId",
+    "Schema",
+    "StructType",
+    "blob",
+    "bool_",
+    "datetime",
+    "double",
+    "int32",
+    "int64",
+    "list_",
+    "logical",
+    "null",
+    "string",
+    "struct",
+]
+
+
+class Schema(_Columnar, PortObjectSpec):
+    """The columns of a table."""
+
+    def __init__(
+        self,
+        ktypes: Sequence[KnimeType | type],
+        names: Sequence[str],
+        metadata: Sequence[dict[str, Any] | None] | None = None,
+    ) -> None:
+        if len(ktypes) != len(names):
+            raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
+        if metadata is not None and len(metadata) != len(names):
+            raise ValueError(f"{len(metadata)} metadata do not fit {len(names)} names")
+        known = metadata if metadata is not None else [None] * len(names)
+        self._columns = [Column(t, n, m) for t, n, m in zip(ktypes, names, known, strict=True)]
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[Column] | Column) -> "Schema":
+        """A schema of one column or several."""
+        given = [columns] if isinstance(columns, Column) else list(columns)
+        for column in given:
+            if not isinstance(column, Column):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"a schema is made of columns, not of {type(column).__name__}")
+        return cls([c.ktype for c in given], [c.name for c in given], [c.metadata for c in given])
+
+    @classmethod
+    def from_types(
+        cls,
+        ktypes: Sequence[KnimeType | type],
+        names: Sequence[str],
+        metadata: Sequence[dict[str, Any] | None] | None = None,
+    ) -> "Schema":
+        """A schema from types and names."""
+        return cls(ktypes, names, metadata)
+
+    @property
+    def column_names(self) -> list[str]:
+        """See `_Columnar`."""
+        return [column.name for column in self._columns]
+
+    def __iter__(self) -> Iterator[Column]:
+        yield from self._columns
+
+    def __contains__(self, key: object) -> bool:
+        name = key.name if isinstance(key, Column) else key
+        return name in self.column_names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and other._columns == self._columns
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"Schema<{', '.join(str(column) for column in self._columns)}>"
+
+    __repr__ = __str__
+
+    def _select_columns(self, selection: Any) -> Any:
+        if isinstance(selection, (int, str)):
+            return self._columns[self._position(selection)]
+        if isinstance(selection, slice):
+            return Schema.from_columns(self._columns[selection])
+        if isinstance(selection, list):
+            wanted = cast("list[Any]", selection)
+            return Schema.from_columns([self._columns[self._position(entry)] for entry in wanted])
+        raise TypeError(f"columns cannot be selected by {type(selection).__name__}")
+
+    def _position(self, entry: Any) -> int:
+        names = self.column_names
+        if isinstance(entry, str):
+            if entry not in names:
+                raise IndexError(f"there is no column {entry!r}; columns: {names}")
+            return names.index(entry)
+        if not isinstance(entry, int) or not -len(names) <= entry < len(names):
+            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
+        return entry
+
+    def _append(self, other: Any) -> "Schema":
+        if isinstance(other, _ColumnarView):
+            other = other.get()
+        if isinstance(other, Column):
+            return Schema.from_columns([*self._columns, other])
+        if isinstance(other, (Schema, list, tuple)):
+            return Schema.from_columns([*self._columns, *cast("Sequence[Column]", other)])
+        raise TypeError(f"only columns and schemas can be appended, not {type(other).__name__}")
+
+    def serialize(self) -> dict[str, Any]:
+        """The schema as KNIME reads it, with the RowID as first column.
+
+        Raises:
+            RuntimeError: two columns have the same name.
+        """
+        names = self.column_names
+        if len(names) != len(set(names)):
+            raise RuntimeError(f"column names must be unique: {names}")
+        row_key = LogicalType(k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory"), string())
+        types = [row_key, *(wrap_primitive(column.ktype) for column in self._columns)]
+        described = [_describe(ktype) for ktype in types]
+        return {
+            "schema": {
+                "specs": [spec for spec, _ in described],
+                "traits": [traits for _, traits in described],
+            },
+            "columnNames": ["RowKey", *names],
+            "columnMetaData": [None, *(column.metadata for column in self._columns)],
+        }
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> Self:
+        """Not part of the stand-in: its host hands schemas over as they are."""
+        raise NotImplementedError("Schema.deserialize is not part of the stand-in")
+
+
+_VALUE = "org.knime.core.data.v2.value."
+_PRIMITIVES: list[tuple[KnimeType, str]] = [
+    (int32(), "Int"),
+    (int64(), "Long"),
+    (string(), "String"),
+    (bool_(), "Boolean"),
+    (double(), "Double"),
+]
+#: The Java value factories of the types that need none in Python.
+PRIMITIVE_FACTORIES: dict[KnimeType, str] = {
+    **{ktype: f"{_VALUE}{name}ValueFactory" for ktype, name in _PRIMITIVES},
+    **{list_(ktype): f"{_VALUE}{name}ListValueFactory" for ktype, name in _PRIMITIVES},
+    null(): _VALUE + "VoidValueFactory",
+}
+
+
+def wrap_primitive(ktype: KnimeType) -> KnimeType:
+    """The logical type by which KNIME's Java side knows a primitive type or list."""
+    if ktype in PRIMITIVE_FACTORIES:
+        return LogicalType(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), ktype)
+    if isinstance(ktype, ListType):
+        name = k.value_factory_json(_VALUE + "ListValueFactory")
+        return LogicalType(name, list_(wrap_primitive(ktype.inner_type)))
+    return ktype
+
+
+_SPEC_NAMES: dict[KnimeType, str] = {
+    int32(): "int",
+    int64(): "long",
+    string(): "string",
+    bool_(): "boolean",
+    double(): "double",
+    blob(): "variable_width_binary",
+    null(): "void",
+}
+
+
+def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
+    """Storage and traits of a type as Java's JSON."""
+    own: dict[str, Any] = {}
+    if isinstance(ktype, LogicalType):
+        own = {"logical_type": ktype.logical_type}
+        ktype = ktype.storage_type
+    if isinstance(ktype, ListType):
+        spec, traits = _describe(ktype.inner_type)
+        return {"type": "list", "inner_type": spec}, {"traits": own, "type": "list", "inner": traits}
+    if isinstance(ktype, StructType):
+        inner = [_describe(field) for field in ktype.inner_types]
+        spec = {"type": "struct", "inner_types": [field for field, _ in inner]}
+        return spec, {"traits": own, "type": "struct", "inner": [traits for _, traits in inner]}
+    return _SPEC_NAMES[ktype], {"traits": own, "type": "simple"}

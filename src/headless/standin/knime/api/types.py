@@ -1,0 +1,273 @@
+"""Value factories: how Python values become the storage of a column, and the registry of them."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+import importlib
+import io
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+class PythonValueFactory:
+    """Encodes values of one class into a column's storage, and decodes them. Both pass None through."""
+
+    def __init__(self, compatible_type: Any) -> None:
+        self._compatible_type = compatible_type
+
+    @property
+    def compatible_type(self) -> Any:
+        """The class of the values."""
+        return self._compatible_type
+
+    def decode(self, storage: Any) -> Any:
+        """The value of a cell."""
+        return storage
+
+    def encode(self, value: Any) -> Any:
+        """The storage of a value."""
+        return value
+
+    def needs_conversion(self) -> bool:
+        """Whether values differ from their storage."""
+        return True
+
+
+class FileStorePythonValueFactory(PythonValueFactory):
+    """A value factory that keeps part of each value in files.
+
+    The storage is ``{"0": keys, "1": data}``: the keys of the files joined by ``;`` (or null), and what
+    stays in the table. Subclasses write ``read`` and ``write``.
+    """
+
+    def read(self, file_paths: list[str], table_data: Any) -> Any:
+        """The value, from its files and the part in the table."""
+        raise NotImplementedError
+
+    def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
+        """Writes the value's files (each call of the creator gives a path); returns what the table keeps."""
+        raise NotImplementedError
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`; works only while a node runs."""
+        if storage is None:
+            return None
+        keys = storage["0"]
+        paths = (
+            [_file_stores().file_store_key_to_absolute_path(key) for key in keys.split(";")] if keys else []
+        )
+        return self.read(paths, storage["1"])
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`; works only while a node executes."""
+        if value is None:
+            return None
+        stores = _file_stores()
+        keys: list[str] = []
+
+        def create() -> str:
+            path, key = stores.create_file_store()
+            keys.append(key)
+            return path
+
+        data = self.write(create, value)
+        return {"0": ";".join(keys) if keys else None, "1": data}
+
+
+def _file_stores() -> Any:
+    from . import table
+
+    return table.running_backend().file_store_handler
+
+
+class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
+    """A value factory with one serialised form that goes into a file or, when small, into the table."""
+
+    def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
+        """Reads a value."""
+        raise NotImplementedError
+
+    def serialize(self, value: Any, output: BinaryIO) -> None:
+        """Writes a value; leaves the output open."""
+        raise NotImplementedError
+
+    def should_be_stored_in_filestore(self, value: Any) -> bool:
+        """Whether the value goes into a file."""
+        return True
+
+    def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
+        """See `FileStorePythonValueFactory`."""
+        output = io.BytesIO()
+        self.serialize(value, output)
+        if not self.should_be_stored_in_filestore(value):
+            return output.getvalue()
+        Path(file_store_creator()).write_bytes(output.getvalue())
+        return None
+
+    def read(self, file_paths: list[str], table_data: Any) -> Any:
+        """See `FileStorePythonValueFactory`."""
+        return self.deserialize(io.BytesIO(Path(file_paths[0]).read_bytes() if file_paths else table_data))
+
+
+class FallbackPythonValueFactory(PythonValueFactory):
+    """Hands the storage over as it is; used for types without a registered value factory."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def needs_conversion(self) -> bool:
+        """Never."""
+        return False
+
+
+class PythonValueFactoryBundle:
+    """A registered value factory: its Java class, its storage, and where the Python class is."""
+
+    def __init__(
+        self,
+        java_value_factory: str,
+        data_type: str,
+        data_spec_json: str,
+        data_traits: str,
+        python_module: str,
+        python_value_factory_name: str,
+        python_value_type_name: str,
+    ) -> None:
+        self.java_value_factory = java_value_factory
+        self.logical_type = java_value_factory
+        self.data_type = data_type
+        self.data_spec_json: Any = json.loads(data_spec_json)
+        self.data_traits: Any = json.loads(data_traits)
+        self.python_type = python_value_type_name
+        self._place = (python_module, python_value_factory_name)
+        self._value_factory: PythonValueFactory | None = None
+
+    @property
+    def value_factory(self) -> PythonValueFactory:
+        """The value factory, imported and made at first use."""
+        if self._value_factory is None:
+            self._value_factory = _make(*self._place)
+        return self._value_factory
+
+
+def _make(module_name: str, class_name: str) -> PythonValueFactory:
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(
+            f"the module {module_name} of a value factory cannot be imported: {error}"
+        ) from error
+    cls = getattr(module, class_name, None)
+    if cls is None or not (isinstance(cls, type) and issubclass(cls, PythonValueFactory)):
+        raise ValueError(f"{module_name} has no value factory {class_name}")
+    make: Any = cls  # value factories that are registered take no arguments
+    return make()
+
+
+_java_value_factory_to_bundle: dict[str, PythonValueFactoryBundle] = {}
+_python_type_to_bundle: dict[str, PythonValueFactoryBundle] = {}
+_proxies: dict[str, tuple[str, str, str]] = {}
+_fallback = FallbackPythonValueFactory()
+
+
+def register_python_value_factory(
+    python_module: str,
+    python_value_factory_name: str,
+    data_type: str,
+    data_spec_json: str,
+    data_traits: str,
+    python_value_type_name: str,
+    is_default_python_representation: bool = True,
+) -> None:
+    """Registers a value factory, as KNIME does for each one that an extension contributes.
+
+    Args:
+        python_module: the module of the value factory's class.
+        python_value_factory_name: the name of that class.
+        data_type: what people call the type.
+        data_spec_json: JSON of the storage: a primitive's name, or a struct or list of such.
+        data_traits: JSON of the storage's traits; its ``logical_type`` names the Java value factory.
+        python_value_type_name: module and name of the class of the values.
+        is_default_python_representation: False for a second Python class of a type that is registered.
+    """
+    logical_type: str = json.loads(data_traits)["traits"]["logical_type"]
+    if not is_default_python_representation:
+        original = get_value_factory_bundle_for_java_value_factory(logical_type)
+        _proxies[python_value_type_name] = (python_module, python_value_factory_name, original.python_type)
+        return
+    bundle = PythonValueFactoryBundle(
+        logical_type,
+        data_type,
+        data_spec_json,
+        data_traits,
+        python_module,
+        python_value_factory_name,
+        python_value_type_name,
+    )
+    _java_value_factory_to_bundle[logical_type] = bundle
+    _python_type_to_bundle[python_value_type_name] = bundle
+
+
+def _name_of(python_type: type) -> str:
+    return f"{python_type.__module__}.{python_type.__qualname__}"
+
+
+def get_proxy_by_python_type(python_type: type) -> tuple[PythonValueFactory, type]:
+    """The value factory of a second Python class, and the first class of the same type.
+
+    Raises:
+        TypeError: not a class.
+        KeyError: not registered as a second class.
+    """
+    if not isinstance(python_type, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"{python_type!r} is no class")
+    module, factory, original = _proxies[_name_of(python_type)]
+    bundle = get_value_factory_bundle_for_python_type_name(original)
+    return _make(module, factory), bundle.value_factory.compatible_type
+
+
+def get_python_type_list() -> Iterable[str]:
+    """The names of all classes for which value factories are registered."""
+    return _python_type_to_bundle.keys()
+
+
+def get_converter(logical_type: str) -> PythonValueFactory:
+    """The value factory for a Java value factory's name; a fallback that changes nothing if there is none."""
+    bundle = _java_value_factory_to_bundle.get(logical_type)
+    return _fallback if bundle is None else bundle.value_factory
+
+
+def get_value_factory_bundle_for_java_value_factory(logical_type: str) -> PythonValueFactoryBundle:
+    """Looks a type up by its Java value factory.
+
+    Raises:
+        ValueError: it is not registered.
+    """
+    if logical_type not in _java_value_factory_to_bundle:
+        raise ValueError(f"no Python value factory is registered for {logical_type}")
+    return _java_value_factory_to_bundle[logical_type]
+
+
+def get_value_factory_bundle_for_python_type_name(python_type_name: str) -> PythonValueFactoryBundle:
+    """Looks a type up by the name of its Python class.
+
+    Raises:
+        ValueError: it is not registered.
+    """
+    if python_type_name not in _python_type_to_bundle:
+        raise ValueError(f"no Python value factory is registered for {python_type_name}")
+    return _python_type_to_bundle[python_type_name]
+
+
+def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFactoryBundle:
+    """Looks a type up by its Python class.
+
+    Raises:
+        TypeError: it is not registered.
+    """
+    name = _name_of(python_type)
+    if name not in _python_type_to_bundle:
+        raise TypeError(f"no Python value factory is registered for {name}")
+    return _python_type_to_bundle[name]

@@ -1,0 +1,120 @@
+"""Views of nodes: self-contained HTML pages."""
+
+import base64
+from collections.abc import Callable
+from typing import Any, cast
+
+_PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>{body}</body></html>\n'
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class NodeView:
+    """A page, and optionally a picture of it. Made by the functions of this module."""
+
+    def __init__(
+        self,
+        html: str,
+        svg_or_png: str | bytes | None = None,
+        render_fn: Callable[[], str | bytes] | None = None,
+        can_be_used_in_report: bool = False,
+    ) -> None:
+        self.html = html
+        self.can_be_used_in_report = can_be_used_in_report
+        self._svg_or_png = svg_or_png
+        self._render_fn = render_fn
+
+    def render(self) -> str | bytes:
+        """The picture of the page.
+
+        Raises:
+            NotImplementedError: neither a picture nor a way to make one was given.
+        """
+        if self._svg_or_png is None and self._render_fn is not None:
+            self._svg_or_png = self._render_fn()
+        if self._svg_or_png is None:
+            raise NotImplementedError("this view has no picture")
+        return self._svg_or_png
+
+
+def view_html(
+    html: str,
+    svg_or_png: str | bytes | None = None,
+    render_fn: Callable[[], str | bytes] | None = None,
+    can_be_used_in_report: bool = False,
+) -> NodeView:
+    """A view of one self-contained HTML page."""
+    return NodeView(html, svg_or_png, render_fn, can_be_used_in_report)
+
+
+def view_svg(svg: str) -> NodeView:
+    """A view of an SVG."""
+    return NodeView(_PAGE.format(body=svg), svg, can_be_used_in_report=True)
+
+
+def view_png(png: bytes) -> NodeView:
+    """A view of a PNG."""
+    return _picture(png, "png")
+
+
+def view_jpeg(jpeg: bytes) -> NodeView:
+    """A view of a JPEG."""
+    return _picture(jpeg, "jpeg")
+
+
+def _picture(data: bytes, kind: str) -> NodeView:
+    source = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    body = f'<img id="view-container" src="{source}" style="width: 100%">'
+    return NodeView(_PAGE.format(body=body), data, can_be_used_in_report=True)
+
+
+def view_ipy_repr(obj: Any) -> NodeView:
+    """A view of an object that can show itself in a notebook.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    for kind, make in (("html", view_html), ("svg", view_svg), ("png", view_png), ("jpeg", view_jpeg)):
+        show = getattr(obj, f"_repr_{kind}_", None)
+        if show is not None:
+            shown: Any = show()
+            return make(cast("Any", shown[0] if isinstance(shown, tuple) else shown))
+    raise ValueError(f"{type(obj).__name__} has no _repr_html_, _repr_svg_, _repr_png_ or _repr_jpeg_")
+
+
+def view(obj: Any) -> NodeView:
+    """A view of HTML or SVG text, PNG or JPEG bytes, or an object that can show itself in a notebook.
+
+    Raises:
+        ValueError: none of these; HTML must start with ``<!DOCTYPE html>``.
+    """
+    if isinstance(obj, str):
+        if obj.lstrip()[:15].lower() == "<!doctype html>":
+            return view_html(obj)
+        if "<svg" in obj[:256] and 'xmlns="http://www.w3.org/2000/svg"' in obj[:256]:
+            return view_svg(obj)
+    if isinstance(obj, bytes):
+        if obj.startswith(_PNG):
+            return view_png(obj)
+        if obj.startswith(b"\xff\xd8\xff") and obj.endswith(b"\xff\xd9"):
+            return view_jpeg(obj)
+    if type(obj).__module__.partition(".")[0] in ("matplotlib", "plotly"):
+        raise NotImplementedError("views of matplotlib and plotly figures are not part of the stand-in")
+    try:
+        return view_ipy_repr(obj)
+    except ValueError as error:
+        raise ValueError(f"there is no view of a {type(obj).__name__}: {error}") from None
+
+
+def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: A002  # KNIME's name
+    """Not part of the stand-in."""
+    raise NotImplementedError("view_matplotlib is not part of the stand-in")
+
+
+def view_seaborn() -> NodeView:
+    """Not part of the stand-in."""
+    raise NotImplementedError("view_seaborn is not part of the stand-in")
+
+
+def view_plotly(fig: Any) -> NodeView:
+    """Not part of the stand-in."""
+    raise NotImplementedError("view_plotly is not part of the stand-in")

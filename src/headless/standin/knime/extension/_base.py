@@ -1,0 +1,205 @@
+"""What all parameters share: they are descriptors whose values live in the node that owns them.
+
+A node keeps its values in one nested dictionary, ``__parameters__``; a parameter is declared once, on
+the class, and reads and writes the entry with its own name. Groups hold nested dictionaries.
+"""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+
+from .rules import Condition, Effect, Rule
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+T = TypeVar("T")
+
+_extension_version: Version | None = None
+
+
+def set_extension_version(version: str | None) -> None:
+    """Tells parameters the version of the loaded extension; KNIME does so *after* importing it."""
+    global _extension_version
+    _extension_version = None if version is None else Version.parse_version(version)
+
+
+def extension_version() -> Version:
+    """The version of the loaded extension.
+
+    Raises:
+        RuntimeError: the extension's module is still being imported.
+    """
+    if _extension_version is None:
+        raise RuntimeError("the extension's version is not known yet: KNIME sets it after the import")
+    return _extension_version
+
+
+def values_of(owner: object) -> dict[str, Any]:
+    """The dictionary in which a node or a group keeps the values of its parameters."""
+    return cast("dict[str, Any]", owner.__dict__.setdefault("__parameters__", {}))
+
+
+class Setting:
+    """A named part of a node's settings: a parameter, a group or an array."""
+
+    _label: str
+    _since_version: Version
+    _is_advanced: bool
+    _rule: Rule | None
+
+    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
+        raise NotImplementedError
+
+    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+        raise NotImplementedError
+
+    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
+        raise NotImplementedError
+
+    def _validate(self, value: Any, version: Version | None = None) -> None:
+        raise NotImplementedError
+
+    def _validate_specs(self, specs: list[Any]) -> None:
+        """Checks that the input ports which the setting refers to exist."""
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _describe(self, level: int) -> Any:
+        raise NotImplementedError
+
+
+class Parameter(Setting, Generic[T]):
+    """One setting with a value of type ``T``, declared as a class attribute of a node or group."""
+
+    def __init__(
+        self,
+        label: str | None,
+        description: str | None,
+        default_value: Any,
+        validator: Callable[[Any], object] | None = None,
+        since_version: "Version | str | None" = None,
+        is_advanced: bool = False,
+    ) -> None:
+        self._label = cast("str", label)  # None until __set_name__ knows the attribute's name
+        self._default_value: Any = default_value
+        # An own validator *replaces* the built-in check, in KNIME too: type test and range are gone.
+        self._validator: Callable[[Any], object] = self._check if validator is None else validator
+        self.__doc__ = description if description is not None else ""
+        self._since_version = Version.parse_version(since_version)
+        self._is_advanced = is_advanced
+        self._rule = None
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        if cast("str | None", self._label) is None:
+            self._label = name
+
+    @overload
+    def __get__(self, obj: None, objtype: type | None = None) -> Self: ...
+    @overload
+    def __get__(self, obj: object, objtype: type | None = None) -> T: ...
+    def __get__(self, obj: object | None, objtype: type | None = None) -> "Self | T":
+        if obj is None:
+            return self
+        return cast("T", self._value(obj, self._name, False))
+
+    def __set__(self, obj: object, value: T) -> None:
+        self._set(obj, value, self._name, False)
+
+    def validator(self, func: Callable[[T], object]) -> None:
+        """Decorator: makes ``func`` check values; it has to raise on a bad one.
+
+        It replaces the built-in check. As in KNIME the decorated name is ``None`` afterwards.
+        """
+        self._validator = func
+
+    def rule(self, condition: Condition, effect: Effect) -> Self:
+        """Shows, hides, enables or disables the control while ``condition`` holds; returns the parameter."""
+        self._rule = Rule(condition, effect)
+        return self
+
+    def _check(self, value: Any) -> None:
+        """The built-in check of a value."""
+
+    def _default(self, version: Version | None = None) -> Any:
+        if callable(self._default_value):
+            return self._default_value(extension_version() if version is None else version)
+        return self._default_value
+
+    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
+        values = values_of(owner)
+        if name not in values:
+            values[name] = self._default()
+        return values[name]
+
+    def _set(self, owner: object, value: Any, name: str, lenient: bool) -> None:
+        if not (lenient and self._skip_check_in_dialog):
+            self._validate(value)
+        values_of(owner)[name] = value
+
+    #: Whether opening a dialog loads a value without checking it (a path may be gone by now).
+    _skip_check_in_dialog = False
+
+    def _to_json(self, value: Any) -> Any:
+        return value
+
+    def _from_json(self, value: Any) -> Any:
+        return value
+
+    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
+        return self._to_json(self._value(owner, name, for_dialog))
+
+    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+        self._set(owner, self._from_json(value), name, lenient)
+
+    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
+        self._set(owner, self._default(version), name, lenient)
+
+    def _validate(self, value: Any, version: Version | None = None) -> None:
+        self._validator(value)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {"title": self._label, "description": self._description(ctx)}
+
+    def _description(self, ctx: "DialogCreationContext | None") -> str:
+        return self.__doc__ or ""
+
+    def _describe(self, level: int) -> Any:
+        return {"name": self._label, "description": self._description(None)}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _control(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        options = self._options(ctx)
+        if self._is_advanced:
+            options["isAdvanced"] = True
+        return {"type": "Control", "label": self._label, "options": options}
+
+
+def settings_of(owner: object) -> dict[str, Setting]:
+    """The settings of a node or group by attribute name, in the order of the dialog.
+
+    Classes come first, most derived first; a name keeps its first definition.
+    """
+    found: dict[str, Setting] = {}
+    for cls in type(owner).__mro__[:-1]:
+        for name, value in cls.__dict__.items():
+            if isinstance(value, Setting):
+                found.setdefault(name, value)
+    found.update({name: v for name, v in owner.__dict__.items() if isinstance(v, Setting)})
+    return found
+
+
+def with_list(text: str, heading: str, lines: list[str]) -> str:
+    """A description with a bullet list below it, indented like the description's own lines."""
+    margins = [len(line) - len(line.lstrip()) for line in text.expandtabs().splitlines()[1:] if line.strip()]
+    indent = " " * min(margins, default=0)
+    body = "".join(f"{indent}- {line}\n" for line in lines)
+    return f"{text.expandtabs()}\n\n{indent}**{heading}:**\n\n{body}"

@@ -1,0 +1,169 @@
+"""Parameters that select columns of an input table, and the entries their dialogs offer."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from knime.api.schema import Column, Schema
+
+from ._base import Parameter
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+T = TypeVar("T")
+PortIndex = int | tuple[int, int]
+
+
+def _pick_schema(specs: list[Any], port_index: PortIndex) -> Schema:
+    """The schema at a port; an unconnected port counts as a table without columns."""
+    group, position = port_index if isinstance(port_index, tuple) else (port_index, None)
+    if group >= len(specs):
+        raise IndexError(f"port {port_index} does not exist: the node has {len(specs)} input ports")
+    spec = specs[group]
+    if position is not None:
+        if not isinstance(spec, list):
+            raise TypeError(f"port {group} is no port group; name it by one number")
+        members = cast("list[Any]", spec)
+        spec = members[position] if position < len(members) else None
+    if spec is None:
+        return Schema.from_columns([])
+    if not isinstance(spec, Schema):
+        raise TypeError(f"port {port_index} is no table port")
+    return spec
+
+
+def _entries(schema: Schema, column_filter: Callable[[Column], bool]) -> list[dict[str, Any]]:
+    if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("columns can only be chosen from a table")
+    entries: list[dict[str, Any]] = []
+    for column in schema:
+        if column_filter(column):
+            # KNIME puts these two into the metadata of every input column.
+            metadata = cast("dict[str, Any]", column.metadata)
+            value_type, shown = metadata["preferred_value_type"], metadata["displayed_column_type"]
+            entry = {"id": column.name, "text": column.name}
+            entries.append(
+                {**entry, "type": {"id": value_type, "text": shown}, "compatibleTypes": [value_type]}
+            )
+    return entries
+
+
+class _ColumnsParameter(Parameter[T]):
+    def __init__(
+        self,
+        label: str | None,
+        description: str | None,
+        port_index: PortIndex,
+        column_filter: Callable[[Column], bool] | None,
+        default_value: Any,
+        since_version: Version | str | None,
+        is_advanced: bool,
+        schema_provider: "Callable[[DialogCreationContext], Schema] | None",
+    ) -> None:
+        super().__init__(label, description, default_value, None, since_version, is_advanced)
+        self._column_filter: Callable[[Column], bool] = column_filter or (lambda _: True)
+        self._port_index = port_index if schema_provider is None else None
+        self._schema_provider: Callable[[DialogCreationContext], Schema] = schema_provider or (
+            lambda ctx: _pick_schema(ctx.get_input_specs(), port_index)
+        )
+
+    def _validate_specs(self, specs: list[Any]) -> None:
+        index = self._port_index
+        if index is None:
+            return
+        group, position = index if isinstance(index, tuple) else (index, None)
+        if group >= len(specs) or (position is not None and len(specs[group]) < position):
+            raise ValueError(f"the column selection {self._name!r} needs a table at input port {index}")
+        _pick_schema(specs, index)
+
+    def _possible(self, ctx: "DialogCreationContext") -> list[dict[str, Any]]:
+        return _entries(self._schema_provider(ctx), self._column_filter)
+
+
+class ColumnParameter(_ColumnsParameter[str | None]):
+    """The name of one column; None when nothing is chosen, ``ColumnParameter.NONE`` when that was chosen."""
+
+    NONE = "<none>"
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        port_index: PortIndex = 0,
+        column_filter: Callable[[Column], bool] | None = None,
+        include_row_key: bool = False,
+        include_none_column: bool = False,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        schema_provider: "Callable[[DialogCreationContext], Schema] | None" = None,
+        default_value: str | Callable[[Version], str] | None = None,
+    ) -> None:
+        super().__init__(
+            label,
+            description,
+            port_index,
+            column_filter,
+            default_value,
+            since_version,
+            is_advanced,
+            schema_provider,
+        )
+        self._include_row_key = include_row_key
+        self._include_none_column = include_none_column
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "string"}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        none = [{"id": self.NONE, "text": "None"}] if self._include_none_column else []
+        return {
+            "format": "dropDown",
+            "showRowKeys": self._include_row_key,
+            "showNoneColumn": self._include_none_column,
+            "possibleValues": self._possible(ctx) + none,
+        }
+
+    def _to_json(self, value: Any) -> Any:
+        return "" if value is None else value
+
+    def _from_json(self, value: Any) -> Any:
+        return None if value == "" else value
+
+
+class MultiColumnParameter(_ColumnsParameter[list[str]]):
+    """The names of any number of columns."""
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        port_index: PortIndex = 0,
+        column_filter: Callable[[Column], bool] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+    ) -> None:
+        super().__init__(
+            label, description, port_index, column_filter, None, since_version, is_advanced, None
+        )
+
+    def _default(self, version: Version | None = None) -> Any:
+        return []
+
+    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
+        value = super()._value(owner, name, for_dialog)
+        return [] if value is None and for_dialog else value
+
+    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+        # The dialog writes an empty text where there are no columns.
+        named = None if value is None else [column for column in value if column != ""]
+        super()._inject(owner, named, name, version, lenient)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "array", "items": {"type": "string"}}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": "twinList", "possibleValues": self._possible(ctx)}

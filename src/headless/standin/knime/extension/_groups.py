@@ -1,0 +1,282 @@
+"""Groups of settings, and arrays of groups.
+
+A group is declared once and instantiated as a class attribute. Reading the attribute gives a light copy
+that is bound to the owner's dictionary of values, so that two nodes never share values.
+"""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+import copy
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from ._base import Parameter, Setting, settings_of, values_of, with_list
+from .rules import Condition, Effect, Rule
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+G = TypeVar("G")
+
+_RESERVED = {"since_version", "is_advanced", "validator"}
+
+
+class LayoutDirection(Enum):
+    """How the settings of a group or array are laid out."""
+
+    VERTICAL = "VerticalLayout"
+    HORIZONTAL = "HorizontalLayout"
+
+
+def inject(owner: object, values: dict[str, Any], version: Version, lenient: bool) -> None:
+    """Loads saved values; settings that are newer than ``version`` get their default for it."""
+    modify = getattr(owner, "_modify_parameters", None)
+    if modify is not None:
+        values = modify(values)
+    for name, setting in settings_of(owner).items():
+        if name in values:
+            setting._inject(owner, values[name], name, version, lenient)  # pyright: ignore[reportPrivateUsage]
+        elif setting._since_version > version:  # pyright: ignore[reportPrivateUsage]
+            setting._use_default(owner, name, version, lenient)  # pyright: ignore[reportPrivateUsage]
+
+
+def validate(owner: object, values: dict[str, Any], version: Version) -> None:
+    """Checks saved values as they are, before `inject` may rewrite them.
+
+    Raises:
+        ValueError: a setting that ``version`` had already is missing, or a value is bad.
+    """
+    for name, setting in settings_of(owner).items():
+        if setting._since_version <= version:  # pyright: ignore[reportPrivateUsage]
+            if name not in values:
+                raise ValueError(f'Parameter missing for key "{name}".')
+            setting._validate(values[name], version)  # pyright: ignore[reportPrivateUsage]
+
+
+class ParameterGroup(Setting):
+    """What `parameter_group` adds to a class."""
+
+    _validator: Callable[[dict[str, Any]], object] | None
+    _own_validate: bool
+    _layout: LayoutDirection
+    _name: str
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, obj: object, objtype: type | None = None) -> Self:
+        if obj is None:
+            raise AttributeError("a parameter group is only there on an instance")
+        return self._bound_to(obj)
+
+    def __set__(self, obj: object, value: Any) -> None:
+        raise RuntimeError("a parameter group cannot be replaced; set its parameters")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Setting):
+            raise NotImplementedError(
+                f"{name}: parameters made inside a group's __init__ are not part of the stand-in; "
+                "declare them on the class"
+            )
+        super().__setattr__(name, value)
+
+    def _bound_to(self, owner: object) -> Self:
+        bound = copy.copy(self)
+        values = values_of(owner).setdefault(self._name, copy.deepcopy(values_of(self)))
+        bound.__dict__["__parameters__"] = values
+        return bound
+
+    def validator(self, override: Any = None) -> Any:
+        """Decorator: lets a function check the values, instead of or after the ``validate`` method."""
+        if not isinstance(override, bool):
+            self._validator = override
+            self._own_validate = False
+            return None
+
+        def decorate(func: Callable[[dict[str, Any]], object]) -> None:
+            self._validator = func
+            self._own_validate = not override
+
+        return decorate
+
+    def rule(self, condition: Condition, effect: Effect) -> Self:
+        """Shows, hides, enables or disables the group while ``condition`` holds; returns the group."""
+        self._rule = Rule(condition, effect)
+        return self
+
+    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
+        bound = self._bound_to(owner)
+        return {key: setting._extract(bound, key, for_dialog) for key, setting in settings_of(bound).items()}
+
+    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+        inject(self._bound_to(owner), value, version, lenient)
+
+    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
+        bound = self._bound_to(owner)
+        for key, setting in settings_of(bound).items():
+            setting._use_default(bound, key, version, lenient)
+
+    def _validate(self, value: Any, version: Version | None = None) -> None:
+        validate(self, value, version or Version(0, 0, 0))
+        own = getattr(self, "validate", None)
+        if own is not None and self._own_validate:
+            own(value)
+        if self._validator is not None:
+            self._validator(value)
+
+    def _validate_specs(self, specs: list[Any]) -> None:
+        for setting in settings_of(self).values():
+            setting._validate_specs(specs)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        known = {n: s for n, s in settings_of(self).items() if s._since_version <= version}
+        return {"type": "object", "properties": {n: s._schema(version, ctx) for n, s in known.items()}}
+
+    def _describe(self, level: int) -> Any:
+        options: list[Any] = []
+        for setting in settings_of(self).values():
+            found = setting._describe(level + 1)
+            options.extend(cast("list[Any]", found) if isinstance(found, list) else [found])
+        return (
+            {"name": self._label, "description": self.__doc__, "options": options} if level == 0 else options
+        )
+
+
+def parameter_group(
+    label: str,
+    since_version: Version | str | None = None,
+    is_advanced: bool = False,
+    layout_direction: LayoutDirection = LayoutDirection.VERTICAL,
+) -> Callable[[type[G]], type[G]]:
+    """Decorator: makes a class a group of settings; instantiate it as a class attribute of a node.
+
+    The constructor also takes ``since_version``, ``is_advanced`` and ``validator``.
+    """
+
+    def decorate(cls: type[G]) -> type[G]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if _RESERVED & set(inspect.signature(cls.__init__).parameters):
+                raise SyntaxError(
+                    f"the __init__ of a parameter group must not use the names {sorted(_RESERVED)}"
+                )
+            self._since_version = Version.parse_version(kwargs.pop("since_version", since_version))
+            self._is_advanced = kwargs.pop("is_advanced", is_advanced)
+            self._validator = kwargs.pop("validator", None)
+            self._own_validate = True
+            self._rule = None
+            self._label = label
+            self._layout = layout_direction
+            self.__dict__["__parameters__"] = {}
+            self.__doc__ = cls.__doc__
+            cls.__init__(self, *args, **kwargs)
+
+        body = {"__init__": __init__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        return cast("type[G]", type(cls.__name__, (ParameterGroup, cls), body))
+
+    return decorate
+
+
+class ParameterArray(Parameter[list[G]]):
+    """Any number of items, each with the settings of one group (which may not hold groups or arrays)."""
+
+    def __init__(
+        self,
+        parameters: G,
+        label: str | None = None,
+        description: str | None = None,
+        validator: Callable[[list[dict[str, Any]]], object] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        allow_reorder: bool = True,
+        layout_direction: LayoutDirection = LayoutDirection.VERTICAL,
+        button_text: str | None = None,
+        array_title: str | None = None,
+    ) -> None:
+        self._group: Any = parameters
+        self._allow_reorder = allow_reorder
+        self._layout = layout_direction
+        self._button_text = button_text
+        self._array_title = array_title or "Group"
+        super().__init__(label, description, None, None, since_version, is_advanced)
+        if validator is not None:
+            self.validator(validator)
+
+    def validator(self, func: Callable[[Any], object]) -> None:
+        """Decorator: an additional check of the list of items (dictionaries)."""
+
+        def both(value: Any) -> None:
+            self._check(value)
+            func(value)
+
+        self._validator = both
+
+    def _check(self, value: Any) -> None:
+        for setting in settings_of(self._group).values():
+            if not isinstance(setting, Parameter) or isinstance(setting, ParameterArray):
+                raise ValueError("the items of a ParameterArray cannot hold groups or arrays")
+
+    def _members(self) -> dict[str, Parameter[Any]]:
+        found = settings_of(self._group).items()
+        return {n: s for n, s in found if isinstance(s, Parameter) and not isinstance(s, ParameterArray)}
+
+    def __get__(self, obj: Any, objtype: type | None = None) -> Any:
+        if obj is None:
+            return self
+        return [self._item(value) for value in self._value(obj, self._name, False)]
+
+    def _item(self, value: dict[str, Any]) -> Any:
+        item = type(self._group)()
+        for name, entry in value.items():
+            setattr(item, name, entry)
+        return item
+
+    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
+        value = super()._value(owner, name, for_dialog)
+        return [] if value is None else value
+
+    def _to_json(self, value: Any) -> Any:
+        members = self._members()
+        return [{n: p._to_json(item[n]) for n, p in members.items() if n in item} for item in value]
+
+    def _from_json(self, value: Any) -> Any:
+        members = self._members()
+        return [
+            {n: members[n]._from_json(v) if n in members else v for n, v in item.items()} for item in value
+        ]
+
+    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+        if value is None:
+            value = [{n: p._to_json(p._default()) for n, p in self._members().items()}]
+        super()._inject(owner, value, name, version, lenient)
+
+    def _description(self, ctx: "DialogCreationContext | None") -> str:
+        return self.__doc__ or ""
+
+    def _describe(self, level: int) -> Any:
+        inner = [setting._describe(level + 1) for setting in self._members().values()]
+        lines = [f"{entry['name']} : {entry['description']}" for entry in inner]
+        return {"name": self._label, "description": with_list(self.__doc__ or "", self._array_title, lines)}
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        members = self._members().items()
+        inner = {n: {**p._schema(version, ctx), "default": p._to_json(p._default())} for n, p in members}
+        return {
+            **super()._schema(version, ctx),
+            "type": "array",
+            "items": {"type": "object", "properties": inner},
+        }
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        elements = [{"scope": f"#/properties/{n}", **p._control(ctx)} for n, p in self._members().items()]
+        options: dict[str, Any] = {
+            "addButtonText": self._button_text,
+            "detail": {"layout": {"type": self._layout.value, "elements": elements}},
+            "arrayElementTitle": self._array_title,
+        }
+        if self._allow_reorder:
+            options["showSortButtons"] = True
+        return options

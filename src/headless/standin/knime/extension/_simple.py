@@ -1,0 +1,298 @@
+"""Parameters with one plain value: numbers, booleans, texts, paths."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+import functools
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from ._base import Parameter, with_list
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+N = TypeVar("N", int, float)
+
+
+class _NumericParameter(Parameter[N]):
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: N | Callable[[Version], N] = 0,
+        validator: Callable[[N], object] | None = None,
+        min_value: N | None = None,
+        max_value: N | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+    ) -> None:
+        self.min_value = min_value
+        self.max_value = max_value
+        super().__init__(label, description, default_value, validator, since_version, is_advanced)
+
+    def check_type(self, value: Any) -> None:
+        raise NotImplementedError
+
+    def check_range(self, value: Any) -> None:
+        if self.min_value is not None and value < self.min_value:
+            raise ValueError(f"{value} is below the smallest allowed value {self.min_value}")
+        if self.max_value is not None and value > self.max_value:
+            raise ValueError(f"{value} is above the largest allowed value {self.max_value}")
+
+    def _check(self, value: Any) -> None:
+        self.check_type(value)
+        self.check_range(value)
+
+    def _limits(self) -> dict[str, Any]:
+        limits: dict[str, Any] = {}
+        for key, bound, word in (("min", self.min_value, "least"), ("max", self.max_value, "most")):
+            if bound is not None:
+                limits[key] = {
+                    "parameters": {key: bound, "isExclusive": False},
+                    "errorMessage": f"The value must be at {word} {bound}.",
+                }
+        return limits
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        limits = self._limits()
+        return {"format": self.control, **({"validation": limits} if limits else {})}
+
+    control = ""
+
+
+class IntParameter(_NumericParameter[int]):
+    """A whole number of 32 bits. As in KNIME, ``True`` counts as one."""
+
+    control = "integer"
+
+    def check_type(self, value: Any) -> None:
+        """Raises TypeError unless the value is an int."""
+        if not isinstance(value, int):
+            raise TypeError(f"{value!r} is a {type(value).__name__}; a whole number is needed")
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "integer", "format": "int32"}
+
+
+class DoubleParameter(_NumericParameter[float]):
+    """A number. As in KNIME, whole numbers and booleans pass."""
+
+    control = "number"
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: float | Callable[[Version], float] = 0.0,
+        validator: Callable[[float], object] | None = None,
+        min_value: float | None = None,
+        max_value: float | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+    ) -> None:
+        super().__init__(
+            label, description, default_value, validator, min_value, max_value, since_version, is_advanced
+        )
+
+    def check_type(self, value: Any) -> None:
+        """Raises TypeError unless the value is a number."""
+        if not isinstance(value, numbers.Number):
+            raise TypeError(f"{value!r} is a {type(value).__name__}; a number is needed")
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "format": "double", "type": "number"}
+
+
+class BoolParameter(Parameter[bool]):
+    """True or false; numbers are refused."""
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: bool | Callable[[Version], bool] = False,
+        validator: Callable[[bool], object] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+    ) -> None:
+        super().__init__(label, description, default_value, validator, since_version, is_advanced)
+
+    def _check(self, value: Any) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(f"{value!r} is no boolean")
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "boolean"}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": "boolean"}
+
+
+def _check_text(value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is a {type(value).__name__}; a text is needed")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One entry of a choice: what is stored, what is shown, and what it means."""
+
+    id: str
+    label: str
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("the id of a choice must not be empty")
+        if not all(isinstance(cast("Any", part), str) for part in (self.id, self.label, self.description)):
+            raise TypeError("id, label and description of a choice must be texts")
+
+
+Choices = Sequence["str | Choice"]
+
+
+def _as_choices(entries: Any) -> list[Choice]:
+    if not isinstance(entries, (list, tuple)):
+        raise TypeError(f"choices must be a list or tuple, not {type(entries).__name__}")
+    found: dict[str, Choice] = {}
+    for entry in cast("Sequence[Any]", entries):
+        choice = Choice(entry, entry) if isinstance(entry, str) else entry
+        if not isinstance(choice, Choice):
+            raise TypeError(f"a choice must be a text or a Choice, not {type(entry).__name__}")
+        if choice.id in found:
+            raise ValueError(f"two choices have the id {choice.id!r}")
+        found[choice.id] = choice
+    return list(found.values())
+
+
+class StringParameter(Parameter[str]):
+    """A text; with ``enum`` or ``choices`` it is picked from a list (which loading never checks)."""
+
+    Choice = Choice
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: str | Callable[[Version], str] = "",
+        enum: list[str] | None = None,
+        validator: Callable[[str], object] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        choices: "Callable[[DialogCreationContext], Choices] | Choices | None" = None,
+    ) -> None:
+        if enum is not None and not isinstance(cast("Any", enum), list):
+            raise TypeError("enum must be a list")
+        if enum and choices:
+            raise ValueError("give either enum or choices, not both")
+        self._dynamic: Callable[[Any], Choices] | None = None
+        self._static: list[Choice] | None = (
+            [Choice(entry, entry) for entry in enum] if enum is not None else None
+        )
+        if callable(choices):
+            self._dynamic = functools.lru_cache(maxsize=1)(choices)
+        elif choices is not None:
+            self._static = _as_choices(choices)
+        super().__init__(label, description, default_value, validator, since_version, is_advanced)
+        if self._static and not self._default_value:
+            self._default_value = self._static[0].id
+
+    def _check(self, value: Any) -> None:
+        _check_text(value)
+
+    def _known_choices(self, ctx: "DialogCreationContext | None") -> list[Choice] | None:
+        if self._dynamic is None or ctx is None:
+            return self._static
+        found = _as_choices(self._dynamic(ctx))
+        if found and not self._default_value:
+            # KNIME does this too: opening one dialog changes the default of the whole class.
+            self._default_value = found[0].id
+        return found
+
+    def _described(self, choices: list[Choice] | None) -> str:
+        text = self.__doc__ or ""
+        if not choices or not any(choice.description.strip() for choice in choices):
+            return text
+        lines = [f"{c.label}: {c.description.strip()}" if c.description.strip() else c.label for c in choices]
+        return with_list(text, "Available options", lines)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        schema = super()._schema(version, ctx)
+        choices = self._known_choices(ctx)
+        if not choices:
+            return {**schema, "type": "string"}
+        one_of = [{"const": choice.id, "title": choice.label} for choice in choices]
+        return {**schema, "oneOf": one_of, "description": self._described(choices)}
+
+    def _describe(self, level: int) -> Any:
+        return {"name": self._label, "description": self._described(self._known_choices(None))}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        if self._known_choices(ctx) == []:
+            return {"format": "dropDown", "placeholder": "No values present"}
+        return {"format": "string"}
+
+
+class LocalPathParameter(StringParameter):
+    """The path of an existing file or folder, or nothing."""
+
+    _skip_check_in_dialog = True
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        placeholder_text: str = "",
+        validator: Callable[[str], object] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+    ) -> None:
+        super().__init__(
+            label, description, validator=validator, since_version=since_version, is_advanced=is_advanced
+        )
+        self.placeholder_text = placeholder_text
+
+    def _check(self, value: Any) -> None:
+        if not value:
+            return
+        _check_text(value)
+        if not Path(value).exists():
+            raise ValueError(f"there is no file or folder {value}")
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": "stringFileChooser", "fileSystem": "LOCAL", "placeholder": self.placeholder_text}
+
+
+class MultilineStringParameter(Parameter[str]):
+    """A text of several lines."""
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: str | Callable[[Version], str] = "",
+        validator: Callable[[str], object] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        number_of_lines: int = 3,
+    ) -> None:
+        if not isinstance(cast("Any", number_of_lines), int):
+            raise TypeError("number_of_lines must be a whole number")
+        if number_of_lines <= 0:
+            raise ValueError("number_of_lines must be positive")
+        self._number_of_lines = number_of_lines
+        super().__init__(label, description, default_value, validator, since_version, is_advanced)
+
+    def _check(self, value: Any) -> None:
+        _check_text(value)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "string"}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": "textArea", "rows": self._number_of_lines}

@@ -1,0 +1,186 @@
+"""What a node is given to talk to KNIME with: in its dialog, in configure() and in execute()."""
+
+from collections import UserDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from knime.api.table import Table
+
+    from .ports import Port, PortGroup
+
+
+class Services(Protocol):
+    """What the host does for a context (in KNIME: the Java side)."""
+
+    def credential_names(self) -> list[str]: ...  # noqa: D102
+    def credential(self, name: str) -> tuple[str, str]: ...  # noqa: D102
+    def set_warning(self, message: str) -> None: ...  # noqa: D102
+    def set_progress(self, progress: float, message: str | None) -> None: ...  # noqa: D102
+    def is_canceled(self) -> bool: ...  # noqa: D102
+    def workflow_dir(self) -> Path: ...  # noqa: D102
+    def temp_dir(self) -> Path: ...  # noqa: D102
+    def home_dir(self) -> Path: ...  # noqa: D102
+    def group_size(self, side: str, name: str) -> int: ...  # noqa: D102
+    def execute_tool(  # noqa: D102
+        self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
+    ) -> tuple[str, list[Any], list[str]]: ...
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A user name and a password, and the name under which the workflow knows them."""
+
+    username: str
+    password: str
+    credential_name: str
+
+
+class FlowVariables(UserDict[str, Any]):
+    """Flow variables by name: none can be deleted, none whose name starts with ``knime`` can be set."""
+
+    def __init__(self, initial: dict[str, Any]) -> None:
+        super().__init__()
+        self.data.update(initial)
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the name of a flow variable must be a text, not {type(key).__name__}")
+        if key.startswith("knime"):
+            raise ValueError(f"{key}: flow variables whose names start with 'knime' cannot be set")
+        super().__setitem__(key, item)
+
+    def __delitem__(self, key: str) -> None:
+        raise RuntimeError("flow variables cannot be deleted")
+
+
+class _BaseContext:
+    def __init__(self, services: Services, flow_variables: FlowVariables) -> None:
+        self._services = services
+        self._flow_variables = flow_variables
+
+    @property
+    def flow_variables(self) -> FlowVariables:
+        """The flow variables: booleans, numbers, texts and lists of these, by name."""
+        return self._flow_variables
+
+    def get_credential_names(self) -> list[str]:
+        """The names of the workflow's credentials."""
+        return self._services.credential_names()
+
+    def get_credentials(self, identifier: str) -> Credential:
+        """The credentials with a name.
+
+        Raises:
+            KeyError: there are none.
+        """
+        username, password = self._services.credential(identifier)
+        return Credential(username, password, identifier)
+
+
+class DialogCreationContext(_BaseContext):
+    """What is known when a dialog opens: no data, only specs."""
+
+    def __init__(self, services: Services, flow_variables: FlowVariables, specs: list[Any]) -> None:
+        super().__init__(services, flow_variables)
+        self._specs = specs
+
+    def get_input_specs(self) -> list[Any]:
+        """The spec of each declared input port; None where nothing is connected, a list for a group."""
+        return self._specs
+
+    def get_flow_variables(self) -> FlowVariables:
+        """The flow variables."""
+        return self._flow_variables
+
+
+class ConfigurationContext(_BaseContext):
+    """What a node's configure() is given."""
+
+    def __init__(
+        self,
+        services: Services,
+        flow_variables: FlowVariables,
+        input_ports: "Sequence[Port | PortGroup]",
+        output_ports: "Sequence[Port | PortGroup]",
+    ) -> None:
+        super().__init__(services, flow_variables)
+        self._input_ports = input_ports
+        self._output_ports = output_ports
+
+    def get_connected_input_port_numbers(self) -> list[int]:
+        """How many ports each declared input has: the size of a group, 1 otherwise (even if optional)."""
+        return self._sizes("input", self._input_ports)
+
+    def get_connected_output_port_numbers(self) -> list[int]:
+        """How many ports each declared output has: the size of a group, 1 otherwise."""
+        return self._sizes("output", self._output_ports)
+
+    def _sizes(self, side: str, ports: "Sequence[Port | PortGroup]") -> list[int]:
+        from .ports import PortGroup
+
+        return [self._services.group_size(side, p.name) if isinstance(p, PortGroup) else 1 for p in ports]
+
+    def set_warning(self, message: str) -> None:
+        """Puts a warning on the node; the last one is shown."""
+        self._services.set_warning(str(message))
+
+
+class ExecutionContext(ConfigurationContext):
+    """What a node's execute() is given."""
+
+    def set_progress(self, progress: float, message: str | None = None) -> None:
+        """Tells how far the node is, from 0 to 1.
+
+        Raises:
+            TypeError: the progress is no number, or the message no text.
+            ValueError: the progress is not between 0 and 1.
+        """
+        if isinstance(progress, int):
+            progress = float(progress)
+        if not isinstance(progress, float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"progress must be a number, not {type(progress).__name__}")
+        if not -0.0001 <= progress <= 1.0001:
+            raise ValueError(f"progress must be between 0 and 1, not {progress}")
+        if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the message of a progress must be a text, not {type(message).__name__}")
+        self._services.set_progress(min(1.0, max(0.0, progress)), message)
+
+    def is_canceled(self) -> bool:
+        """Whether the person wants the node to stop; a node has to ask."""
+        return self._services.is_canceled()
+
+    def get_workflow_temp_dir(self) -> str:
+        """A folder for temporary files of the workflow."""
+        return str(self._services.temp_dir())
+
+    def get_workflow_data_area_dir(self) -> str:
+        """The folder ``data`` in the workflow, which may not exist yet."""
+        return str(self._services.workflow_dir() / "data")
+
+    def get_knime_home_dir(self) -> str:
+        """The folder in which KNIME keeps its configuration."""
+        return str(self._services.home_dir())
+
+    def _execute_tool(
+        self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
+    ) -> "tuple[str, list[Table], list[str]]":
+        """Runs a workflow tool: its message, its output tables and the ids of its view nodes.
+
+        Raises:
+            RuntimeError: the tool failed (its message), or nothing here runs tools.
+        """
+        return self._services.execute_tool(tool, parameters, inputs, execution_hints)
+
+    def _get_combined_tools_workflow(self) -> Any:
+        """Not part of the stand-in."""
+        raise NotImplementedError(
+            "_get_combined_tools_workflow is not part of the stand-in: no workflow ports"
+        )
+
+    def _get_view_data(self) -> Any:
+        """Not part of the stand-in."""
+        raise NotImplementedError("_get_view_data is not part of the stand-in: no data services of views")

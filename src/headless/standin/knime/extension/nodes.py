@@ -1,0 +1,284 @@
+"""Nodes and categories: the decorators that declare them, and the registry in which the host finds them."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUsage]
+from knime.api.schema import PortObjectSpec
+
+from ._base import Parameter
+from .contexts import ConfigurationContext, Credential, DialogCreationContext, ExecutionContext
+from .ports import (
+    ConnectionPortObject,
+    FilestorePortObject,
+    ImageFormat,
+    Port,
+    PortGroup,
+    PortObject,
+    PortType,
+    PortTypeRegistry,
+    ViewDeclaration,
+)
+
+__all__ = [
+    "Category",
+    "ConfigurationContext",
+    "ConnectionPortObject",
+    "Credential",
+    "DialogCreationContext",
+    "ExecutionContext",
+    "FilestorePortObject",
+    "ImageFormat",
+    "InvalidParametersError",
+    "Node",
+    "NodeType",
+    "Port",
+    "PortGroup",
+    "PortObject",
+    "PortType",
+    "PythonNode",
+    "ViewDeclaration",
+    "WorkflowExecutionError",
+    "category",
+    "get_port_type_for_id",
+    "get_port_type_for_spec_type",
+    "has_port_type_for_id",
+    "node",
+    "port_type",
+]
+
+T = TypeVar("T")
+
+
+class NodeType(Enum):
+    """What a node is for; it decides the node's colour."""
+
+    SOURCE = "Source"
+    SINK = "Sink"
+    LEARNER = "Learner"
+    PREDICTOR = "Predictor"
+    MANIPULATOR = "Manipulator"
+    VISUALIZER = "Visualizer"
+    OTHER = "Other"
+
+
+class InvalidParametersError(Exception):
+    """The settings of a node do not fit together, or not to its inputs."""
+
+    def __init__(self, message: Any) -> None:
+        super().__init__(message)
+
+
+class WorkflowExecutionError(RuntimeError):
+    """A workflow that a node ran gave no result, because nodes in it failed."""
+
+    def __init__(self, message: Any) -> None:
+        super().__init__(message)
+
+
+class PythonNode:
+    """An optional base of nodes; ports can be declared by decorators or by these attributes."""
+
+    input_ports: Any = None
+    output_ports: Any = None
+    output_view: Any = None
+
+    def configure(self, config_context: ConfigurationContext, *inputs: Any) -> Any:
+        """Gives the specs of the outputs for the specs of the inputs."""
+        raise NotImplementedError
+
+    def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any:
+        """Gives the outputs for the inputs."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A folder of the node repository."""
+
+    path: str
+    level_id: str
+    name: str
+    description: str
+    icon: str
+    after: str
+    locked: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The category as KNIME's Java side gets it."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Node:
+    """A declared node: what KNIME shows of it, and how to make one."""
+
+    node_factory: Callable[..., Any]
+    id: str
+    name: str
+    node_type: str
+    icon_path: str | None
+    category: str
+    after: str | None
+    keywords: list[str] | None
+    is_deprecated: bool
+    is_hidden: bool
+    module: str
+    input_ports: list[Port | PortGroup]
+    output_ports: list[Port | PortGroup]
+    view: ViewDeclaration | None
+
+
+nodes: dict[str, Node] = {}
+#: Categories with the modules that declared them.
+categories: list[tuple[str, Category]] = []
+port_types: PortTypeRegistry | None = None
+
+
+def category(
+    path: str,
+    level_id: str,
+    name: str,
+    description: str,
+    icon: str,
+    after: str = "",
+    locked: bool = True,
+) -> str:
+    """Declares a category; returns the path that nodes name."""
+    module: str = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage]
+    categories.append((module, Category(path, level_id, name, description, icon, after, locked)))
+    return f"{path.removesuffix('/')}/{level_id}"
+
+
+def port_type(
+    name: str,
+    object_class: type,
+    spec_class: type[PortObjectSpec],
+    id: str | None = None,  # noqa: A002  # KNIME's name
+) -> PortType:
+    """Declares a type of custom ports.
+
+    Raises:
+        AttributeError: no extension is being loaded (its id is part of the type's id).
+    """
+    return _loaded_port_types().register(name, object_class, spec_class, id)
+
+
+def _loaded_port_types() -> PortTypeRegistry:
+    if port_types is None:
+        raise AttributeError(
+            "port types can only be declared by the module of an extension that is being loaded"
+        )
+    return port_types
+
+
+def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
+    """The port type with an id.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = _loaded_port_types().of_id(id)
+    if found is None:
+        raise KeyError(f"there is no port type with the id {id}")
+    return found
+
+
+def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
+    """Whether there is a port type with an id."""
+    return _loaded_port_types().of_id(id) is not None
+
+
+def get_port_type_for_spec_type(spec_type: type) -> PortType:
+    """The port type whose specs have a class.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = _loaded_port_types().of_spec(spec_type)
+    if found is None:
+        raise KeyError(f"there is no port type with specs of {spec_type}")
+    return found
+
+
+def node(
+    name: str,
+    node_type: NodeType,
+    icon_path: str,
+    category: str,
+    after: str | None = None,
+    keywords: list[str] | None = None,
+    id: str | None = None,  # noqa: A002  # KNIME's name
+    is_deprecated: bool = False,
+    is_hidden: bool = False,
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Declares a node. It must be the topmost decorator.
+
+    The class is instantiated at once, to read its ports; what remains is a function that makes nodes, not
+    the class. A second node with the same id replaces the first one, silently.
+    """
+
+    def declare(factory: Callable[..., T]) -> Callable[..., T]:
+        declared = Node(
+            node_factory=factory,
+            id=id if id is not None else factory.__name__,
+            name=name,
+            node_type=node_type.value if isinstance(node_type, NodeType) else "Unknown",  # pyright: ignore[reportUnnecessaryIsInstance]
+            icon_path=icon_path,
+            category=category,
+            after=after,
+            keywords=keywords,
+            is_deprecated=is_deprecated,
+            is_hidden=is_hidden,
+            module=factory.__module__,
+            input_ports=_attribute(factory, "input_ports") or [],
+            output_ports=_attribute(factory, "output_ports") or [],
+            view=_attribute(factory, "output_view"),
+        )
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made: Any = factory(*args, **kwargs)
+            if _has_parameters_of_its_own(made):
+                raise AttributeError(
+                    "parameters belong on the class of a node or into a group, not into its __init__"
+                )
+            made.input_ports = declared.input_ports
+            made.output_ports = declared.output_ports
+            made.output_view = declared.view
+            made.execute = _without_views(made.execute)
+            made.configure = _without_views(made.configure)
+            return made
+
+        declared.node_factory = make
+        nodes[declared.id] = declared
+        return make
+
+    return declare
+
+
+def _has_parameters_of_its_own(made: object) -> bool:
+    return any(isinstance(value, Parameter) for value in made.__dict__.values())
+
+
+def _attribute(factory: Callable[..., Any], name: str) -> Any:
+    value = getattr(factory(), name, None)
+    return value if value is not None else getattr(factory, name, None)
+
+
+def _without_views(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Lazy views among a method's results become what they stand for (not those inside lists)."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        results = function(*args, **kwargs)
+        if isinstance(results, (list, tuple)):
+            return [_real(result) for result in results]  # pyright: ignore[reportUnknownVariableType]
+        return _real(results)
+
+    return call
+
+
+def _real(result: Any) -> Any:
+    return result.get() if isinstance(result, _ColumnarView) else result

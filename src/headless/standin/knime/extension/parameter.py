@@ -1,0 +1,165 @@
+"""The settings of a node as documents: values, JSON schema, dialog layout, descriptions."""
+
+from typing import TYPE_CHECKING, Any
+
+from ._base import Parameter, Setting, set_extension_version, settings_of
+from ._columns import ColumnParameter, MultiColumnParameter
+from ._enums import EnumParameter, EnumParameterOptions, EnumSetParameter
+from ._groups import LayoutDirection, ParameterArray, ParameterGroup, inject, parameter_group, validate
+from ._simple import (
+    BoolParameter,
+    DoubleParameter,
+    IntParameter,
+    LocalPathParameter,
+    MultilineStringParameter,
+    StringParameter,
+)
+from .rules import And, Condition, Contains, DialogContextCondition, Effect, OneOf, Or, Rule
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+__all__ = [
+    "And",
+    "BoolParameter",
+    "ColumnParameter",
+    "Condition",
+    "Contains",
+    "DialogContextCondition",
+    "DoubleParameter",
+    "Effect",
+    "EnumParameter",
+    "EnumParameterOptions",
+    "EnumSetParameter",
+    "IntParameter",
+    "LayoutDirection",
+    "LocalPathParameter",
+    "MultiColumnParameter",
+    "MultilineStringParameter",
+    "OneOf",
+    "Or",
+    "ParameterArray",
+    "Rule",
+    "StringParameter",
+    "Version",
+    "parameter_group",
+    "set_extension_version",
+]
+
+# pyright: reportPrivateUsage=false
+# This module and the parameter classes are one implementation in several files.
+
+
+def extract_parameters(obj: object, for_dialog: bool = False) -> dict[str, Any]:
+    """The values of all settings as the JSON document that KNIME saves."""
+    settings = settings_of(obj)
+    return {"model": {name: setting._extract(obj, name, for_dialog) for name, setting in settings.items()}}
+
+
+def inject_parameters(
+    obj: object,
+    parameters: dict[str, Any],
+    parameters_version: str | None = None,
+    exclude_validations: bool = False,
+) -> None:
+    """Loads a saved document; ``parameters_version`` is the extension's version that saved it."""
+    inject(obj, parameters["model"], Version.parse_version(parameters_version), exclude_validations)
+
+
+def validate_parameters(obj: object, parameters: dict[str, Any], saved_version: str | None = None) -> None:
+    """Checks a saved document.
+
+    Raises:
+        ValueError: a setting is missing or bad; other errors come from the validators.
+    """
+    validate(obj, parameters["model"], Version.parse_version(saved_version))
+
+
+def validate_specs(obj: object, specs: list[Any]) -> None:
+    """Checks that the ports which settings refer to exist."""
+    for setting in settings_of(obj).values():
+        setting._validate_specs(specs)
+
+
+def extract_schema(
+    obj: object,
+    extension_version: str | None = None,
+    dialog_creation_context: "DialogCreationContext | None" = None,
+) -> dict[str, Any]:
+    """The JSON schema of the settings that ``extension_version`` has."""
+    version = Version.parse_version(extension_version)
+    known = {n: s for n, s in settings_of(obj).items() if s._since_version <= version}
+    properties = {n: s._schema(version, dialog_creation_context) for n, s in known.items()}
+    return {"type": "object", "properties": {"model": {"type": "object", "properties": properties}}}
+
+
+def extract_ui_schema(obj: object, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+    """The layout of the dialog (JSON Forms)."""
+    return _Layout(obj, dialog_creation_context).document()
+
+
+def extract_parameter_descriptions(obj: object) -> tuple[list[dict[str, Any]], bool]:
+    """Descriptions of all settings, and whether they are tabs (which they are when there is a group)."""
+    settings = settings_of(obj).values()
+    described = [setting._describe(0) for setting in settings]
+    if not any(isinstance(setting, ParameterGroup) for setting in settings):
+        return described, False
+    tabs = [entry for entry in described if "options" in entry]
+    loose = [entry for entry in described if "options" not in entry]
+    if loose:
+        tabs.insert(0, {"name": "Options", "description": "", "options": loose})
+    return tabs, True
+
+
+_ROOT = "#/properties/model/properties"
+
+
+class _Layout:
+    def __init__(self, root: object, ctx: "DialogCreationContext") -> None:
+        self._root = root
+        self._ctx = ctx
+
+    def document(self) -> dict[str, Any]:
+        return {"type": "VerticalLayout", "elements": self._elements(self._root, _ROOT)}
+
+    def _elements(self, owner: object, scope: str) -> list[dict[str, Any]]:
+        return [self._element(setting, f"{scope}/{name}") for name, setting in settings_of(owner).items()]
+
+    def _element(self, setting: Setting, scope: str) -> dict[str, Any]:
+        if isinstance(setting, ParameterGroup):
+            inner = self._elements(setting, f"{scope}/properties")
+            element: dict[str, Any] = {
+                "type": "Section",
+                "label": setting._label,
+                "options": {"isAdvanced": True} if setting._is_advanced else {},
+                "elements": [{"type": setting._layout.value, "elements": inner}],
+            }
+        elif isinstance(setting, ParameterArray):
+            control: dict[str, Any] = {"scope": scope, **setting._control(self._ctx)}
+            element = {"type": "Section", "label": setting._label, "elements": [control]}
+            if setting._is_advanced:
+                element["options"] = {"isAdvanced": True}
+        else:
+            assert isinstance(setting, Parameter)
+            element = {"scope": scope, **setting._control(self._ctx)}
+        if setting._rule is not None:
+            condition = setting._rule.condition.to_dict(self._scope_of, self._ctx)
+            element["rule"] = {"effect": setting._rule.effect.value, "condition": condition}
+        return element
+
+    def _scope_of(self, subject: object) -> str:
+        found = self._search(self._root, subject, _ROOT)
+        if found is None:
+            raise ValueError(f"the subject of a rule is no setting of this node: {subject}")
+        return found
+
+    def _search(self, owner: object, subject: object, scope: str) -> str | None:
+        for name, setting in settings_of(owner).items():
+            if setting is subject:
+                return f"{scope}/{name}"
+            if isinstance(setting, ParameterGroup):
+                found = self._search(setting, subject, f"{scope}/{name}/properties")
+                if found is not None:
+                    return found
+        return None

@@ -1,0 +1,295 @@
+"""Ports of nodes: their types, the objects that flow through them, and the decorators that declare them."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG003
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+from knime.api.schema import PortObjectSpec
+
+N = TypeVar("N", bound=Callable[..., Any])
+
+
+class PortObject:
+    """Base of what flows through custom ports: a spec, and data that can be written as bytes."""
+
+    def __init__(self, spec: Any) -> None:
+        self._spec = spec
+
+    @property
+    def spec(self) -> Any:
+        """The spec."""
+        return self._spec
+
+    def serialize(self) -> bytes:
+        """The data."""
+        raise NotImplementedError
+
+    @classmethod
+    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
+        """The object from its spec and data."""
+        raise NotImplementedError
+
+
+class FilestorePortObject(PortObject):
+    """Base of port objects whose data is a file or folder."""
+
+    def serialize(self) -> bytes:
+        """Never called."""
+        raise RuntimeError("a FilestorePortObject writes itself with write_to")
+
+    @classmethod
+    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
+        """Never called."""
+        raise RuntimeError("a FilestorePortObject reads itself with read_from")
+
+    def write_to(self, file_path: str) -> None:
+        """Writes the data."""
+        raise NotImplementedError
+
+    @classmethod
+    def read_from(cls, spec: Any, file_path: str) -> "FilestorePortObject":
+        """Reads the data."""
+        raise NotImplementedError
+
+
+class ConnectionPortObject(PortObject):
+    """Base of port objects that cannot be written; the stand-in's host does not run nodes with them."""
+
+    def to_connection_data(self) -> Any:
+        """What other nodes in the same process make their object of."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_connection_data(cls, spec: Any, data: Any) -> "ConnectionPortObject":
+        """The object from another node's data."""
+        raise NotImplementedError
+
+
+@dataclass
+class PortType:
+    """A type of custom ports; the class attributes stand for KNIME's own types."""
+
+    id: str
+    name: str
+    object_class: type
+    spec_class: type
+
+    BINARY: ClassVar[Any] = "PortType.BINARY"
+    CONNECTION: ClassVar[Any] = "PortType.CONNECTION"
+    TABLE: ClassVar[Any] = "PortType.TABLE"
+    IMAGE: ClassVar[Any] = "PortType.IMAGE"
+    CREDENTIAL: ClassVar[Any] = "PortType.CREDENTIAL"
+    WORKFLOW: ClassVar[Any] = "PortType.WORKFLOW"
+    HUB_AUTHENTICATION: ClassVar[Any] = "PortType.HUB_AUTHENTICATION"
+
+    def is_super_type_of(self, port_type: "PortType") -> bool:
+        """Whether objects and specs of the other type are also this one's."""
+        return issubclass(port_type.spec_class, self.spec_class) and issubclass(
+            port_type.object_class, self.object_class
+        )
+
+
+class ImageFormat(Enum):
+    """Formats of image ports."""
+
+    PNG = "png"
+    SVG = "svg"
+
+
+@dataclass
+class Port:
+    """A port of a node."""
+
+    type: Any
+    name: str
+    description: str
+    id: str | None = None
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        if self.type in (PortType.BINARY, PortType.CONNECTION) and self.id is None:
+            raise TypeError(f"the port {self.name} needs an id")
+
+
+@dataclass
+class PortGroup:
+    """A group of ports of one type, as many as the user adds."""
+
+    type: Any
+    name: str
+    description: str
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.name, self.description):
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(
+                    f"name and description of a port group must be texts, not {type(text).__name__}"
+                )
+
+
+@dataclass
+class ViewDeclaration:
+    """The view of a node; with an index page it is made of static files."""
+
+    name: str
+    description: str
+    static_resources: str | None = None
+    index_html_path: str | None = None
+
+
+def _declare(slot: str, port: Port | PortGroup) -> Callable[[N], N]:
+    def declare(node: N) -> N:
+        marker = f"__knime_added_{slot}"
+        ports: list[Port | PortGroup] | None = getattr(node, slot, None)
+        if ports is None:
+            ports = []
+            setattr(node, slot, ports)
+            setattr(node, marker, True)
+        elif not hasattr(node, marker):
+            raise ValueError(f"the class sets {slot} itself, so the port {port.name} cannot be added to it")
+        if isinstance(port, PortGroup) and any(
+            isinstance(p, PortGroup) and p.name == port.name for p in ports
+        ):
+            raise ValueError(f"there are two port groups named {port.name}")
+        # Decorators run from the bottom up; the topmost one is the first port.
+        ports.insert(0, port)
+        return node
+
+    return declare
+
+
+def input_table(name: str, description: str, optional: bool | None = False) -> Callable[[N], N]:
+    """Declares an input table."""
+    return _declare("input_ports", Port(PortType.TABLE, name, description, optional=bool(optional)))
+
+
+def input_binary(name: str, description: str, id: str, optional: bool | None = False) -> Callable[[N], N]:  # noqa: A002
+    """Declares an input of bytes; ports with the same id fit together."""
+    return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=bool(optional)))
+
+
+def input_port(
+    name: str, description: str, port_type: Any, optional: bool | None = False
+) -> Callable[[N], N]:
+    """Declares an input of a custom type or one of KNIME's."""
+    return _declare("input_ports", Port(port_type, name, description, optional=bool(optional)))
+
+
+def input_table_group(name: str, description: str) -> Callable[[N], N]:
+    """Declares any number of input tables; the node gets a list."""
+    return _declare("input_ports", PortGroup(PortType.TABLE, name, description))
+
+
+def input_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
+    """Declares any number of inputs of bytes; the node gets a list."""
+    return _declare("input_ports", PortGroup(PortType.BINARY, name, description, id))
+
+
+def input_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
+    """Declares any number of inputs of one type; the node gets a list."""
+    return _declare("input_ports", PortGroup(port_type, name, description))
+
+
+def output_table(name: str, description: str) -> Callable[[N], N]:
+    """Declares an output table."""
+    return _declare("output_ports", Port(PortType.TABLE, name, description))
+
+
+def output_binary(name: str, description: str, id: str) -> Callable[[N], N]:  # noqa: A002
+    """Declares an output of bytes."""
+    return _declare("output_ports", Port(PortType.BINARY, name, description, id))
+
+
+def output_port(name: str, description: str, port_type: Any) -> Callable[[N], N]:
+    """Declares an output of a custom type or one of KNIME's."""
+    return _declare("output_ports", Port(port_type, name, description))
+
+
+def output_image(name: str, description: str) -> Callable[[N], N]:
+    """Declares an output image: bytes of a PNG or text of an SVG."""
+    return _declare("output_ports", Port(PortType.IMAGE, name, description))
+
+
+def output_table_group(name: str, description: str) -> Callable[[N], N]:
+    """Declares any number of output tables; the node gives a list."""
+    return _declare("output_ports", PortGroup(PortType.TABLE, name, description))
+
+
+def output_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
+    """Declares any number of outputs of bytes; the node gives a list."""
+    return _declare("output_ports", PortGroup(PortType.BINARY, name, description, id))
+
+
+def output_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
+    """Declares any number of outputs of one type; the node gives a list."""
+    return _declare("output_ports", PortGroup(port_type, name, description))
+
+
+def output_image_group(name: str, description: str) -> Callable[[N], N]:
+    """Declares any number of output images; the node gives a list."""
+    return _declare("output_ports", PortGroup(PortType.IMAGE, name, description))
+
+
+def output_view(
+    name: str,
+    description: str,
+    static_resources: str | None = None,
+    index_html_path: str | None = None,
+) -> Callable[[N], N]:
+    """Declares the node's view. Without an index page the view is the last thing that execute() returns."""
+
+    def declare(node: N) -> N:
+        setattr(node, "output_view", ViewDeclaration(name, description, static_resources, index_html_path))  # noqa: B010
+        return node
+
+    return declare
+
+
+class PortTypeRegistry:
+    """The custom port types of one extension."""
+
+    def __init__(self, extension_id: str) -> None:
+        self._extension_id = extension_id
+        self._types: list[PortType] = []
+
+    def register(
+        self,
+        name: str,
+        object_class: type,
+        spec_class: type[PortObjectSpec],
+        id: str | None,  # noqa: A002
+    ) -> PortType:
+        """Adds a type; its id is made of the class's place unless one is given.
+
+        Raises:
+            ValueError: the object class, the spec class or the id belongs to another type.
+        """
+        chosen = (
+            id
+            if id is not None
+            else f"{self._extension_id}.{object_class.__module__}.{object_class.__qualname__}"
+        )
+        for known in self._types:
+            for own, other, what in (
+                (object_class, known.object_class, "object class"),
+                (spec_class, known.spec_class, "spec class"),
+                (chosen, known.id, "id"),
+            ):
+                if own == other:
+                    raise ValueError(f"another port type has the {what} {own}")
+        port_type = PortType(chosen, name, object_class, spec_class)
+        self._types.append(port_type)
+        return port_type
+
+    def of_id(self, type_id: str) -> PortType | None:
+        """The type with an id."""
+        return next((known for known in self._types if known.id == type_id), None)
+
+    def of_spec(self, spec_class: type) -> PortType | None:
+        """The type whose specs have a class."""
+        return next((known for known in self._types if known.spec_class is spec_class), None)

@@ -1,0 +1,110 @@
+"""Tables on their way in and out of nodes, and what KNIME's Java side would not take of them."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from knime._arrow import LogicalTypeExtensionType, schema_of, spec_of
+from knime.api import table as knime_table
+from knime.api.schema import Column, Schema, wrap_primitive
+
+from .errors import HeadlessError
+from .value_types import java_type
+
+
+def table_problems(data: Any) -> list[str]:
+    """What KNIME could not read of a table whose columns have KNIME's types."""
+    names = data.schema.names
+    problems = [f"duplicate column names {names}"] if len(set(names)) != len(names) else []
+    for field in data.schema:
+        problems += _column_problems(field.name, field.type)
+    return problems + _row_id_problems(data)
+
+
+def _column_problems(name: str, dtype: Any) -> list[str]:
+    if not isinstance(dtype, LogicalTypeExtensionType):
+        return [f"column {name!r}: no logical type (plain Arrow {dtype})"]
+    known = java_type(dtype.logical_type)
+    if known is None:
+        return [f"column {name!r}: KNIME has no value factory {dtype.logical_type}"]
+    if known.storage is not None and known.storage != spec_of(dtype):
+        wanted, found = json.dumps(known.storage), json.dumps(spec_of(dtype))
+        return [f"column {name!r}: storage {found}, but {known.shown} is stored as {wanted}"]
+    return []
+
+
+def _row_id_problems(data: Any) -> list[str]:
+    ids = [row_id for chunk in data.column(0).chunks for row_id in chunk.storage.to_pylist()]
+    twice = [row_id for row_id, count in Counter(ids).items() if count > 1]
+    problems = ["a RowID is missing"] if None in ids else []
+    return problems + ([f"duplicate RowIDs, e.g. {twice[:3]}"] if twice else [])
+
+
+def promise_problems(port: int, promised: Any, data: Any) -> list[str]:
+    """Where a table differs from the schema that configure() gave for its port."""
+    if not isinstance(promised, Schema):
+        return []
+    names = list(data.schema.names[1:])
+    if names != promised.column_names:
+        return [f"output {port}: columns {names} but configure promised {promised.column_names}"]
+    wanted = [_class_of(wrap_primitive(column.ktype)) for column in promised]
+    given = [_class_of(field.type) for field in list(data.schema)[1:]]
+    return [] if wanted == given else [f"output {port}: column types {given} but configure promised {wanted}"]
+
+
+def _class_of(ktype: Any) -> str:
+    return json.loads(ktype.logical_type)["value_factory_class"]
+
+
+def described(schema: Schema) -> Schema:
+    """The schema with what KNIME adds to the metadata of input columns.
+
+    Raises:
+        HeadlessError: a column's type is none that KNIME has.
+    """
+    return Schema.from_columns([_described(column) for column in schema])
+
+
+def _described(column: Column) -> Column:
+    ktype: Any = wrap_primitive(column.ktype)
+    known = java_type(ktype.logical_type) if hasattr(ktype, "logical_type") else None
+    if known is None:
+        raise HeadlessError(f"column {column.name!r}: KNIME has no columns of the type {column.ktype}")
+    own = {"preferred_value_type": known.preferred, "displayed_column_type": known.shown}
+    return Column(column.ktype, column.name, {**(column.metadata or {}), **own})
+
+
+def source_table(data: Any, row_ids: str) -> Any:
+    """A table as execute() gets it, from Arrow data or a table. A backend has to be there.
+
+    Raises:
+        HeadlessError: KNIME could not have such a table.
+    """
+    if isinstance(data, knime_table.SourceTable):
+        return data
+    made: Any = (
+        data if isinstance(data, knime_table.Table) else knime_table.Table.from_pyarrow(data, row_ids=row_ids)
+    )
+    problems = table_problems(made._data)
+    if problems:
+        raise HeadlessError("no node could deliver this input table: " + "; ".join(problems))
+    return knime_table.made(made._data, described(schema_of(made._data)))
+
+
+def written(table: Any) -> Any:
+    """The data of an output table, as it would be written for KNIME.
+
+    Raises:
+        TypeError: it is no table (a lazy view in a list of outputs is none: call its get()).
+        ValueError: its batches differ in size, or there are none.
+    """
+    if isinstance(table, knime_table.BatchOutputTable):
+        data: Any = table._all()  # pyright: ignore[reportPrivateUsage]
+        if data is None:
+            raise ValueError("a BatchOutputTable without batches has no columns")
+    elif isinstance(table, knime_table.Table):
+        data = table._data  # pyright: ignore[reportPrivateUsage]
+    else:
+        raise TypeError(f"a table port needs a Table or BatchOutputTable, not {type(table).__name__}")
+    knime_table.check_batches([len(batch) for batch in data.to_batches()])
+    return data

@@ -1,0 +1,191 @@
+"""The column types that KNIME has: their Java value factories, storage, names, and Python value factories.
+
+KNIME's Java side knows a column by the class name of its value factory. These are the ones that this
+project's tables can meet; they are registered with the Python side as KNIME does, before an extension loads.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+_DATA = "org.knime.core.data."
+_VALUE = _DATA + "v2.value."
+_TIME = _DATA + "v2.time."
+
+
+def _struct(*inner: Any) -> dict[str, Any]:
+    return {"type": "struct", "inner_types": list(inner)}
+
+
+def _list(inner: Any) -> dict[str, Any]:
+    return {"type": "list", "inner_type": inner}
+
+
+@dataclass(frozen=True, slots=True)
+class JavaType:
+    """A Java value factory.
+
+    Attributes:
+        storage: its DataSpec as JSON; None for one that takes several.
+        shown: what people call the type.
+        preferred: the Java class of the values.
+        python: module, class and value class of its Python value factory, if it needs one.
+        also: further classes of values that the value factory takes.
+    """
+
+    storage: Any
+    shown: str
+    preferred: str
+    python: tuple[str, str, str] | None = None
+    also: tuple[str, ...] = ()
+
+
+_BUILTIN = "knime.types.builtin"
+_PORT = _struct("string", "string", "string", "string")
+_TOOL = _struct("string", _struct("string", "string", "string", _list(_PORT), _list(_PORT), "int"))
+_LISTS = _DATA + "collection.ListDataValue"
+
+_PRIMITIVES = {
+    "Int": ("int", "Number (Integer)"),
+    "Long": ("long", "Number (Long)"),
+    "Double": ("double", "Number (Float)"),
+    "String": ("string", "String"),
+    "Boolean": ("boolean", "Boolean"),
+}
+
+JAVA_TYPES: dict[str, JavaType] = {
+    _VALUE + "DefaultRowKeyValueFactory": JavaType("string", "RowID", _DATA + "StringValue"),
+    _VALUE + "VoidValueFactory": JavaType(None, "?", _DATA + "DataValue"),
+    _VALUE + "ListValueFactory": JavaType(None, "List", _LISTS),
+    **{
+        f"{_VALUE}{name}ValueFactory": JavaType(spec, shown, f"{_DATA}{name}Value")
+        for name, (spec, shown) in _PRIMITIVES.items()
+    },
+    **{
+        f"{_VALUE}{name}ListValueFactory": JavaType(_list(spec), "List", _LISTS)
+        for name, (spec, _) in _PRIMITIVES.items()
+    },
+    _TIME + "LocalDateValueFactory": JavaType(
+        "long",
+        "Local Date",
+        _DATA + "time.localdate.LocalDateValue",
+        (_BUILTIN, "LocalDateValueFactory", "datetime.date"),
+    ),
+    _TIME + "LocalTimeValueFactory": JavaType(
+        "long",
+        "Local Time",
+        _DATA + "time.localtime.LocalTimeValue",
+        (_BUILTIN, "LocalTimeValueFactory", "datetime.time"),
+    ),
+    # Registered before the zoned type: both have the same Python class, and the later one is found by it.
+    _TIME + "LocalDateTimeValueFactory": JavaType(
+        _struct("long", "long"),
+        "Local Date Time",
+        _DATA + "time.localdatetime.LocalDateTimeValue",
+        (_BUILTIN, "LocalDateTimeValueFactory", "datetime.datetime"),
+    ),
+    _TIME + "ZonedDateTimeValueFactory2": JavaType(
+        _struct("long", "long", "int", "string"),
+        "Zoned Date Time",
+        _DATA + "time.zoneddatetime.ZonedDateTimeValue",
+        (_BUILTIN, "ZonedDateTimeValueFactory2", "datetime.datetime"),
+    ),
+    _TIME + "DurationValueFactory": JavaType(
+        _struct("long", "int"),
+        "Duration",
+        _DATA + "time.duration.DurationValue",
+        (_BUILTIN, "DurationValueFactory", "datetime.timedelta"),
+    ),
+    _DATA + "image.png.PNGImageValueFactory": JavaType(
+        _struct("string", "variable_width_binary"),
+        "PNG Image",
+        _DATA + "image.png.PNGImageValue",
+        (_BUILTIN, "PNGImageValueFactory", "PIL.Image.Image"),
+        ("PIL.PngImagePlugin.PngImageFile",),
+    ),
+    _DATA + "json.JSONValueFactory": JavaType(
+        _struct("string", "variable_width_binary"),
+        "JSON",
+        _DATA + "json.JSONValue",
+        ("knime.types.json", "JsonValueFactory", "builtins.dict"),
+    ),
+    "org.knime.core.node.agentic.tool.WorkflowToolValueFactory": JavaType(
+        _TOOL,
+        "WorkflowTool",
+        "org.knime.core.node.agentic.tool.ToolValue",
+        ("knime.types.tool", "WorkflowToolValueFactory", "knime.types.tool.WorkflowTool"),
+    ),
+}
+
+#: The preferred value class of cells that can be executed as tools.
+TOOL_VALUE = "org.knime.core.node.agentic.tool.ToolValue"
+
+
+def register_all() -> None:
+    """Registers the Python value factories of KNIME's own types."""
+    for java_class, known in JAVA_TYPES.items():
+        if known.python is not None:
+            register(java_class, known.storage, *known.python, type_name=known.shown)
+            for value_type in known.also:
+                place = (*known.python[:2], value_type)
+                register(java_class, known.storage, *place, type_name=known.shown, default=False)
+
+
+def register(
+    java_class: str,
+    storage: Any,
+    module: str,
+    factory: str,
+    value_type: str,
+    *,
+    type_name: str,
+    default: bool = True,
+) -> None:
+    """Registers a Python value factory as KNIME does for one that an extension contributes.
+
+    Args:
+        java_class: the Java value factory.
+        storage: its DataSpec as JSON.
+        module: the Python module of the value factory.
+        factory: the class of the value factory.
+        value_type: module and name of the class of the values.
+        type_name: what people call the type.
+        default: False for a second Python class of a registered type.
+    """
+    from knime.api import types as kt
+    from knime.api._ktypes import value_factory_json  # pyright: ignore[reportPrivateUsage]
+
+    traits = _traits(storage)
+    traits["traits"] = {"logical_type": value_factory_json(java_class)}
+    kt.register_python_value_factory(
+        module, factory, type_name, json.dumps(storage), json.dumps(traits), value_type, default
+    )
+
+
+def _traits(storage: Any) -> dict[str, Any]:
+    if isinstance(storage, str):
+        return {"type": "simple", "traits": {}}
+    if storage["type"] == "list":
+        return {"type": "list", "traits": {}, "inner": _traits(storage["inner_type"])}
+    return {"type": "struct", "traits": {}, "inner": [_traits(inner) for inner in storage["inner_types"]]}
+
+
+def java_type(logical_type: str) -> JavaType | None:
+    """The type that a column's ``logical_type`` names; None if KNIME has none and none is registered.
+
+    Types that were registered here and that KNIME does not have count as known: outside KNIME, nothing else
+    has to read them.
+    """
+    from knime.api import types as kt
+
+    try:
+        class_name: str = json.loads(logical_type)["value_factory_class"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if class_name in JAVA_TYPES:
+        return JAVA_TYPES[class_name]
+    try:
+        bundle = kt.get_value_factory_bundle_for_java_value_factory(logical_type)
+    except ValueError:
+        return None
+    return JavaType(bundle.data_spec_json, bundle.data_type, class_name)

@@ -1,0 +1,45 @@
+"""What the tests of the node host share.
+
+The stand-in steps back where KNIME's own sources are in the process. So under KNIME_PYTHON_ROOT only the
+comparison runs here, which starts a process for each of the two.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.headless.scenarios import KNIME_YML
+from tests.support.host import REAL_KNIME
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config, items):
+    if not REAL_KNIME:
+        return
+    standin = [i for i in items if HERE in i.path.parents and not i.get_closest_marker("real_knime")]
+    if standin:
+        config.hook.pytest_deselected(items=standin)
+        items[:] = [item for item in items if item not in standin]
+
+
+@pytest.fixture(scope="session")
+def trial():
+    """The trial extension on the project's own host."""
+    from knime_mcp.headless import load_extension
+
+    return load_extension(KNIME_YML)
+
+
+@pytest.fixture
+def make_extension(tmp_path):
+    """Writes an extension of one module; gives its knime.yml."""
+
+    def make(module, body, yml='name: {name}\ngroup_id: org.example\nversion: "1.0.0"\n', icons=True):
+        (tmp_path / "icon.png").write_bytes(b"\x89PNG\r\n\x1a\n") if icons else None
+        (tmp_path / f"{module}.py").write_text("import knime.extension as knext\n" + body, encoding="utf-8")
+        path = tmp_path / "knime.yml"
+        path.write_text(yml.format(name=module) + f"extension_module: {module}\n", encoding="utf-8")
+        return path
+
+    return make

@@ -1,0 +1,86 @@
+"""The same nodes on the stand-in and on KNIME's own Python sources give the same outcomes."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.headless import scenarios
+
+ROOT = Path(__file__).parents[2]
+
+#: Here the stand-in says more than the rig: these nodes fail in KNIME, on its Java side.
+FAILS_IN_JAVA = ["table none", "table two", "promise text"]
+#: Not in all releases: what EnumParameter can hide, and the control of LocalPathParameter.
+DIALOGS = ["dialog of settings", "dialog with columns", "dialog with credentials"]
+
+
+@functools.cache
+def outcomes(real):
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
+    if not real:
+        del environment["KNIME_PYTHON_ROOT"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.headless.scenarios"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def names():
+    class NoHost:
+        pass
+
+    return list(scenarios.scenarios(NoHost()))
+
+
+@pytest.mark.real_knime
+@pytest.mark.parametrize("name", [n for n in names() if n not in [*FAILS_IN_JAVA, "names", "features"]])
+def test_same_on_both(name):
+    standin, real = outcomes(real=False)[name], outcomes(real=True)[name]
+    if name in DIALOGS and not outcomes(real=True)["features"]["hidden_choices"]:
+        standin, real = without_news(standin), without_news(real)
+    assert standin == real
+
+
+def without_news(document):
+    match document:
+        case {"title": "Seen"} | {"label": "Path"}:
+            return None
+        case dict():
+            return {key: without_news(value) for key, value in document.items()}
+        case list():
+            return [without_news(value) for value in document]
+    return document
+
+
+@pytest.mark.real_knime
+@pytest.mark.parametrize("name", FAILS_IN_JAVA)
+def test_what_java_would_refuse_fails_here(name):
+    assert not outcomes(real=False)[name]["ok"]
+    real = outcomes(real=True)[name]
+    assert real.get("raised") or real["problems"]
+
+
+@pytest.mark.real_knime
+def test_same_public_names():
+    """Whatever knime.extension offers is there; what the stand-in cannot do says so when it is used."""
+    standin, real = outcomes(real=False)["names"], outcomes(real=True)["names"]
+    assert set(standin) == set(real)
+    news = set() if outcomes(real=True)["features"]["hidden_choices"] else {"EnumParameter"}
+    differing = {
+        name: (standin[name], real[name])
+        for name in real
+        if name not in {*scenarios.NOT_IMPLEMENTED, *news} and standin[name] != real[name]
+    }
+    assert not differing

@@ -1,0 +1,333 @@
+"""Nodes run as in KNIME: fresh objects, another thread, the contexts, ports, tools and views."""
+
+import json
+import threading
+
+import pytest
+
+from knime_mcp.headless import CredentialPort, HeadlessError, load_extension
+
+
+def context(trial, what="", **options):
+    options.setdefault("inputs", (None, [], None))
+    return trial.run_node("Context", parameters={"what": what, **options.pop("parameters", {})}, **options)
+
+
+def answers(result):
+    assert result.ok, result.failure
+    return {row["name"]: json.loads(row["value"]) for row in result.outputs[0].to_pylist()}
+
+
+def test_nothing_survives_from_configure_to_execute(trial):
+    assert answers(context(trial))["state"] is False
+
+
+def test_runs_off_the_main_thread(trial):
+    assert answers(context(trial))["thread"] is False
+
+
+def test_members_of_the_context(trial):
+    assert answers(context(trial))["members"] == [
+        "flow_variables",
+        "get_connected_input_port_numbers",
+        "get_connected_output_port_numbers",
+        "get_credential_names",
+        "get_credentials",
+        "get_knime_home_dir",
+        "get_workflow_data_area_dir",
+        "get_workflow_temp_dir",
+        "is_canceled",
+        "set_progress",
+        "set_warning",
+    ]
+
+
+def test_ports_and_groups(trial):
+    import pyarrow as pa
+
+    table = pa.table({"a": [1]})
+    seen = answers(context(trial, inputs=(table, [table, table], None), output_groups={"Copies": 3}))
+    assert seen["first"] == [1, 1, ["a"]]
+    assert seen["others"] == [1, 1]
+    assert seen["sizes"] == [[1, 2, 1], [1, 3]]
+
+
+def test_inputs_have_to_fit(trial):
+    with pytest.raises(HeadlessError, match="2 inputs for 3 ports"):
+        trial.run_node("Context", (None, []))
+    with pytest.raises(HeadlessError, match="'In' is not optional"):
+        trial.run_node("Read", (None,))
+
+
+def test_credentials(trial):
+    result = context(trial, parameters={"credential": "c"}, credentials={"c": ("user", "secret")})
+    assert answers(result)["credential"] == ["user", "secret", "c"]
+    failure = context(trial, parameters={"credential": "x"}, credentials={"c": ("user", "secret")}).failure
+    assert "KeyError" in failure["details"]
+    assert "'x'" in failure["message"]
+    assert "secret" not in failure["details"]
+
+
+def test_credential_port(trial):
+    port = CredentialPort("Bearer", "token", 0.0)
+    assert answers(context(trial, inputs=(None, [], port)))["auth"] == [
+        "Bearer",
+        "token",
+        "1970-01-01 00:00:00",
+    ]
+    assert "token" not in repr(port)
+    failure = context(trial, inputs=(None, [], CredentialPort(available=False))).failure
+    assert "upstream" in failure["message"]
+
+
+def test_flow_variables(trial):
+    result = context(trial, "list variable", flow_variables={"v": 1, "knime.workspace": "/"})
+    assert answers(result)["variables"] == {"v": 1, "knime.workspace": "/", "configured": True}
+    assert result.flow_variables == {"v": 1, "knime.workspace": "/", "configured": True, "x": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("knime variable", "ValueError"),
+        ("odd variable", "TypeError"),
+        ("delete variable", "RuntimeError"),
+        ("number as name", "TypeError"),
+        ("progress text", "TypeError"),
+        ("progress", "ValueError"),
+        ("progress message", "TypeError"),
+        ("no view", "ValueError"),
+    ],
+)
+def test_misuse_of_the_context(trial, what, error):
+    assert error in context(trial, what).failure["details"]
+
+
+def test_empty_flow_variables_are_dropped(make_extension):
+    body = '''
+@knext.node("Push", knext.NodeType.SOURCE, "icon.png", "/community")
+class Push:
+    """Pushes.
+
+    Variables.
+    """
+
+    def configure(self, ctx):
+        ctx.flow_variables.update({"none": None, "empty": [], "kept": [1.5]})
+
+    def execute(self, ctx): return None
+'''
+    result = load_extension(make_extension("nodes_push", body)).run_node("Push")
+    assert result.flow_variables == {"kept": [1.5]}
+    assert [severity for severity, _ in result.logs] == ["warn", "warn"]
+
+
+@pytest.mark.parametrize("value", ["{1: 2}", "[1, 'a']", "b'x'", "object()"])
+def test_values_that_are_no_flow_variables(make_extension, value):
+    body = f'''
+@knext.node("Odd", knext.NodeType.SOURCE, "icon.png", "/community")
+class Odd:
+    """Pushes.
+
+    Variables.
+    """
+
+    def configure(self, ctx): ctx.flow_variables["odd"] = {value}
+    def execute(self, ctx): return None
+'''
+    failure = load_extension(make_extension(f"nodes_odd_{abs(hash(value))}", body)).run_node("Odd").failure
+    assert "'odd'" in failure["message"]
+
+
+def test_warnings_and_progress(trial):
+    result = trial.run_node("Settings", (None,))
+    assert result.warnings == ["first", "second"]  # KNIME shows the last one
+    assert context(trial).progress == [(1.0, "done")]
+
+
+def test_invalid_settings(trial):
+    result = trial.run_node("Settings", (None,), {"mode": "HIDDEN"})
+    assert result.failure["invalid_settings"]
+    assert result.failure["message"] == "hidden is not possible"
+    assert result.outputs == []
+
+
+def test_cancel(trial):
+    assert context(trial, cancel=True).failure["message"] == "Canceled"
+    assert context(trial, "cancel", cancel=1).failure["message"] == "stopped"
+    assert context(trial, "cancel", cancel=2).failure["message"] == "Canceled"
+    assert context(trial, "cancel", cancel=3).ok
+    asked = threading.Event()
+    assert context(trial, "cancel", cancel=lambda: asked.set()).ok
+    assert asked.is_set()
+
+
+def test_only_configured(trial):
+    result = context(trial, execute=False)
+    assert result.ok
+    assert result.outputs == []
+    assert result.specs[0]["columnNames"] == ["RowKey", "name", "value"]
+
+
+def test_view(trial):
+    assert context(trial).view_html == "<!DOCTYPE html><p>page</p>"
+
+
+def test_workflow_folder(trial, tmp_path):
+    folder = tmp_path / "flow"
+    assert answers(context(trial, workflow_dir=folder))["data area"] == "data"
+    assert folder.is_dir()
+    assert not (folder / "data").exists()  # as in KNIME, the node has to make it
+
+
+def test_logs(make_extension):
+    body = '''
+import logging
+
+@knext.node("Log", knext.NodeType.SOURCE, "icon.png", "/community")
+class Log:
+    """Logs.
+
+    Something.
+    """
+
+    def configure(self, ctx): logging.getLogger("some.place").warning("%s things", 3)
+    def execute(self, ctx): return None
+'''
+    result = load_extension(make_extension("nodes_log", body)).run_node("Log")
+    assert result.logs == [("warn", "some.place:3 things")]
+
+
+def test_custom_ports(trial):
+    import trial_extension as module
+
+    spoken = trial.run_node("Speak")
+    assert spoken.outputs[0] == ({"id": module.words.id, "data": {"language": "en"}}, b"hello")
+    words = module.Words(module.WordsSpec("de"), "hallo")
+    loud = module.Loud(module.LoudSpec("de"), "HALLO")
+    result = trial.run_node("Listen", (loud, [words], b"x"))
+    assert result.warnings == ["de 1 org.example.bytes"]
+    assert result.outputs == [({"id": "org.example.bytes"}, b"Loud; HALLO; hallo; b'x'")]
+
+
+def test_custom_ports_that_do_not_fit(trial):
+    import trial_extension as module
+
+    failure = trial.run_node("Listen", (module.Other(module.OtherSpec()), [], None)).failure
+    assert failure["invalid_settings"]
+    assert "needs Words, not Other" in failure["message"]
+
+
+def tool_table(trial):
+    import pyarrow as pa
+    from knime.types.tool import ToolPort, WorkflowTool
+
+    port = ToolPort("in", "an input", "Table", "spec")
+    tool = WorkflowTool(
+        "Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], trial.add_file_store("key")
+    )
+    return pa.table({"Tool": trial.column_of([tool], WorkflowTool)})
+
+
+def test_workflow_tools(trial):
+    import pyarrow as pa
+
+    seen = []
+
+    def handler(tool, parameters, inputs, hints):
+        seen.append((tool, parameters, [table.num_rows for table in inputs], hints))
+        return "5", [pa.table({"r": ["x"]})], ["1#0"]
+
+    result = trial.run_node("RunTool", (tool_table(trial),), tool_handler=handler)
+    assert json.loads(result.outputs[0].to_pylist()[0]["value"]) == ["5", "Sum", [1], ["1#0"], 1, "key"]
+    tool, *rest = seen[0]
+    assert rest == [{"a": 1}, [3], {"execution-mode": "DETACHED"}]
+    assert (tool.parameter_schema, tool.input_ports[0].type) == ({"a": {"type": "integer"}}, "Table")
+
+
+@pytest.mark.parametrize(
+    ("handler", "settings", "message"),
+    [
+        (lambda *given: ("it broke", None), {}, "it broke"),
+        (lambda *given: 1 / 0, {}, "division by zero"),
+        (None, {}, "no tool_handler"),
+        (lambda *given: "x", {"bad_hints": True}, "hints"),
+    ],
+)
+def test_workflow_tools_that_fail(trial, handler, settings, message):
+    failure = trial.run_node("RunTool", (tool_table(trial),), settings, tool_handler=handler).failure
+    assert message in failure["message"]
+
+
+def test_tools_that_run_nodes(trial):
+    """A tool's workflow may run nodes of the same extension while the outer node waits."""
+
+    def handler(tool, parameters, inputs, hints):
+        return "inner", [trial.run_node("Tables").outputs[0].as_input()]
+
+    result = trial.run_node("RunTool", (tool_table(trial),), tool_handler=handler)
+    assert json.loads(result.outputs[0].to_pylist()[0]["value"])[:3] == ["inner", "Sum", [2]]
+
+
+def test_missing_tool_cells_crash_as_in_knime(trial):
+    import pyarrow as pa
+    from knime.types.tool import WorkflowTool
+
+    table = pa.table({"Tool": trial.column_of([None], WorkflowTool)})
+    assert not trial.run_node("RunTool", (table,), tool_handler=lambda *given: "x").ok
+
+
+def test_parts_of_the_context_that_are_missing(make_extension):
+    body = '''
+@knext.node("Missing", knext.NodeType.SOURCE, "icon.png", "/community")
+class Missing:
+    """Asks.
+
+    For more.
+    """
+    what = knext.StringParameter("What", "", "")
+
+    def configure(self, ctx): return None
+    def execute(self, ctx): getattr(ctx, self.what)()
+'''
+    host = load_extension(make_extension("nodes_missing", body))
+    for name in ("_get_combined_tools_workflow", "_get_view_data"):
+        failure = host.run_node("Missing", (), {"what": name}).failure
+        assert f"{name} is not part of the stand-in" in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        ("<!doctype html><p>x</p>", "<p>x</p>"),
+        ('<svg xmlns="http://www.w3.org/2000/svg"/>', "<svg"),
+        (b"\x89PNG\r\n\x1a\n", "data:image/png;base64,iVBORw0KGgo="),
+        (b"\xff\xd8\xff\xff\xd9", "data:image/jpeg;base64,"),
+        (type("Shown", (), {"_repr_html_": lambda self: ("<b>x</b>", {})})(), "<b>x</b>"),
+    ],
+)
+def test_views_of_things(shown, found):
+    import knime.extension as knext
+
+    assert found in knext.view(shown).html
+
+
+@pytest.mark.parametrize("shown", ["plain text", b"bytes", 3, "<p>no doctype</p>"])
+def test_no_views_of_other_things(shown):
+    import knime.extension as knext
+
+    with pytest.raises(ValueError, match="no view"):
+        knext.view(shown)
+
+
+def test_proxy_settings(monkeypatch):
+    import knime.extension as knext
+
+    monkeypatch.setenv("https_proxy", "http://me:p%40ss@proxy.example:8080")
+    monkeypatch.setenv("no_proxy", "localhost")
+    found = knext.get_proxy_settings("https")
+    assert (found.host_name, found.port_number, found.password) == ("proxy.example", "8080", "p@ss")
+    assert found.exclude_hosts == "localhost"
+    assert str(found) == "http://me:p%40ss@proxy.example:8080"
+    with pytest.raises(ValueError, match="ftp"):
+        knext.get_proxy_settings("ftp")

@@ -1,0 +1,324 @@
+"""Parameters as values, JSON documents and dialogs."""
+
+import pytest
+
+from knime_mcp.headless import HeadlessError
+
+
+def values(trial, **options):
+    """What the Settings node saw, by name."""
+    import json
+
+    result = trial.run_node("Settings", (None,), **options)
+    assert result.ok, result.failure
+    return {row["name"]: json.loads(row["value"]) for row in result.outputs[0].to_pylist()}
+
+
+def test_defaults(trial):
+    seen = values(trial)
+    assert seen["mode"] == "PLAIN"
+    assert seen["several"] == ["A", "B"]
+    assert seen["column"] is None
+    assert seen["arguments"] == []
+    assert seen["made"] == 2  # the minor version, by a default that is a function
+
+
+def test_document(trial):
+    parameters = trial.run_node("Settings", (None,), execute=False).parameters
+    assert set(parameters) == {"model"}
+    assert parameters["model"]["column"] == ""
+    assert parameters["model"]["more"] == {"count": 3, "text": "a\nb", "inner": {"depth": 2}}
+
+
+def test_nodes_share_no_values(trial):
+    assert values(trial, parameters={"more": {"count": 5}, "several": []})["count"] == 5
+    assert values(trial)["count"] == 3
+
+
+def test_what_a_node_sets_on_itself_is_kept(trial):
+    import pyarrow as pa
+
+    result = trial.run_node("Settings", (pa.table({"t": ["x"]}),))
+    assert result.parameters["model"]["column"] == "t"  # in configure()
+    assert result.parameters["model"]["flag"] is False  # in execute()
+    assert result.parameters["model"]["more"]["count"] == 7  # in a group
+
+
+def test_setting_values_checks_them(trial):
+    node = trial.new_node("Settings")
+    with pytest.raises(ValueError, match="largest"):
+        node.more.count = 10
+    with pytest.raises(ValueError, match="negative"):
+        node.number = -1.0
+    with pytest.raises(RuntimeError, match="group"):
+        node.more = None
+    node.more.count = 9
+    assert node.more.count == 9
+
+
+def test_unknown_setting_names_the_known_ones(trial):
+    failure = trial.run_node("Settings", (None,), {"mod": "LOUD"}).failure
+    assert "'mod'" in failure["message"]
+    assert "mode" in failure["message"]
+    assert failure["invalid_settings"]
+
+
+@pytest.mark.parametrize(
+    ("saved", "version", "expected"),
+    [
+        ({"first": "a"}, "1.0.0", {"first": "a", "second": "two of 1.0.0", "late": {"level": "new"}}),
+        ({"first": "a"}, None, {"first": "a", "second": "two of 0.0.0", "late": {"level": "new"}}),
+        (
+            {"zeroth": "z", "first": "a"},
+            "1.0.0",
+            {"first": "z", "second": "two of 1.0.0", "late": {"level": "new"}},
+        ),
+        (
+            {"first": "a", "second": "b", "late": {"level": "c"}, "nonsense": 1},
+            "1.2.0",
+            {"first": "a", "second": "b", "late": {"level": "c"}},
+        ),
+    ],
+)
+def test_saved_settings_of_other_versions(trial, saved, version, expected):
+    assert trial.load_parameters("versions", {"model": saved}, version)["model"] == expected
+
+
+def test_setting_of_the_saved_version_must_be_there(trial):
+    with pytest.raises(ValueError, match="second"):
+        trial.load_parameters("versions", {"model": {"first": "a", "late": {"level": "x"}}}, "1.1.0")
+
+
+def test_opening_a_dialog_changes_a_default_of_the_class(make_extension):
+    """As in KNIME: with choices and an empty default, the first choice becomes every node's default."""
+    from knime_mcp.headless import load_extension
+
+    body = '''
+@knext.node("Naive", knext.NodeType.SOURCE, "icon.png", "/community")
+class Naive:
+    """Adopts.
+
+    The first choice.
+    """
+    naive = knext.StringParameter("Naive", "", choices=lambda ctx: ctx.get_credential_names())
+    safe = knext.StringParameter("S", "", "<none>", choices=lambda c: ["<none>", *c.get_credential_names()])
+
+    def configure(self, ctx): return None
+    def execute(self, ctx): return None
+'''
+    host = load_extension(make_extension("parameters_naive", body))
+    assert host.run_node("Naive").parameters["model"] == {"naive": "", "safe": "<none>"}
+    dialog = host.get_dialog("Naive", credentials={"prod": ("u", "p")})
+    naive = dialog["schema"]["properties"]["model"]["properties"]["naive"]
+    assert naive["oneOf"] == [{"const": "prod", "title": "prod"}]
+    assert host.run_node("Naive").parameters["model"] == {"naive": "prod", "safe": "<none>"}
+
+
+def test_dialog_without_choices_says_so(trial):
+    elements = trial.get_dialog("Settings")["ui_schema"]["elements"]
+    naive = next(element for element in elements if element["scope"].endswith("/naive"))
+    assert naive["options"] == {"format": "dropDown", "placeholder": "No values present"}
+
+
+def test_choice_descriptions_are_shown(trial):
+    schema = trial.get_dialog("Settings", credentials={"prod": ("u", "p")})["schema"]
+    description = schema["properties"]["model"]["properties"]["credential"]["description"]
+    assert "- PROD: called prod" in description
+    assert "- None\n" in description
+
+
+def test_rules(trial):
+    import pyarrow as pa
+
+    def effect(dialog, name):
+        return next(e["rule"] for e in dialog["ui_schema"]["elements"] if e.get("scope", "").endswith(name))
+
+    dialog = trial.get_dialog("Settings")
+    root = "#/properties/model/properties"
+    assert effect(dialog, "/more_shown") == {
+        "effect": "SHOW",
+        "condition": {
+            "type": "AND",
+            "conditions": [
+                {
+                    "scope": f"{root}/more/properties/count",
+                    "schema": {"oneOf": [{"const": 1}, {"const": 2}]},
+                },
+                {
+                    "type": "OR",
+                    "conditions": [
+                        {"scope": f"{root}/several", "schema": {"contains": {"const": "A"}}},
+                        {"scope": f"{root}/flag", "schema": {"oneOf": [{"const": True}]}},
+                    ],
+                },
+            ],
+        },
+    }
+    assert effect(dialog, "/with_input")["condition"]["schema"] == {"type": ["null"]}
+    connected = trial.get_dialog("Settings", [pa.table({"t": ["x"]})])
+    assert effect(connected, "/with_input")["condition"]["schema"] == {"type": ["object"]}
+
+
+@pytest.mark.parametrize("make", ["And", "Or"])
+def test_combined_conditions_need_one(make):
+    import knime.extension as knext
+
+    with pytest.raises(ValueError, match="at least one"):
+        getattr(knext, make)()
+
+
+def test_rule_about_something_else(make_extension):
+    from knime_mcp.headless import load_extension
+
+    body = '''
+stranger = knext.BoolParameter("Stranger", "")
+
+@knext.node("Ruled", knext.NodeType.SOURCE, "icon.png", "/community")
+class Ruled:
+    """Has a rule.
+
+    About a stranger.
+    """
+    own = knext.BoolParameter("Own", "").rule(knext.OneOf(stranger, [True]), knext.Effect.HIDE)
+
+    def configure(self, ctx): return None
+    def execute(self, ctx): return None
+'''
+    host = load_extension(make_extension("parameters_ruled", body))
+    with pytest.raises(HeadlessError, match="no setting of this node"):
+        host.get_dialog("Ruled")
+
+
+def test_known_defects_of_knime_are_kept():
+    import knime.extension as knext
+
+    class Options(knext.EnumParameterOptions):
+        A = ("A", "a")
+
+    with pytest.raises(AttributeError, match="validator"):
+        knext.EnumParameter("E", "", "A", Options, validator=print)
+    with pytest.raises(AttributeError, match="default_value"):
+        knext.EnumParameter("E", "", enum=Options)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda k: k.StringParameter("S", "", enum=("a",)), TypeError),
+        (lambda k: k.StringParameter("S", "", enum=["a"], choices=["b"]), ValueError),
+        (lambda k: k.StringParameter("S", "", choices="ab"), TypeError),
+        (lambda k: k.StringParameter("S", "", choices=["a", "a"]), ValueError),
+        (lambda k: k.StringParameter("S", "", choices=[1]), TypeError),
+        (lambda k: k.StringParameter.Choice("", "empty"), ValueError),
+        (lambda k: k.StringParameter.Choice("a", 1), TypeError),
+        (lambda k: k.MultilineStringParameter("S", "", number_of_lines=0), ValueError),
+        (lambda k: k.IntParameter("I", "", since_version="1.0"), ValueError),
+        (lambda k: k.Version.parse_version("1.0.-1"), ValueError),
+    ],
+)
+def test_bad_declarations(make, error):
+    import knime.extension as knext
+
+    with pytest.raises(error):
+        make(knext)
+
+
+def test_versions_compare():
+    import knime.extension as knext
+
+    assert knext.Version.parse_version("1.10.0") > knext.Version.parse_version("1.9.3")
+    assert str(knext.Version.parse_version(None)) == "0.0.0"
+
+
+def test_array_items_hold_no_groups():
+    import knime.extension as knext
+
+    @knext.parameter_group("Inner")
+    class Inner:
+        n = knext.IntParameter("N", "")
+
+    @knext.parameter_group("Outer")
+    class Outer:
+        inner = Inner()
+
+    class Node:
+        items = knext.ParameterArray(Outer(), "Items")
+
+    with pytest.raises(ValueError, match="groups or arrays"):
+        Node().items = [{}]
+
+
+def test_group_names_that_are_taken():
+    import knime.extension as knext
+
+    @knext.parameter_group("G")
+    class Group:
+        def __init__(self, validator):
+            pass
+
+    with pytest.raises(SyntaxError):
+        Group(1)
+
+
+def test_group_defaults_from_its_constructor(trial):
+    import knime.extension as knext
+
+    @knext.parameter_group("G")
+    class Group:
+        n = knext.IntParameter("N", "", 1)
+
+        def __init__(self, n=1):
+            self.n = n
+
+    class Node:
+        few = Group()
+        many = Group(100)
+
+    node = Node()
+    assert (node.few.n, node.many.n) == (1, 100)
+    node.few.n = 5
+    assert (node.few.n, Node().few.n) == (5, 1)
+
+
+def test_group_validators():
+    import knime.extension as knext
+    from knime.extension import parameter as kp
+
+    @knext.parameter_group("G")
+    class Group:
+        n = knext.IntParameter("N", "", 1)
+
+        def validate(self, values):
+            if values["n"] == 2:
+                raise ValueError("two")
+
+    def refuse_three(values):
+        if values["n"] == 3:
+            raise ValueError("three")
+
+    class Node:
+        replaced = Group()
+        added = Group()
+
+        replaced.validator(refuse_three)
+        added.validator(override=False)(refuse_three)
+
+    def check(replaced, added):
+        kp.validate_parameters(Node(), {"model": {"replaced": {"n": replaced}, "added": {"n": added}}})
+
+    check(2, 1)
+    for numbers in [(3, 1), (1, 2), (1, 3)]:
+        with pytest.raises(ValueError, match=r"two|three"):
+            check(*numbers)
+
+
+def test_parameters_made_in_a_groups_constructor_are_missing():
+    import knime.extension as knext
+
+    @knext.parameter_group("G")
+    class Group:
+        def __init__(self):
+            self.n = knext.IntParameter("N", "")
+
+    with pytest.raises(NotImplementedError, match="stand-in"):
+        Group()

@@ -1,0 +1,112 @@
+"""Where the stand-in is found, and that it never meets KNIME's own package."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STANDIN = ROOT / "src" / "headless" / "standin"
+
+
+def python(code, *path):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(str(folder) for folder in (ROOT / "src", *path))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_no_package_named_knime():
+    """A regular package of this name would hide KNIME's namespace package, wherever on the path it is."""
+    assert not (STANDIN / "knime" / "__init__.py").exists()
+    assert [path.name for path in STANDIN.iterdir() if path.name != "__pycache__"] == ["knime"]
+
+
+def test_importing_headless_changes_nothing():
+    code = (
+        "import sys; before = list(sys.path); import knime_mcp.headless;"
+        "print(before == sys.path, 'knime' in sys.modules)"
+    )
+    assert python(code) == "True False"
+
+
+def test_standin_comes_last_and_once():
+    code = (
+        "import sys; from knime_mcp.headless import use_standin; use_standin(); use_standin();"
+        "import knime.extension as k; print(sys.path[-1], sum('standin' in p for p in sys.path), k.__file__)"
+    )
+    last, count, file = python(code).split()
+    assert (Path(last), count) == (STANDIN, "1")
+    assert STANDIN in Path(file).parents
+
+
+def test_steps_back_for_knimes_own_package(tmp_path):
+    own = tmp_path / "knime" / "extension"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("REAL = True\n")
+    code = (
+        "import sys; from knime_mcp import headless; headless.use_standin(); import knime.extension as k;"
+        "print(k.REAL, any('standin' in p for p in sys.path))\n"
+        "try: headless.load_extension('knime.yml')\n"
+        "except headless.HeadlessError as error: print(error)"
+    )
+    first, second = python(code, tmp_path).splitlines()
+    assert first == "True False"
+    assert "KNIME's own" in second
+
+
+def test_knime_without_extension_is_no_knime(tmp_path):
+    """A namespace folder `knime` of somebody else is not KNIME's API."""
+    (tmp_path / "knime" / "other").mkdir(parents=True)
+    code = (
+        "import knime.other; from knime_mcp.headless import use_standin; use_standin();"
+        "import knime.extension; print(knime.extension.Schema.__name__)"
+    )
+    assert python(code, tmp_path) == "Schema"
+
+
+def test_broken_knime_is_not_replaced(tmp_path):
+    """KNIME's package imports other packages; one that is missing must not select the stand-in."""
+    own = tmp_path / "knime" / "extension"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("import nowhere_to_be_found\n")
+    code = (
+        "from knime_mcp.headless import use_standin; use_standin()\n"
+        "try: import knime.extension\n"
+        "except ModuleNotFoundError as error: print(error.name)"
+    )
+    assert python(code, tmp_path) == "nowhere_to_be_found"
+
+
+def test_importing_the_api_needs_no_pyarrow():
+    code = (
+        "import sys; from knime_mcp.headless import use_standin; use_standin(); import knime.extension;"
+        "print([name for name in ('pyarrow', 'pandas', 'yaml') if name in sys.modules])"
+    )
+    assert python(code) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("ColumnFilterParameter", ("Label",)),
+        ("ColumnFilterConfig", ()),
+        ("DateTimeParameter", ("Label",)),
+        ("DictEncodingKeyType", (1,)),
+        ("view_matplotlib", ()),
+        ("view_plotly", (1,)),
+        ("view_seaborn", ()),
+    ],
+)
+def test_missing_parts_say_so(name, arguments):
+    import knime.extension as knext
+
+    with pytest.raises(NotImplementedError, match=name):
+        getattr(knext, name)(*arguments)
