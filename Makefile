@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
-.PHONY: demo test peers check lint types requirements bench bench-smoke ways-in real-knime clean
+.PHONY: demo test peers conformance check lint types requirements bench bench-smoke ways-in real-knime clean
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -32,6 +32,9 @@ bench: $(VENV)/.test  ## what things cost, beside bare httpx and per-cell code, 
 
 bench-smoke: $(VENV)/.test
 	$(BIN)/python benchmarks/run.py --smoke
+
+conformance: $(VENV)/.test  ## the protocol's official suite against our client, one process per scenario
+	$(BIN)/python tests/conformance/run.py
 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an environment of its own
 	$(BIN)/python tests/packaging/ways_in.py

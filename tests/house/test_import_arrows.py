@@ -18,17 +18,16 @@ MAY_IMPORT = {
     "headless": {"types", "audit"},
     "cli": {"types", "tools", "audit", "nodes", "headless"},
 }
-CLIENT = {
-    "__init__.py",
-    "arguments.py",
-    "auth.py",
-    "clock.py",
-    "limits.py",
-    "mcp_client.py",
-    "network.py",
-    "protocol",
-    "session_pool.py",
-    "transports",
+NODES = {
+    "caller",
+    "connection.py",
+    "credentials.py",
+    "flow_choices.py",
+    "hidden_text.py",
+    "mcp_caller.py",
+    "mcp_provider.py",
+    "provider",
+    "views",
 }
 EVERYBODY = {"version"}
 
@@ -36,7 +35,7 @@ EVERYBODY = {"version"}
 def part_of(path: Path) -> str:
     """The part that a file below src/ belongs to."""
     folder, *rest = path.relative_to(SRC).parts
-    if folder == "tools" and rest and rest[0] not in CLIENT:
+    if folder == "tools" and rest and rest[0] in NODES:
         return "nodes"
     return folder
 

@@ -1,0 +1,148 @@
+"""Checks arguments against a tool's schema before they are sent, and reads JSON text where JSON is wanted.
+
+Nothing is dropped and nothing renamed. The one thing that is changed is a *text* that stands where the schema
+wants an object or array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. It is
+parsed, and the coercion is recorded.
+"""
+
+import copy
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..types.canonical import without_surrogates
+from ..types.errors import ArgumentsInvalid
+from .limits import Limits
+from .validation.problems import describe_problems, pointer_text, wanted_types
+from .validation.schemas import CompiledSchema, compile_schema
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+_FIX: Final = "Correct the arguments; nothing was sent"
+_ROUNDS: Final = 8  # JSON text inside of parsed JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion:
+    """A text that was parsed as JSON.
+
+    Attributes:
+        pointer: JSON pointer into the arguments.
+        wanted: What the schema wants there: ``object`` or ``array``.
+    """
+
+    pointer: str
+    wanted: str
+
+
+class ArgumentValidator:
+    """Checks arguments of one tool. Get one by `for_schema`."""
+
+    def __init__(self, schema: CompiledSchema) -> None:
+        self._schema = schema
+
+    @classmethod
+    def for_schema(cls, schema_json: str, limits: Limits = Limits()) -> "ArgumentValidator":  # noqa: B008 - frozen
+        """The validator for a tool's input schema; compiled once per distinct text.
+
+        Raises:
+            ProtocolError: The schema cannot be used; says why.
+        """
+        return cls(compile_schema(schema_json, limits))
+
+    def check(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Coercion, ...]]:
+        """Check the arguments of one call.
+
+        Returns:
+            The arguments to send, and what was parsed on the way. The arguments given are not changed.
+
+        Raises:
+            ArgumentsInvalid: What is wrong and what is wanted, with a pointer to the first problem.
+        """
+        checked = dict(arguments)
+        _refuse_what_is_not_json(checked)
+        coercions: list[Coercion] = []
+        for _ in range(_ROUNDS):
+            if self._is_valid(checked):
+                return checked, tuple(coercions)
+            problems = self._schema.problems(checked)
+            parsed = [found for problem in problems if (found := _parsed(problem)) is not None]
+            if not parsed:
+                break
+            if not coercions:
+                checked = copy.deepcopy(checked)
+            for path, value, wanted in parsed:
+                _put(checked, path, value)
+                coercions.append(Coercion(pointer_text(path), wanted))
+        pointer, what = describe_problems(self._schema, self._schema.problems(checked), whole="the arguments")
+        raise ArgumentsInvalid(what, pointer=pointer, fix=_FIX)
+
+    def _is_valid(self, arguments: dict[str, Any]) -> bool:
+        try:
+            return self._schema.is_valid(arguments)
+        except ValueError as error:
+            raise ArgumentsInvalid(f"The arguments cannot be checked: {error}", fix=_FIX) from None
+
+
+def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
+    """JSON has no NaN, no sets and no keys but text; and text with half a character is none."""
+    stack: list[tuple[Any, list[str | int]]] = [(arguments, [])]
+    while stack:
+        value, path = stack.pop()
+        reason = ""
+        match value:
+            case None | bool() | int():
+                continue
+            case str():
+                if value.isascii() or without_surrogates(value) is value:
+                    continue
+                reason = "text that is not valid Unicode"
+            case float():
+                if math.isfinite(value):
+                    continue
+                reason = f"the number {value}, which JSON does not have"
+            case dict():
+                entries = cast("dict[Any, Any]", value)
+                if all(isinstance(key, str) and without_surrogates(key) is key for key in entries):
+                    stack.extend((child, [*path, key]) for key, child in entries.items())
+                    continue
+                reason = "an object with a name that is not text"
+            case list():
+                children = cast("list[Any]", value)
+                stack.extend((child, [*path, position]) for position, child in enumerate(children))
+                continue
+            case _:
+                reason = f"a value of type {type(value).__name__}, which JSON does not have"
+        pointer = pointer_text(path)
+        raise ArgumentsInvalid(f"{pointer or 'The arguments'} is {reason}", pointer=pointer, fix=_FIX)
+
+
+def _parsed(problem: "jsonschema_rs.ValidationError") -> tuple[list[str | int], Any, str] | None:
+    """Path, value and kind, where the value is JSON text that is wanted as object or array."""
+    value = problem.instance
+    wanted = wanted_types(problem)
+    if not isinstance(value, str) or "string" in wanted or not wanted & {"object", "array"}:
+        return None
+    if value.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        found: Any = json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    kind = "object" if value.lstrip().startswith("{") else "array"
+    return (problem.instance_path, found, kind) if kind in wanted else None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _put(root: dict[str, Any], path: list[str | int], value: Any) -> None:
+    holder: Any = root
+    for step in path[:-1]:
+        holder = holder[step]
+    if path:
+        holder[path[-1]] = value

@@ -1,0 +1,1 @@
+"""What the node *MCP Tool Caller* does, without KNIME: arguments, calls in flight, the results table."""

@@ -1,0 +1,165 @@
+"""Many calls at a time, but never more than a given number, with results in the order of the input.
+
+Results are handed out as a stream: beside the calls in flight only the few results are held that wait for a
+slower one before them, so that memory does not grow with the number of calls. A call that fails is a result
+like any other. This module knows neither KNIME nor MCP.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+POLL_SECONDS = 0.25
+_AHEAD = 4  # finished results that may wait for a slower one, per call in flight
+
+
+def run_batch(
+    calls: Iterable[T],
+    work: Callable[[T], R],
+    *,
+    failed: Callable[[T, Exception], R],
+    concurrency: int,
+    executor: Executor | None = None,
+    here: Callable[[T], bool] | None = None,
+    is_canceled: Callable[[], bool] | None = None,
+    on_cancel: Callable[[], None] | None = None,
+    on_finished: Callable[[int], None] | None = None,
+) -> Generator[R, None, None]:
+    """Runs calls concurrently and yields their results in the order of the calls.
+
+    Closing the iterator stops the batch as canceling does: no further call is started, and calls in flight
+    are told by ``on_cancel`` and waited for.
+
+    Args:
+        calls: The calls, taken from the iterable as they are started.
+        work: Runs one call, in one of the executor's threads (or processes).
+        failed: Makes the result of a call from the exception that ``work`` raised.
+        concurrency: How many calls may be in flight, at least 1.
+        executor: Runs the calls; a pool of ``concurrency`` threads by default. It is not shut down if given.
+        here: Which calls must run in the calling thread instead; they run one by one.
+        is_canceled: Asked in the calling thread, at least every 0.25 s while it waits.
+        on_cancel: Told once, when the batch is canceled or closed early, so that ``work`` can stop waiting.
+        on_finished: Told how many calls have finished, in the calling thread, after each of them.
+
+    Yields:
+        One result per started call. After a cancellation these are fewer than there are calls.
+
+    Raises:
+        ValueError: ``concurrency`` is less than 1.
+    """
+    if concurrency < 1:
+        raise ValueError(f"concurrency is {concurrency}, but must be at least 1")
+    batch = _Batch(work, failed, concurrency, here, is_canceled, on_cancel, on_finished)
+    with ExitStack() as stack:
+        pool = executor or stack.enter_context(
+            ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="mcp-call")
+        )
+        stack.callback(batch.stop)  # before the pool is joined
+        yield from batch.run(iter(calls), pool)
+
+
+class _NoCall:
+    """What comes after the last call."""
+
+
+_NONE = _NoCall()
+
+
+class _Batch(Generic[T, R]):
+    """The calls that were started and whose results were not yet handed out, in their order."""
+
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        failed: Callable[[T, Exception], R],
+        concurrency: int,
+        here: Callable[[T], bool] | None,
+        is_canceled: Callable[[], bool] | None,
+        on_cancel: Callable[[], None] | None,
+        on_finished: Callable[[int], None] | None,
+    ) -> None:
+        self._work = work
+        self._failed = failed
+        self._concurrency = concurrency
+        self._here = here
+        self._is_canceled = is_canceled
+        self._on_cancel = on_cancel
+        self._on_finished = on_finished
+        self._window: deque[tuple[T, Future[R]]] = deque()
+        self._handed_out = 0
+        self._reported = 0
+        self._stopped = False
+
+    def run(self, calls: Iterator[T], pool: Executor) -> Iterator[R]:
+        more = True
+        while more or self._window:
+            if self._is_canceled is not None and self._is_canceled():
+                self.stop()
+            more = more and not self._stopped and self._fill(calls, pool)
+            if self._window and not self._window[0][1].done():
+                waiting = [future for _, future in self._window if not future.done()]
+                wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            self._report()
+            while self._window and self._window[0][1].done():
+                call, future = self._window.popleft()
+                if not future.cancelled():
+                    self._handed_out += 1
+                    yield self._result(call, future)
+
+    def stop(self) -> None:
+        """Starts nothing more and tells what is in flight to stop; does nothing when all is done."""
+        if self._stopped or not self._window:
+            self._stopped = True
+            return
+        self._stopped = True
+        for _, future in self._window:
+            future.cancel()
+        if self._on_cancel is not None:
+            self._on_cancel()
+
+    def _fill(self, calls: Iterator[T], pool: Executor) -> bool:
+        """Starts calls while there is room. Returns whether there may be more of them."""
+        while self._has_room():
+            call = next(calls, _NONE)
+            if isinstance(call, _NoCall):
+                return False
+            if self._here is not None and self._here(call):
+                self._window.append((call, _run_here(self._work, call)))
+                return True
+            self._window.append((call, pool.submit(self._work, call)))
+        return True
+
+    def _has_room(self) -> bool:
+        in_flight = sum(not future.done() for _, future in self._window)
+        return in_flight < self._concurrency and len(self._window) < self._concurrency * _AHEAD
+
+    def _report(self) -> None:
+        finished = self._handed_out + sum(future.done() for _, future in self._window)
+        if finished > self._reported:
+            self._reported = finished
+            if self._on_finished is not None:
+                self._on_finished(finished)
+
+    def _result(self, call: T, future: Future[R]) -> R:
+        try:
+            return future.result()
+        except Exception as error:
+            return self._failed(call, error)
+
+
+def _run_here(work: Callable[[T], R], call: T) -> Future[R]:
+    future: Future[R] = Future()
+    try:
+        future.set_result(work(call))
+    except Exception as error:
+        future.set_exception(error)
+    return future

@@ -1,0 +1,175 @@
+"""The calls that a run of the Caller makes: one, or one per row of the parameter table.
+
+Rows are read as the calls are started, a piece of the table at a time and only the columns that some tool has
+a parameter for. What is wrong with a row becomes that row's error; the other rows do not suffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ...audit.dispatch import Call
+from ...types.errors import ArgumentsInvalid, MCPError, ToolNotFound
+from .mapping import (
+    arguments_from_json,
+    arguments_from_pairs,
+    arguments_from_row,
+    parameters_of,
+    plan_columns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from ...types.tool import Tool
+    from .mapping import ColumnPlan, Parameter
+
+_ROWS_PER_PIECE: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedArguments:
+    """Arguments that are the same for every call; a row's own ones win.
+
+    Attributes:
+        values: Arguments typed as JSON.
+        pairs: Arguments typed as names and values, which win over ``values``.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class CallPlan:
+    """Where the calls of a run come from.
+
+    Attributes:
+        find_tool: Finds a tool by what a cell says; raises `ToolNotFound`.
+        tool: The tool of all calls, None where each row names its own.
+        problem: Why there is no tool, for all calls.
+        fixed: Arguments that are the same for every call.
+        parameters: The parameter table with RowIDs first, None for a single call.
+        tool_column: The column that names each row's tool.
+        json_column: The column that holds all arguments of a row as JSON; None for one column per argument.
+        argument_columns: Columns that may be arguments.
+    """
+
+    find_tool: Callable[[str], Tool]
+    tool: Tool | None = None
+    problem: MCPError | None = None
+    fixed: FixedArguments = field(default_factory=FixedArguments)
+    parameters: pa.Table | None = None
+    tool_column: str | None = None
+    json_column: str | None = None
+    argument_columns: Sequence[str] = ()
+    _matched: set[str] = field(default_factory=set[str])
+    _known: dict[int, _KnownTool] = field(default_factory=dict[int, "_KnownTool"])
+
+    @property
+    def total(self) -> int:
+        """How many calls there will be."""
+        return 1 if self.parameters is None else self.parameters.num_rows
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        """Columns that no tool so far has a parameter for."""
+        if self.parameters is None or self.json_column is not None or not self._known:
+            return ()
+        return tuple(name for name in self.argument_columns if name not in self._matched)
+
+    def calls(self) -> Iterator[Call]:
+        """Yields the calls, in the order of the rows."""
+        if self.parameters is None:
+            yield self._call(None, None)
+            return
+        for start in range(0, self.parameters.num_rows, _ROWS_PER_PIECE):
+            piece = _Piece(self.parameters.slice(start, _ROWS_PER_PIECE))
+            for index, row_id in enumerate(piece.row_ids):
+                yield self._call(row_id, _Row(piece, index))
+
+    def _call(self, row_id: str | None, row: _Row | None) -> Call:
+        tool, arguments = self.tool, None
+        try:
+            if self.problem is not None:
+                raise self.problem
+            if row is not None and self.tool_column is not None:
+                tool = None
+                tool = self._tool_of(row, self.tool_column)
+            if tool is None:
+                raise MCPError("There is no tool to call")
+            arguments = self._arguments(tool, row)
+        except MCPError as error:
+            return Call(tool=tool, arguments=arguments, input_row=row_id, error=error)
+        return Call(tool=tool, arguments=arguments, input_row=row_id)
+
+    def _tool_of(self, row: _Row, column: str) -> Tool:
+        name = row[column]
+        if name is None:
+            raise ToolNotFound(
+                f"The cell of column '{column}' is missing, so there is no tool to call",
+                fix="Write the name of a tool of the Tools input into it",
+            )
+        return self.find_tool(str(name))
+
+    def _arguments(self, tool: Tool, row: _Row | None) -> dict[str, Any]:
+        known = self._known.get(id(tool))
+        if known is None:
+            known = self._known[id(tool)] = self._learn(tool)
+        if row is None:
+            return dict(known.fixed)
+        if self.json_column is not None:
+            own = arguments_from_json(row[self.json_column], source=f"column '{self.json_column}'")
+        else:
+            own = arguments_from_row(row, known.plan, known.parameters)
+        return {**known.fixed, **own}
+
+    def _learn(self, tool: Tool) -> _KnownTool:
+        parameters = parameters_of(tool)
+        plan = plan_columns(parameters, self.argument_columns)
+        self._matched.update(plan.arguments.values())
+        fixed = {**self.fixed.values, **arguments_from_pairs(self.fixed.pairs, parameters)}
+        return _KnownTool(tool, parameters, plan, fixed)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownTool:
+    tool: Tool  # held so that its id stays its own
+    parameters: dict[str, Parameter]
+    plan: ColumnPlan
+    fixed: dict[str, Any]
+
+
+class _Piece:
+    """Some rows of a table; a column is decoded when its first cell is read."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._columns: dict[str, list[Any]] = {}
+        self.row_ids: list[str] = table.column(0).to_pylist()
+
+    def column(self, name: str) -> list[Any]:
+        """The cells of a column as Python values."""
+        if name not in self._columns:
+            try:
+                self._columns[name] = self._table.column(name).to_pylist()
+            except Exception as error:  # a value factory of any extension may fail in any way
+                raise ArgumentsInvalid(
+                    f"The cells of column '{name}' cannot be read as values ({type(error).__name__})",
+                    fix="Convert the column to text or numbers, or remove it",
+                ) from None
+        return self._columns[name]
+
+
+class _Row(dict[str, Any]):
+    """One row; a cell is read when it is asked for."""
+
+    def __init__(self, piece: _Piece, index: int) -> None:
+        super().__init__()
+        self._piece, self._index = piece, index
+
+    def __missing__(self, name: str) -> Any:
+        return self._piece.column(name)[self._index]

@@ -1,0 +1,322 @@
+"""From the cells of a parameter table, and from what people type, to the arguments of a call.
+
+The rules: a missing cell is an omitted argument (null can only be said in JSON); a floating-point number
+without a fraction is an integer where the schema wants one; text is parsed as JSON where the schema wants an
+object or array; dates are ISO 8601; list cells are arrays. Everything else goes as it is, and the schema
+decides. Columns that the tool does not know are never sent: they are reported, once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, assert_never, cast
+
+from ...audit.schemas import items, kinds, properties_in
+from ...types.errors import ArgumentsInvalid, SettingInvalid
+from ...types.tool import MCPTool, WorkflowTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ...types.tool import Tool
+
+_JSON_KINDS = {"object", "array"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a tool's schema says about one parameter, as far as the rules need it.
+
+    Attributes:
+        kinds: The JSON types that it takes, such as ``integer``; empty where the schema does not say.
+        item_kinds: The same for the items of an array.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    item_kinds: frozenset[str] = frozenset()
+
+
+ANYTHING = Parameter()
+
+
+def parameters_of(tool: Tool) -> dict[str, Parameter]:  # @ToolTypeDispatch
+    """Names a tool's parameters.
+
+    Args:
+        tool: The tool.
+
+    Returns:
+        The parameters by name, in the order in which the tool lists them.
+    """
+    match tool:
+        case MCPTool():
+            root = tool.parameter_schema
+            properties = properties_in(root, root)
+        case WorkflowTool():
+            # KNIME's own form: not a schema, but the schema of each configuration node by its parameter name.
+            root = properties = tool.parameter_schema
+        case _:
+            assert_never(tool)
+    return {
+        name: Parameter(kinds(inner, root), kinds(items(inner, root), root))
+        for name, inner in properties.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """Which columns of a table give which arguments of a tool.
+
+    Attributes:
+        arguments: Column by argument name.
+        unmatched: Columns that the tool does not know.
+    """
+
+    arguments: dict[str, str]
+    unmatched: tuple[str, ...]
+
+
+def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPlan:
+    """Finds the column for each argument: of the same name, else the only one that differs in case.
+
+    Args:
+        parameters: Names of the tool's parameters.
+        columns: Names of the columns that may hold arguments.
+
+    Returns:
+        The plan.
+    """
+    names = list(parameters)
+    found = {name: name for name in names if name in set(columns)}
+    taken = set(found.values())
+    by_case: dict[str, list[str]] = {}
+    for column in columns:
+        if column not in taken:
+            by_case.setdefault(column.casefold(), []).append(column)
+    open_names = [name for name in names if name not in found]
+    for name in open_names:
+        alike = by_case.get(name.casefold(), [])
+        rivals = [other for other in open_names if other.casefold() == name.casefold()]
+        if len(alike) == 1 and len(rivals) == 1:
+            found[name] = alike[0]
+    used = set(found.values())
+    return ColumnPlan(found, tuple(column for column in columns if column not in used))
+
+
+def arguments_from_row(
+    row: Mapping[str, Any], plan: ColumnPlan, parameters: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """Makes the arguments of one call from one row.
+
+    Args:
+        row: Cell by column name, as Python values.
+        plan: Which column gives which argument.
+        parameters: The tool's parameters by name.
+
+    Returns:
+        The arguments; missing cells are left out.
+
+    Raises:
+        ArgumentsInvalid: A cell that JSON cannot hold; the pointer names the argument.
+    """
+    found = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
+    return {name: cell_to_json(value, parameters[name], f"/{_escape(name)}") for name, value in found.items()}
+
+
+def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
+    """Reads all arguments of a call from one JSON value.
+
+    Args:
+        value: JSON text, or the value of a JSON cell; None and empty text stand for no arguments.
+        source: Where it comes from, for the message, such as ``column 'Arguments'``.
+
+    Returns:
+        The arguments.
+
+    Raises:
+        ArgumentsInvalid: The text is not JSON, or the JSON is not an object.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}
+    if isinstance(value, str):
+        try:
+            value = _parse(value)
+        except ValueError as error:
+            raise ArgumentsInvalid(
+                f"The text in {source} {error}",
+                fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
+            ) from None
+    if not isinstance(value, dict):
+        raise ArgumentsInvalid(
+            f"The JSON in {source} is {_kind(value)}, but arguments are an object",
+            fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
+        )
+    return cell_to_json(value, ANYTHING, "")
+
+
+def parse_arguments_setting(text: str, *, setting: str = "arguments_json") -> dict[str, Any]:
+    """Reads the arguments that somebody typed as JSON into a dialog.
+
+    Args:
+        text: JSON text of an object; empty for none.
+        setting: The setting's key.
+
+    Returns:
+        The arguments.
+
+    Raises:
+        SettingInvalid: The text is not JSON, or the JSON is not an object.
+    """
+    try:
+        return arguments_from_json(text, source="the setting 'Arguments as JSON'")
+    except ArgumentsInvalid as error:
+        raise SettingInvalid(error.what, setting=setting, fix=error.fix) from None
+
+
+def arguments_from_pairs(
+    pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """Reads arguments that somebody typed as names and values.
+
+    What is typed is text where the schema takes text, or does not say; elsewhere it is read as JSON
+    (``5``, ``true``, ``["a", "b"]``). Text that is no JSON is kept: the schema then says what is wanted.
+
+    Args:
+        pairs: Names and values; pairs without a name are passed over.
+        parameters: The tool's parameters by name.
+
+    Returns:
+        The arguments; of pairs with the same name, the last one.
+    """
+    named = {name.strip(): value for name, value in pairs if name.strip()}
+    return {
+        name: _typed(text, parameters.get(name, ANYTHING), f"/{_escape(name)}")
+        for name, text in named.items()
+    }
+
+
+def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
+    """Turns a cell's value into a JSON value.
+
+    Args:
+        value: What KNIME's table gives for the cell; not None at the top level.
+        parameter: What the schema says about the argument.
+        pointer: JSON pointer of the argument, for the message.
+
+    Returns:
+        A JSON value.
+
+    Raises:
+        ArgumentsInvalid: JSON cannot hold the value.
+    """
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ArgumentsInvalid(
+                    f"The value at {pointer} is {value}, which JSON does not have",
+                    pointer=pointer,
+                    fix="Make the cell missing, or give it a number",
+                )
+            wants_integer = "integer" in parameter.kinds and "number" not in parameter.kinds
+            return int(value) if wants_integer and value.is_integer() else value
+        case str():
+            return _text_to_json(value, parameter, pointer)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return iso_duration(value)
+        case dict():
+            members = cast("dict[Any, Any]", value)
+            return {
+                str(name): cell_to_json(inner, ANYTHING, f"{pointer}/{_escape(str(name))}")
+                for name, inner in members.items()
+            }
+        case list() | tuple() | set() | frozenset():
+            values = cast("list[Any] | set[Any]", value)
+            item = Parameter(parameter.item_kinds)
+            ordered = sorted(values, key=str) if isinstance(values, set | frozenset) else values
+            return [cell_to_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
+        case _:
+            raise ArgumentsInvalid(
+                f"The value at {pointer} is a {type(value).__name__}, which JSON cannot hold",
+                pointer=pointer,
+                fix="Convert the column to text or numbers first",
+            )
+
+
+def iso_duration(value: timedelta) -> str:
+    """Writes a duration as ISO 8601, such as ``PT1M30.5S``.
+
+    Args:
+        value: The duration.
+
+    Returns:
+        The text; negative durations have a leading minus sign.
+    """
+    micros = abs(value) // timedelta(microseconds=1)
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    parts = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    parts += f"{seconds}{fraction}S" if seconds or micros or not parts else ""
+    return ("-" if value < timedelta() else "") + "PT" + parts
+
+
+def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentsInvalid(
+            f"The text at {pointer or 'the top'} holds half of a surrogate pair, which is not Unicode text",
+            pointer=pointer,
+            fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
+        ) from None
+    if parameter.kinds & _JSON_KINDS and "string" not in parameter.kinds:
+        with suppress(ValueError):  # the schema says what is wanted, better than a parser can
+            return _parse(text)
+    return text
+
+
+def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
+    value: Any = text
+    if parameter.kinds and "string" not in parameter.kinds:
+        with suppress(ValueError):  # the schema says what is wanted, better than a parser can
+            value = _parse(text)
+    return cell_to_json(value, parameter, pointer)
+
+
+def _parse(text: str) -> Any:
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"holds {constant}, which JSON does not have")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "an array"
+        case _:
+            return "null"
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

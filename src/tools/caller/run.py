@@ -1,0 +1,253 @@
+"""Runs the calls of the Caller: many at a time, journaled as they finish, in the order of the rows."""
+
+from __future__ import annotations
+
+import itertools
+import mimetypes
+import re
+import threading
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
+from ...audit.journal import SUFFIX, Journal, latest
+from ...audit.secrets import without_digests
+from ...types.canonical import canonical_json
+from ...types.errors import Canceled, MCPError
+from ...types.tool import MCPTool, WorkflowTool
+from .batch import run_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from pathlib import Path
+
+    from ...audit.record import CallRecord
+    from .calls import CallPlan
+    from .summary import RunSummary
+
+JOURNALS: Final = "mcp-audit"
+FILES: Final = "mcp-files"
+_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
+_LONGEST_NAME: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run the calls.
+
+    Attributes:
+        folder: The workflow's data area.
+        about: What identifies this kind of run among the journals there.
+        concurrency: How many calls may be in flight.
+        fail: Whether the first call that fails ends the run.
+        resume: Whether to fill in calls that an interrupted run finished.
+    """
+
+    folder: Path
+    about: str
+    concurrency: int = 4
+    fail: bool = False
+    resume: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class CallerRun:
+    """One run.
+
+    Attributes:
+        plan: The calls.
+        dispatcher: What the calls share.
+        options: How to run them.
+        summary: Is told every finished call.
+        stop: Set to tell calls in flight to end.
+    """
+
+    plan: CallPlan
+    dispatcher: Dispatcher
+    options: RunOptions
+    summary: RunSummary
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(
+        self,
+        write: Callable[[CallOutcome], None],
+        *,
+        is_canceled: Callable[[], bool],
+        on_finished: Callable[[int], None],
+    ) -> None:
+        """Runs all calls.
+
+        Args:
+            write: Takes each finished call, in the order of the rows.
+            is_canceled: Asked in the calling thread.
+            on_finished: Told how many calls have finished, in the calling thread.
+
+        Raises:
+            Canceled: It was canceled; the message names the journal.
+            MCPError: A call failed and the options say that this ends the run; the message names the journal.
+        """
+        earlier = EarlierRun(_interrupted(self.options), self.dispatcher) if self.options.resume else None
+        journal = Journal(
+            self.options.folder / JOURNALS / f"{self.dispatcher.run}{SUFFIX}",
+            run=self.dispatcher.run,
+            about=self.options.about,
+            calls=self.plan.total,
+        )
+
+        def work(call: Call) -> CallOutcome:
+            outcome = (earlier.find(call) if earlier else None) or recorded_call(call, self.dispatcher)
+            return replace(outcome, record=journal.append(outcome.record))
+
+        def failed(call: Call, error: Exception) -> CallOutcome:
+            outcome = failed_call(call, error, self.dispatcher)
+            return replace(outcome, record=journal.append(outcome.record))
+
+        results = run_batch(
+            self.plan.calls(),
+            work,
+            failed=failed,
+            concurrency=self.options.concurrency,
+            here=_runs_here,
+            is_canceled=is_canceled,
+            on_cancel=self.stop.set,
+            on_finished=on_finished,
+        )
+        with journal, closing(results):
+            self._take(results, write, journal)
+            if self.stop.is_set() or is_canceled():
+                journal.close("canceled")
+                raise self._canceled(journal)
+
+    def _take(
+        self,
+        results: Generator[CallOutcome, None, None],
+        write: Callable[[CallOutcome], None],
+        journal: Journal,
+    ) -> None:
+        for outcome in results:
+            self.summary.add(outcome)
+            write(outcome)
+            if self.options.fail and not outcome.record.ok and not self.stop.is_set():
+                results.close()  # calls in flight end, and are in the journal, before the message counts them
+                journal.close("failed")
+                raise self._failure(outcome, journal)
+
+    def _failure(self, outcome: CallOutcome, journal: Journal) -> MCPError:
+        record = outcome.record
+        text = record.error or record.status.value
+        if isinstance(outcome.error, MCPError):
+            what = text  # says already where it happened and what to do
+        else:
+            row = f" in row {record.input_row}" if record.input_row is not None else ""
+            what = f"Tool {record.tool_name or 'unknown'} failed{row}: {text}"
+        if self.plan.total == 1:
+            return MCPError(what)
+        return MCPError(
+            what,
+            fix=f"{journal.count} of {self.plan.total} calls are kept in {journal.path}. To go on with the "
+            "others, correct the row or set 'If a call fails' to 'Make an error row', switch on 'Resume an "
+            "interrupted run', and execute again",
+        )
+
+    def _canceled(self, journal: Journal) -> Canceled:
+        return Canceled(
+            f"Canceled after {self.summary.statuses.total()} of {self.plan.total} calls",
+            fix=f"The finished calls are kept in {journal.path}. Switch on 'Resume an interrupted run' and "
+            "execute again to make only the others",
+        )
+
+
+class EarlierRun:
+    """The calls that an interrupted run finished.
+
+    Only calls that gave a result count: what failed is tried again.
+
+    Args:
+        records: All its records.
+        dispatcher: Of the present run.
+    """
+
+    def __init__(self, records: Iterable[CallRecord], dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._records = {_key_of(record): record for record in records if record.ok}
+
+    def find(self, call: Call) -> CallOutcome | None:
+        """Finds a finished call with the same row, tool and arguments.
+
+        Args:
+            call: The call to make.
+
+        Returns:
+            The call as it ended then, or None.
+        """
+        if not self._records or call.tool is None or call.error is not None:
+            return None
+        server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
+        found = self._records.get((call.input_row, call.tool.name, server, self._arguments(call)))
+        if found is None:
+            return None
+        run = self._dispatcher.run
+        record = replace(found, run=run, resumed_from=found.resumed_from or found.run)
+        return CallOutcome(record=record, tool=call.tool)
+
+    def _arguments(self, call: Call) -> str | None:
+        from ..arguments import ArgumentValidator
+
+        assert call.tool is not None
+        arguments: dict[str, Any] = dict(call.arguments or {})
+        try:
+            if isinstance(call.tool, MCPTool):  # the journal has the arguments as they were sent
+                arguments, _ = ArgumentValidator.for_schema(call.tool.schema_json).check(arguments)
+            marked = self._dispatcher.secrets.mark(arguments, call.tool.schema_json)
+            return without_digests(canonical_json(marked))
+        except (MCPError, ValueError, TypeError):
+            return None
+
+
+class BlobStore:
+    """Saves the blobs of results as files.
+
+    Args:
+        folder: The workflow's data area.
+        run: Id of the run; its files get a folder of their own.
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder = folder / FILES / run
+        self._numbers = itertools.count(1)
+
+    def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
+        """Saves one blob. Safe to use from several threads.
+
+        Args:
+            call: The call whose result holds it.
+            index: Its position among the result's blobs.
+            data: The bytes.
+            mime_type: What the server says that it is.
+
+        Returns:
+            The path of the file.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
+        suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
+        path = self._folder / f"{next(self._numbers):06d}-{name}-{index + 1}{suffix}"
+        path.write_bytes(data)
+        return str(path)
+
+
+def _interrupted(options: RunOptions) -> Iterable[CallRecord]:
+    """The records of the last run of this kind, if it did not come to its end."""
+    content = latest(options.folder / JOURNALS, options.about)
+    return () if content is None or content.outcome == "complete" else content.records
+
+
+def _key_of(record: CallRecord) -> tuple[str | None, ...]:
+    arguments = None if record.arguments is None else without_digests(record.arguments)
+    return (record.input_row, record.tool_name, record.server, arguments)
+
+
+def _runs_here(call: Call) -> bool:
+    # KNIME runs a workflow in the context of the thread that executes the node.
+    return isinstance(call.tool, WorkflowTool)

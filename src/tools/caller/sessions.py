@@ -1,0 +1,215 @@
+"""What the calls of one execution share: sessions, credentials, and the way to KNIME for workflow tools.
+
+Credentials are looked up here, once and on KNIME's own thread, before calls run in threads of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ...audit.definitions import Definitions, Pinning, pinned_tool
+from ...audit.dispatch import Dispatcher
+from ...audit.secrets import SecretMarker
+from ...types.columns import knime_value
+from ...types.errors import MCPError, SettingInvalid
+from ...types.tool import MCPTool, WorkflowTool
+from ..connection import client_for
+from ..credentials import check_one_origin, credential_from_port, find_credential
+from ..session_pool import SessionPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...audit.dispatch import Call
+    from ...types.routing import ServerRoute
+    from ...types.tool import Tool
+    from ..credentials import Credential
+    from ..limits import Timeouts
+    from ..mcp_client import MCPClient
+
+_HINTS: Final = {"execution-mode": "DETACHED", "with-view-nodes": "False"}
+
+
+class Sessions:
+    """The sessions of one execution; closes them on exit.
+
+    Args:
+        ctx: KNIME's execution context.
+        port: What the credential port gives, None if it is not connected.
+        timeouts: The three clocks.
+
+    Attributes:
+        stop: Set to tell calls in flight to end.
+
+    Raises:
+        SettingInvalid: The credential port gives nothing that can be sent.
+    """
+
+    def __init__(self, ctx: Any, port: Any | None, timeouts: Timeouts) -> None:
+        self.stop = threading.Event()
+        self._ctx = ctx
+        self._timeouts = timeouts
+        self._found: dict[str, Credential] = {}
+        self._problems: dict[str, MCPError] = {}
+        self._port = None if port is None else credential_from_port(port)
+        self._secrets = SecretMarker([self._port.password] if self._port else [])
+        self._pool = SessionPool(self._connect)
+        self._definitions = Definitions(self._pool)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def know(self, *routes: ServerRoute) -> None:
+        """Looks up the credentials that routes name. A name that is not there fails the calls that need it.
+
+        Args:
+            routes: The servers that may be called.
+
+        Raises:
+            SettingInvalid: The credential port's token would go to more than one server.
+        """
+        for name in {route.credential for route in routes if route.credential is not None}:
+            try:
+                found = find_credential(self._ctx, name)
+            except MCPError as error:
+                self._problems[name] = error
+            else:
+                if found is not None:
+                    self._found[name] = found
+                    self._secrets.learn([found.password])
+        if self._port is not None:
+            check_one_origin([route.url for route in routes if route.credential is None])
+
+    def dispatcher(
+        self, run: str, pinning: str, save_blob: Callable[[Call, int, bytes, str], str]
+    ) -> Dispatcher:
+        """Makes what runs the calls.
+
+        Args:
+            run: Id of the run.
+            pinning: The setting ``pinning``.
+            save_blob: Saves a blob of a result and gives its path.
+
+        Returns:
+            The dispatcher.
+        """
+        execute = getattr(self._ctx, "_execute_tool", None)  # KNIME 5.5 and later
+        return Dispatcher(
+            run=run,
+            pool=self._pool,
+            definitions=self._definitions,
+            secrets=self._secrets,
+            pinning=Pinning(pinning),
+            run_workflow=None if execute is None else _workflow_runner(execute),
+            save_blob=save_blob,
+            is_canceled=self.stop.is_set,
+        )
+
+    def _connect(self, route: ServerRoute) -> MCPClient:
+        if route.url.startswith("stdio:"):
+            raise SettingInvalid(
+                "A server that is a command on this computer cannot be started from a workflow",
+                setting="server_url",
+                server=route.url,
+                fix="Run it as an HTTP server, or use the command line: knime-mcp call --stdio",
+            )
+        if route.credential is None:
+            return client_for(route, self._port, timeouts=self._timeouts)
+        problem = self._problems.get(route.credential)
+        if problem is not None:
+            raise problem
+        return client_for(route, self._found[route.credential], timeouts=self._timeouts)
+
+
+def named_tool(route: ServerRoute, name: str) -> MCPTool:
+    """Makes a tool of which no more is known than where it is.
+
+    Args:
+        route: The server.
+        name: The name that the server knows.
+
+    Returns:
+        A tool without description and schema.
+    """
+    return MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
+
+
+def own_tool(
+    named: MCPTool, pinned_digest: str, dispatcher: Dispatcher, *, is_canceled: Callable[[], bool]
+) -> MCPTool:
+    """Makes the tool of a node that has no *Tools* input.
+
+    Args:
+        named: Where the tool is.
+        pinned_digest: The setting ``pinned_digest``.
+        dispatcher: What runs the calls.
+        is_canceled: Ends waiting; asked in the calling thread.
+
+    Returns:
+        The tool as the server defines it now, pinned to the setting's digest if there is one.
+
+    Raises:
+        ToolNotFound: The server has no such tool.
+        MCPError: The server cannot be asked.
+    """
+    route, name = named.route, named.tool_name
+    definition = dispatcher.definitions.find(route, name, is_canceled=is_canceled)
+    return pinned(pinned_tool(definition, route, shown_name=name), pinned_digest)
+
+
+def pinned(tool: MCPTool, digest: str) -> MCPTool:
+    """Pins a tool to a definition.
+
+    Args:
+        tool: The tool.
+        digest: Digest of the definition; empty keeps the tool's own.
+
+    Returns:
+        The tool with that digest.
+    """
+    digest = digest.strip()
+    if not digest:
+        return tool
+    route = dataclasses.replace(tool.route, tool=None, digest=digest)
+    return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
+
+
+def routes_of(tools: list[Tool]) -> list[ServerRoute]:
+    """Lists the servers that tools need.
+
+    Args:
+        tools: Tools of both types.
+
+    Returns:
+        Their routes, each once; a workflow has none.
+    """
+    return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
+
+
+def data_area(ctx: Any) -> Path:
+    """Finds the folder for what a run leaves behind.
+
+    Args:
+        ctx: KNIME's execution context.
+
+    Returns:
+        The workflow's data area; may not exist yet.
+    """
+    return Path(ctx.get_workflow_data_area_dir())
+
+
+def _workflow_runner(
+    execute: Callable[..., Any],
+) -> Callable[[WorkflowTool, dict[str, Any]], tuple[str, tuple[Any, ...]]]:
+    def run(tool: WorkflowTool, arguments: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        # KNIME 5.5 to 5.7 give two values, later ones three.
+        message, outputs, *_ = execute(knime_value(tool), arguments, [], dict(_HINTS))
+        return str(message or ""), tuple(outputs or ())
+
+    return run

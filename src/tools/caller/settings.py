@@ -1,0 +1,378 @@
+"""The Caller's own settings: their parameters, with what an analyst must know, and their checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import knime.extension as knext
+
+from ...types.errors import SettingInvalid
+from ..flow_choices import decode_choices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BY_NAME: Final = "<by name>"
+"""The choice that leaves it to *Tool name*. First and default: see `credentials.NO_CREDENTIAL`."""
+NO_COLUMN: Final = "<none>"
+ALL_TOOL_COLUMNS: Final = "<auto>"
+TOOLS, PARAMETERS = 0, 1
+_MOST_CONCURRENT: Final = 64
+_LONGEST_DESCRIPTION: Final = 300
+
+
+class ArgumentsSource(knext.EnumParameterOptions):
+    """Where a row of *Parameters* holds its arguments."""
+
+    columns = ("Columns", "Each column that is named like a parameter of the tool gives that argument.")
+    json_column = ("A JSON column", "One column holds all arguments of the row as a JSON object.")
+
+
+class OnError(knext.EnumParameterOptions):
+    """What a failed call does to the run."""
+
+    row = (
+        "Make an error row",
+        "The other calls go on. The row says in *Status* and *Error* what went wrong and what to do.",
+    )
+    fail = (
+        "Fail",
+        "The node fails at the first failed call. The calls that finished are kept, see *Resume an"
+        " interrupted run*.",
+    )
+
+
+class PinningChoice(knext.EnumParameterOptions):
+    """What a changed tool does to its calls."""
+
+    warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
+    fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")
+    ignore = ("Do not compare", "Saves asking each server for its tools once.")
+
+
+@knext.parameter_group(label="Argument")
+class Argument:
+    """One argument as name and value."""
+
+    name = knext.StringParameter(
+        "Name", "Name of the parameter, exactly as the tool has it.", default_value=""
+    )
+    value = knext.StringParameter(
+        "Value",
+        "The value. Text is taken as it is; numbers, `true`, `false`, and for lists and objects JSON such as"
+        ' `["a", "b"]`, are read as such where the tool wants them.',
+        default_value="",
+    )
+
+
+def tool() -> Any:
+    """Makes the parameter ``tool``."""
+    return knext.StringParameter(
+        "Tool",
+        "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
+        " offered here, with their parameters: connect the Provider's *Tools* table, or its flow variable"
+        f" port. Choose `{BY_NAME}` to enter a name instead.",
+        default_value=BY_NAME,
+        choices=tool_choices,
+    )
+
+
+def tool_choices(context: Any) -> list[Any]:
+    """Offers the tools that Providers announced. Never raises: the dialog would not open.
+
+    Args:
+        context: The dialog's context, None where there is none.
+
+    Returns:
+        `BY_NAME` first, then the tools with signature and description.
+    """
+    choice = getattr(knext.StringParameter, "Choice", None)
+    try:
+        tools = decode_choices(context.flow_variables)
+    except Exception:
+        tools = []
+    if choice is None:  # KNIME before choices had labels
+        return [BY_NAME, *(entry.name for entry in tools)]
+    first = choice(BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
+    return [first, *(choice(entry.name, entry.label, _about(entry)) for entry in tools)]
+
+
+def _about(entry: Any) -> str:
+    text = " ".join(entry.description.split())
+    short = text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1].rstrip()}…"
+    kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
+    return f"{kind}. {short}" if short else kind
+
+
+def tool_name() -> Any:
+    """Makes the parameter ``tool_name``."""
+    return knext.StringParameter(
+        "Tool name",
+        "Name of the tool to call: as the *Tools* table shows it, its RowID, or `name @ server` where several"
+        " servers have a tool of that name. Without a *Tools* table, the name that the server knows.",
+        default_value="",
+    )
+
+
+def arguments() -> Any:
+    """Makes the parameter ``arguments``."""
+    return knext.ParameterArray(
+        label="Arguments",
+        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
+        " same for every row, and a row's own values win.",
+        parameters=Argument(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add argument",
+        array_title="Argument",
+    )
+
+
+def arguments_json() -> Any:
+    """Makes the parameter ``arguments_json``."""
+    return knext.MultilineStringParameter(
+        "Arguments as JSON",
+        'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
+        " objects or null. Arguments entered as name and value win over these.",
+        default_value="",
+        number_of_lines=6,
+        is_advanced=True,
+    )
+
+
+def tool_column() -> Any:
+    """Makes the parameter ``tool_column``."""
+    return knext.StringParameter(
+        "Tool column",
+        f"Which column of the *Tools* table holds the tools. `{ALL_TOOL_COLUMNS}` takes all tool columns: in"
+        " each row the first cell that is not missing.",
+        default_value=ALL_TOOL_COLUMNS,
+        choices=_column_choices(TOOLS, ALL_TOOL_COLUMNS),
+        is_advanced=True,
+    )
+
+
+def tool_per_row_column() -> Any:
+    """Makes the parameter ``tool_per_row_column``."""
+    return knext.StringParameter(
+        "Column with the tool's name",
+        "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
+        f" `{NO_COLUMN}` to call the same tool for every row.",
+        default_value=NO_COLUMN,
+        choices=_column_choices(PARAMETERS, NO_COLUMN),
+        is_advanced=True,
+    )
+
+
+def arguments_source() -> Any:
+    """Makes the parameter ``arguments_source``."""
+    return knext.EnumParameter(
+        "Arguments of a row",
+        "Where a row of *Parameters* holds its arguments.",
+        default_value=ArgumentsSource.columns.name,
+        enum=ArgumentsSource,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
+def arguments_column() -> Any:
+    """Makes the parameter ``arguments_column``."""
+    return knext.StringParameter(
+        "Column with the arguments",
+        "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
+        " column.",
+        default_value=NO_COLUMN,
+        choices=_column_choices(PARAMETERS, NO_COLUMN),
+        is_advanced=True,
+    )
+
+
+def concurrency() -> Any:
+    """Makes the parameter ``concurrency``."""
+    return knext.IntParameter(
+        "Calls at a time",
+        "How many calls may be on their way at once. Lower it for servers that complain about too many"
+        " requests. Workflow tools always run one by one.",
+        default_value=4,
+        min_value=1,
+        max_value=_MOST_CONCURRENT,
+        is_advanced=True,
+    )
+
+
+def on_error() -> Any:
+    """Makes the parameter ``on_error``."""
+    return knext.EnumParameter(
+        "If a call fails",
+        "What to do when a tool fails, cannot be reached, or does not take the arguments.",
+        default_value=OnError.row.name,
+        enum=OnError,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
+def pinning() -> Any:
+    """Makes the parameter ``pinning``."""
+    return knext.EnumParameter(
+        "If a tool has changed",
+        "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
+        " the server is asked whether it still is the same.",
+        default_value=PinningChoice.warn.name,
+        enum=PinningChoice,
+        is_advanced=True,
+    )
+
+
+def pinned_digest() -> Any:
+    """Makes the parameter ``pinned_digest``."""
+    return knext.StringParameter(
+        "Pinned digest",
+        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
+        " takes the one that the tool cell remembers.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def expand_structured() -> Any:
+    """Makes the parameter ``expand_structured``."""
+    return knext.StringParameter(
+        "Structured values as columns",
+        "Properties of the structured result that get columns of their own, separated by commas, with their"
+        " type after a colon if it is not text: `city, temperature: number, tags: json`. Types are string,"
+        " number, integer, boolean and json. The column *Structured result* always has all of it.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def resume() -> Any:
+    """Makes the parameter ``resume``."""
+    return knext.BoolParameter(
+        "Resume an interrupted run",
+        "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
+        " from that run and not called again. Row, tool and arguments must be the same. Does nothing after a"
+        " run that came to its end.",
+        default_value=False,
+        is_advanced=True,
+    )
+
+
+def chosen_tool(node: Any) -> str:
+    """Reads the name of the tool that all calls go to.
+
+    Args:
+        node: A node with the parameters of this module.
+
+    Returns:
+        The name, empty if none is chosen.
+    """
+    return node.tool_name.strip() if node.tool == BY_NAME else node.tool
+
+
+def chosen_column(name: str | None) -> str | None:
+    """Reads a setting that names a column.
+
+    Args:
+        name: The setting.
+
+    Returns:
+        The name, None for none.
+    """
+    return None if name in (None, "", NO_COLUMN) else name
+
+
+def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
+    """Checks the settings that say what to call and with which arguments.
+
+    Args:
+        node: A node with the parameters of this module.
+        tools: Spec of the *Tools* input, None if it is not connected.
+        parameters: Spec of the *Parameters* input, None if it is not connected.
+
+    Raises:
+        SettingInvalid: A setting that cannot work, with what to do.
+    """
+    from .mapping import parse_arguments_setting
+
+    per_row = chosen_column(node.tool_per_row_column)
+    if per_row is not None and tools is None:
+        raise SettingInvalid(
+            "Each row is to name its own tool, but there is no table of tools",
+            setting="tool_per_row_column",
+            fix="Connect the Tools table of an MCP Tool Provider, or choose <none> for the column",
+        )
+    _check_column(per_row, parameters, "tool_per_row_column")
+    if per_row is None and not chosen_tool(node):
+        raise SettingInvalid(
+            "No tool is chosen",
+            setting="tool_name",
+            fix="Open the dialog and choose a tool, or enter the name of one",
+        )
+    if node.arguments_source == ArgumentsSource.json_column.name and parameters is not None:
+        column = chosen_column(node.arguments_column)
+        if column is None:
+            raise SettingInvalid(
+                "No column with arguments is chosen",
+                setting="arguments_column",
+                fix="Open the dialog and choose the column of the Parameters table that holds them as JSON",
+            )
+        _check_column(column, parameters, "arguments_column")
+    parse_arguments_setting(node.arguments_json)
+
+
+def _check_column(name: str | None, parameters: Any | None, setting: str) -> None:
+    if name is None:
+        return
+    if parameters is None:
+        raise SettingInvalid(
+            f"The column '{name}' is chosen, but there is no Parameters table",
+            setting=setting,
+            fix="Connect a table to the Parameters input, or choose <none>",
+        )
+    if name not in [column.name for column in parameters]:
+        raise SettingInvalid(
+            f"The Parameters table has no column '{name}'",
+            setting=setting,
+            fix="Open the dialog and choose a column",
+        )
+
+
+def _column_choices(port: int, first: str) -> Callable[[Any], list[str]]:
+    """Offers the columns of an input: those with tools of *Tools*, all of *Parameters*. Never raises."""
+
+    def choices(context: Any) -> list[str]:
+        try:
+            schema = context.get_input_specs()[port]
+            names: Sequence[str] = () if schema is None else _columns(schema, port)
+        except Exception:
+            names = ()
+        return [first, *(name for name in names if name != first)]
+
+    return choices
+
+
+def _columns(schema: Any, port: int) -> list[str]:
+    from ...types.columns import tool_column_names
+
+    return tool_column_names(schema) if port == TOOLS else [column.name for column in schema]
+
+
+def is_connected(port: int) -> Callable[[Any], bool]:
+    """Makes the condition that an input is connected; a dialog must open whatever happens.
+
+    Args:
+        port: The input.
+
+    Returns:
+        A callable for `knext.DialogContextCondition`.
+    """
+
+    def connected(context: Any) -> bool:
+        try:
+            return context.get_input_specs()[port] is not None
+        except Exception:
+            return False
+
+    return connected

@@ -1,0 +1,138 @@
+"""What a run of the Caller has to say: one warning for the node, and what its view shows.
+
+Kept while the calls finish, so that it needs a few calls in memory and not all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ...audit.record import CallStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...audit.dispatch import CallOutcome
+    from ...audit.record import CallRecord
+    from ...types.tool import Tool
+
+_SHOWN_CALLS: Final = 50
+_SHOWN_TOOLS: Final = 20
+_SHOWN_TEXT: Final = 2000
+_SHOWN_NAMES: Final = 8
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """Counts and examples of a run.
+
+    Attributes:
+        total: How many calls there are to make.
+        statuses: How many calls ended how.
+        failures: The first calls that gave no result.
+        successes: The first calls that did.
+        tools: The tools that were called, the first ones.
+        unmatched: Columns of parameters that the tools do not know.
+        coerced: Calls whose arguments were converted.
+        first_coercion: What was done to the first of them.
+        notes: Things to warn of, each once.
+        resumed: Calls that were filled in from an earlier run.
+        unfit: Structured values that did not fit their column.
+    """
+
+    total: int
+    statuses: Counter[CallStatus] = field(default_factory=Counter[CallStatus])
+    failures: list[CallRecord] = field(default_factory=list["CallRecord"])
+    successes: list[CallRecord] = field(default_factory=list["CallRecord"])
+    tools: dict[tuple[str | None, str], Tool] = field(default_factory=dict[tuple["str | None", str], "Tool"])
+    unmatched: tuple[str, ...] = ()
+    coerced: int = 0
+    first_coercion: str = ""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    resumed: int = 0
+    unfit: int = 0
+
+    @property
+    def failed(self) -> int:
+        """How many calls gave no result."""
+        return self.statuses.total() - self.statuses[CallStatus.OK]
+
+    def add(self, outcome: CallOutcome) -> None:
+        """Takes a finished call, in the order of the rows.
+
+        Args:
+            outcome: The call.
+        """
+        record = outcome.record
+        self.statuses[record.status] += 1
+        examples = self.successes if record.ok else self.failures
+        if len(examples) < _SHOWN_CALLS:
+            examples.append(_short(record))
+        if outcome.tool is not None and len(self.tools) < _SHOWN_TOOLS:
+            self.tools.setdefault((record.server, outcome.tool.name), outcome.tool)
+        if outcome.coercions:
+            self.coerced += 1
+            self.first_coercion = self.first_coercion or outcome.coercions[0]
+        if outcome.note:
+            self.notes[outcome.note] = None
+        if record.resumed_from:
+            self.resumed += 1
+
+    def warning(self) -> str | None:
+        """Says everything that the person should know, in one text.
+
+        Returns:
+            One sentence per matter; None if there is nothing to say.
+        """
+        sentences = [
+            self._failures(),
+            f"No tool has a parameter for column(s) {_listed(self.unmatched)}: not sent."
+            if self.unmatched
+            else "",
+            f"Arguments of {self.coerced} call(s) were converted: {self.first_coercion}."
+            if self.coerced
+            else "",
+            *(f"{note.rstrip('.')}." for note in self.notes),
+            f"{self.unfit} structured value(s) did not fit the type of their column and are missing."
+            if self.unfit
+            else "",
+        ]
+        text = " ".join(sentence for sentence in sentences if sentence)
+        return text or None
+
+    def _failures(self) -> str:
+        if not self.failed:
+            return ""
+        first = self.failures[0]
+        where = f"row {first.input_row}, " if first.input_row is not None else ""
+        if self.total == 1:
+            return f"The call failed: {first.error or first.status.value}"
+        return (
+            f"{self.failed} of {self.total} calls failed; first: {where}{first.error or first.status.value}"
+        )
+
+
+def _short(record: CallRecord) -> CallRecord:
+    """The record without what a view cannot show anyway."""
+    return replace(
+        record,
+        tool=None,
+        arguments=_cut(record.arguments),
+        result=_cut(record.result),
+        structured_result=_cut(record.structured_result),
+        error=_cut(record.error),
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    if text is None or len(text) <= _SHOWN_TEXT:
+        return text
+    return f"{text[:_SHOWN_TEXT]}… ({len(text):,} characters, all of them in the table)"
+
+
+def _listed(names: Iterable[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    more = [f"and {len(quoted) - _SHOWN_NAMES} more"] if len(quoted) > _SHOWN_NAMES else []
+    return ", ".join(quoted[:_SHOWN_NAMES] + more)

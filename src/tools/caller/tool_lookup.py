@@ -1,0 +1,144 @@
+"""Finding the tool that somebody named: by shown name, as ``name @ server``, by RowID, by remote name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, assert_never
+
+from ...types.errors import ToolNotFound
+from ...types.tool import MCPTool, WorkflowTool
+from ..provider.tool_names import server_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ...types.tool import Tool
+
+_SUGGESTIONS = 3
+_SHOWN = 10
+
+
+class ToolLookup:
+    """The tools of a table, by everything that people may call them.
+
+    Args:
+        tools: The tool of each row; None where the row has none.
+        row_ids: The RowID of each row.
+    """
+
+    def __init__(self, tools: Sequence[Tool | None], row_ids: Sequence[str]) -> None:
+        present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
+        self.tools = [tool for tool, _ in present]
+        self._by_row = {row_id: tool for tool, row_id in present}
+        self._by_name: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            _add(self._by_name, tool.name, tool)
+        self._qualified = dict(zip(map(id, self.tools), _qualified_names(self.tools), strict=True))
+        self._by_qualified: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            for name in self._qualified[id(tool)]:
+                _add(self._by_qualified, name, tool)
+        self._by_remote: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            if isinstance(tool, MCPTool):
+                _add(self._by_remote, tool.tool_name, tool)
+
+    def find(self, name: str) -> Tool:
+        """Finds a tool.
+
+        Args:
+            name: Shown name, ``name @ server`` (host and port, or the whole URL), RowID, or the name that the
+                server knows; the first of these that fits.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolNotFound: There is none of that name, or more than one; says what to write instead.
+        """
+        for wanted in dict.fromkeys((name, name.strip())):  # a server may put spaces around a name
+            found = self._find(wanted)
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise self._ambiguous(wanted, found)
+        raise self._unknown(name.strip())
+
+    def _find(self, wanted: str) -> list[Tool]:
+        by_row = self._by_row.get(wanted)
+        return (
+            self._by_name.get(wanted)
+            or self._by_qualified.get(wanted)
+            or ([] if by_row is None else [by_row])
+            or self._by_remote.get(wanted, [])
+        )
+
+    def _ambiguous(self, wanted: str, found: list[Tool]) -> ToolNotFound:
+        spellings = [self._spelling(tool) for tool in found]
+        return ToolNotFound(
+            f"{len(found)} of the tools are named {wanted!r}",
+            suggestions=tuple(spellings),
+            fix=f"Write {_listed(spellings)}",
+        )
+
+    def _spelling(self, tool: Tool) -> str:
+        """The shortest text that names this tool and no other one."""
+        if len(self._by_name[tool.name]) == 1:
+            return tool.name
+        for name in self._qualified[id(tool)]:
+            if len(self._by_qualified[name]) == 1:
+                return name
+        rows = [row_id for row_id, other in self._by_row.items() if other is tool]
+        return rows[0] if rows else tool.name
+
+    def _unknown(self, wanted: str) -> ToolNotFound:
+        if not self.tools:
+            return ToolNotFound(
+                f"There is no tool {wanted!r}: the Tools input has no tools",
+                fix="Look at the table of the node before this one",
+            )
+        names = list(self._by_name)
+        folded = {name.casefold(): name for name in names}
+        similar = difflib.get_close_matches(wanted.casefold(), folded, n=_SUGGESTIONS, cutoff=0.5)
+        suggestions = tuple(folded[name] for name in similar)
+        return ToolNotFound(
+            f"There is no tool {wanted!r} among the {len(self.tools)} of the Tools input",
+            suggestions=suggestions,
+            fix=f"Did you mean {_listed(suggestions)}?"
+            if suggestions
+            else f"Choose {_listed(names[:_SHOWN])}",
+        )
+
+
+def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDispatch
+    """For each tool its names together with where it lives: nearest to what the Provider shows first."""
+    servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
+    labels = dict(zip(servers, server_labels(servers), strict=True))
+    found: list[list[str]] = []
+    for tool in tools:
+        match tool:
+            case MCPTool():
+                server = tool.route.display
+                places = (labels[server], server)
+                found.append(
+                    [
+                        f"{name} @ {place}"
+                        for name in dict.fromkeys((tool.name, tool.tool_name))
+                        for place in places
+                    ]
+                )
+            case WorkflowTool():
+                found.append([f"{tool.name} @ workflow"])
+            case _:
+                assert_never(tool)
+    return found
+
+
+def _add(index: dict[str, list[Tool]], name: str, tool: Tool) -> None:
+    tools = index.setdefault(name, [])
+    if tool not in tools:  # the same tool in two rows is one tool
+        tools.append(tool)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " or ".join(repr(name) for name in names)

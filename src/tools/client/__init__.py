@@ -1,0 +1,1 @@
+"""What `MCPClient` is made of: negotiation carried out, conversations, calls, failures in words."""

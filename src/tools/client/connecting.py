@@ -1,0 +1,310 @@
+"""From a URL to a conversation: carries out what `protocol.negotiation` decides.
+
+What a server turned out to speak is remembered for the life of the process, per URL and caller, and asked
+anew when it no longer holds.
+"""
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, assert_never
+
+from ...types.errors import (
+    ConnectError,
+    ConnectPhase,
+    MCPError,
+    ProtocolError,
+    ServerError,
+    TimedOut,
+    VersionError,
+    origin_and_path,
+)
+from ..auth import Authorization
+from ..clock import Wait, backoff
+from ..limits import Limits
+from ..protocol import jsonrpc
+from ..protocol.answers import Answer, Refusal, Response, rpc_error
+from ..protocol.headers import request_headers
+from ..protocol.negotiation import (
+    Agreed,
+    Discover,
+    Failed,
+    Initialize,
+    Negotiation,
+    OpenSse,
+    Outcome,
+    Remembered,
+    SseOpened,
+    Try,
+)
+from ..protocol.server_info import read_server_info
+from ..protocol.server_requests import ServerRequests
+from ..protocol.versions import Era
+from ..transports.base import Call, Step, Trace, Transport
+from .conversation import CLIENT_INFO, CallInbox, Conversation, modern_meta
+from .failures import describe_answer, error_from
+
+if TYPE_CHECKING:
+    from ..transports.http_channel import HttpChannel
+
+_logger = logging.getLogger(__name__)
+_MOST_REMEMBERED: Final = 1024
+_NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """What a negotiation depends on, beside the channel."""
+
+    authorization: Authorization | None
+    transport: Literal["auto", "http", "sse"]
+    protocol_version: str | None
+    limits: Limits
+    requests: ServerRequests
+    trace: Trace | None
+    on_list_changed: Callable[[], None]
+
+    def memory_key(self, url: str) -> tuple[str, ...]:
+        """What the memory of a server's ways is kept by."""
+        identity = self.authorization.identity if self.authorization is not None else ""
+        return (url, identity, self.transport, self.protocol_version or "")
+
+
+class _Memory:
+    """What servers turned out to speak."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], Remembered] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...]) -> Remembered | None:
+        """What is known of a server."""
+        with self._lock:
+            return self._known.get(key)
+
+    def put(self, key: tuple[str, ...], value: Remembered) -> None:
+        """Remember it; the oldest entries make room."""
+        with self._lock:
+            self._known[key] = value
+            while len(self._known) > _MOST_REMEMBERED:
+                del self._known[next(iter(self._known))]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._known.clear()
+
+    def forget(self, key: tuple[str, ...]) -> None:
+        """It no longer holds."""
+        with self._lock:
+            self._known.pop(key, None)
+
+
+memory: Final = _Memory()
+
+
+def connect(channel: "HttpChannel", settings: ConnectSettings, wait: Wait) -> Conversation:
+    """Negotiate with a server.
+
+    Args:
+        channel: Connections to it; stays open whatever comes of it.
+        settings: Who asks, and for what.
+        wait: Clocks and cancel.
+
+    Raises:
+        MCPError: Which phase of connecting failed, why, and what to do next.
+    """
+    key = settings.memory_key(channel.url)
+    remembered = memory.get(key)
+    if remembered is not None:
+        try:
+            return _Connector(channel, settings, wait, remembered, key).run()
+        except ConnectError as error:
+            if error.phase in _NOT_REACHED:
+                raise
+        except (ProtocolError, ServerError, VersionError):
+            pass
+        memory.forget(key)
+        _logger.debug("what was remembered of %s no longer holds", origin_and_path(channel.url))
+    return _Connector(channel, settings, wait, None, key).run()
+
+
+class _Connector:
+    """One negotiation, carried out."""
+
+    def __init__(
+        self,
+        channel: "HttpChannel",
+        settings: ConnectSettings,
+        wait: Wait,
+        remembered: Remembered | None,
+        key: tuple[str, ...],
+    ) -> None:
+        self._channel = channel
+        self._settings = settings
+        self._wait = wait
+        self._key = key
+        self._counter = itertools.count(1)
+        self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
+        from ..transports.streamable_http import StreamableHttp  # only here, see MCPClient._open_channel
+
+        self._transport: Transport = StreamableHttp(channel, settings.limits)
+        self._attempts: list[str] = []
+        self._negotiation = Negotiation(
+            transport=settings.transport,
+            pinned=settings.protocol_version,
+            remembered=remembered,
+            looks_like_sse=origin_and_path(channel.url).rstrip("/").endswith("/sse"),
+        )
+
+    def run(self) -> Conversation:
+        """Try until both sides agree or nothing is left."""
+        try:
+            action = self._negotiation.start()
+            while True:
+                following = self._negotiation.after(self._carry_out(action))
+                match following:
+                    case Agreed():
+                        return self._begin(following)
+                    case Failed():
+                        raise self._failure(following.cause)
+                    case Discover() | Initialize() | OpenSse():
+                        action = following
+                    case _:
+                        assert_never(following)
+        except BaseException:
+            self._transport.close()
+            raise
+
+    def _carry_out(self, action: Try) -> Outcome:
+        started = time.monotonic()
+        outcome: Outcome
+        try:
+            match action:
+                case OpenSse():
+                    outcome = self._open_sse()
+                case Discover() | Initialize():
+                    outcome = self._ask(action)
+        except (ConnectError, TimedOut) as error:
+            outcome = error
+        self._note(action, outcome, time.monotonic() - started)
+        return outcome
+
+    def _open_sse(self) -> Outcome:
+        from ..transports.legacy_sse import LegacySse
+
+        transport = LegacySse(self._channel, self._settings.limits, self._inbox)
+        refusal = transport.open(self._wait)
+        if refusal is not None:
+            return refusal
+        self._transport = transport
+        return SseOpened()
+
+    def _ask(self, action: Discover | Initialize) -> Answer:
+        attempt = 0
+        while True:
+            attempt += 1
+            answer = self._ask_once(action)
+            if (
+                not isinstance(answer, Refusal)
+                or not answer.is_transient
+                or attempt >= self._settings.limits.attempts
+            ):
+                return answer
+            if isinstance(action, Discover) and answer.status >= 500:
+                return answer  # the era is in doubt, not the server: `initialize` will tell
+            pause = backoff(attempt, answer.retry_after)
+            if not self._wait.allows(pause):
+                return answer
+            self._wait.sleep(pause)
+
+    def _ask_once(self, action: Discover | Initialize) -> Answer:
+        request_id = next(self._counter)
+        wait = self._wait
+        match action:
+            case Discover(version):
+                params = {"_meta": modern_meta(version, self._settings.requests)}
+                body = jsonrpc.encode(jsonrpc.request(request_id, "server/discover", params))
+                headers = request_headers("server/discover", params, version)
+                if self._transport.kind != "http":
+                    # A server of the handshake era may say nothing at all to what it does not know.
+                    wait = wait.narrowed(idle=wait.timeouts.connect)
+            case Initialize(version):
+                params = {
+                    "protocolVersion": version,
+                    "capabilities": self._settings.requests.capabilities,
+                    "clientInfo": CLIENT_INFO,
+                }
+                body = jsonrpc.encode(jsonrpc.request(request_id, "initialize", params))
+                headers = {}
+        return self._transport.request(Call(request_id, body, headers, is_handshake=True), wait, self._inbox)
+
+    def _begin(self, agreed: Agreed) -> Conversation:
+        transport = self._transport
+        # Only from the response that began the session: errors and modern servers send ids too, which mean
+        # nothing.
+        transport.adopt(agreed.version, agreed.headers.get("mcp-session-id"))
+        info = read_server_info(
+            agreed.result,
+            protocol_version=agreed.version,
+            transport=transport.kind,
+            url=origin_and_path(self._channel.url),
+        )
+        if agreed.era is Era.LEGACY:
+            transport.notify(
+                jsonrpc.encode(jsonrpc.notification("notifications/initialized")), (), self._wait
+            )
+        if transport.kind != "stdio":
+            memory.put(self._key, Remembered(agreed.version, transport.kind))
+        trace = self._settings.trace
+        if trace is not None and self._settings.authorization is not None:
+            trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))
+        return Conversation(transport, info, self._settings.requests, self._counter)
+
+    def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
+        over = "over the event stream" if self._transport.kind == "sse" else "by POST"
+        match action:
+            case Discover(version):
+                what = f"server/discover {version} {over}"
+            case Initialize(version):
+                what = f"initialize {version} {over}"
+            case OpenSse():
+                what = "GET as event stream (HTTP+SSE)"
+        phase, ok, detail = _summary(outcome)
+        if not ok:
+            self._attempts.append(f"{what}: {detail}")
+        if self._settings.trace is not None:
+            self._settings.trace(Step(phase, what, ok, detail, seconds))
+
+    def _failure(self, cause: MCPError | Answer) -> MCPError:
+        if isinstance(cause, MCPError):
+            return cause
+        error = error_from(cause, self._settings.authorization)
+        if len(self._attempts) < 3 or not isinstance(error, ConnectError):
+            return error
+        return ConnectError(
+            f"No MCP server answers at this URL. Tried {'; '.join(self._attempts)}",
+            phase="protocol" if error.phase != "http" else "http",
+            fix=error.fix,
+        )
+
+
+def _summary(outcome: Outcome) -> tuple[ConnectPhase, bool, str]:
+    match outcome:
+        case SseOpened():
+            return "protocol", True, "the stream stands"
+        case TimedOut():
+            return "http", False, outcome.what
+        case MCPError():
+            return outcome.phase if isinstance(outcome, ConnectError) else "protocol", False, outcome.what
+        case Response() if rpc_error(outcome) is None:
+            return "protocol", True, "answered"
+        case Response():
+            return "protocol", False, describe_answer(outcome)
+        case Refusal(status=401 | 403):
+            return "auth", False, describe_answer(outcome)
+        case Refusal():
+            return "http", False, describe_answer(outcome)

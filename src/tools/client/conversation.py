@@ -1,0 +1,213 @@
+"""A negotiated conversation with one server: requests in its era's form, results out.
+
+Made by `connecting`. Immutable but for its counter, so that many threads may use one; a session that is lost
+is replaced by a new conversation.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError, TimedOut
+from ...version import VERSION
+from ..clock import Wait
+from ..limits import Timeouts
+from ..protocol import jsonrpc
+from ..protocol.answers import Answer
+from ..protocol.headers import request_headers
+from ..protocol.jsonrpc import Message
+from ..protocol.server_info import ServerInfo
+from ..protocol.server_requests import ServerRequests
+from ..protocol.versions import Era, era_of
+from ..transports.base import Call, Transport
+
+_logger = logging.getLogger(__name__)
+_NAMESPACE: Final = "io.modelcontextprotocol/"
+CLIENT_INFO: Final = {"name": "knime-mcp", "version": VERSION}
+_FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call is, as the server says.
+
+    Attributes:
+        progress: Grows from report to report.
+        total: What `progress` grows to, if the server knows.
+        message: What is being done.
+    """
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class CallInbox:
+    """Takes what a server sends while a call waits.
+
+    Args:
+        requests: Answers the server's requests.
+        wait: The call's clocks; progress extends the idle clock.
+        on_progress: Told about progress.
+        on_list_changed: Told when the server's tools have changed.
+    """
+
+    __slots__ = ("_on_list_changed", "_on_progress", "_requests", "_wait", "token")
+
+    def __init__(
+        self,
+        requests: ServerRequests,
+        *,
+        wait: Wait | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_list_changed: Callable[[], None] | None = None,
+    ) -> None:
+        self.token: int | None = None
+        self._requests = requests
+        self._wait = wait
+        self._on_progress = on_progress
+        self._on_list_changed = on_list_changed
+
+    def notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """See the protocol class."""
+        if method == "notifications/progress":
+            self._progress(params)
+        elif method == "notifications/tools/list_changed" and self._on_list_changed is not None:
+            self._on_list_changed()
+
+    def _progress(self, params: Mapping[str, Any]) -> None:
+        token = params.get("progressToken")
+        if self.token is None or (token != self.token and token != str(self.token)):
+            return  # of another call, or late
+        if self._wait is not None:
+            self._wait.reset_idle()
+        progress, total, message = params.get("progress"), params.get("total"), params.get("message")
+        if self._on_progress is None or not isinstance(progress, int | float):
+            return
+        try:
+            self._on_progress(
+                Progress(
+                    float(progress),
+                    float(total) if isinstance(total, int | float) else None,
+                    message if isinstance(message, str) else None,
+                )
+            )
+        except Exception:
+            _logger.exception("a progress callback failed")
+
+    def server_request(self, message: Message) -> Message | None:
+        """See the protocol class."""
+        return self._requests.respond(message)
+
+
+class Conversation:
+    """One conversation.
+
+    Args:
+        transport: Carries the messages; already told the outcome of the negotiation.
+        info: The server.
+        requests: What this client can answer; its capabilities are declared.
+        counter: Continues the ids of the negotiation: an id must never be used twice in a session.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        info: ServerInfo,
+        requests: ServerRequests,
+        counter: Iterator[int],
+    ) -> None:
+        self.transport = transport
+        self.info = info
+        self.era = era_of(info.protocol_version)
+        self._counter = counter
+        self._meta = modern_meta(info.protocol_version, requests) if self.era is Era.MODERN else {}
+
+    def send(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        wait: Wait,
+        inbox: CallInbox,
+        *,
+        headers: Mapping[str, str] | None = None,
+        wants_progress: bool = False,
+    ) -> Answer:
+        """Send a request and wait for the answer, good or bad.
+
+        Args:
+            method: The method.
+            params: Its parameters, without ``_meta``.
+            wait: Clocks and cancel.
+            inbox: Takes what else arrives; learns its progress token.
+            headers: Mirrored arguments (modern era).
+            wants_progress: Ask for progress notifications.
+
+        Raises:
+            MCPError: There is no answer. After a timeout or cancel the server was told, in its era's way.
+        """
+        request_id = next(self._counter)
+        meta = self._meta
+        if wants_progress:
+            inbox.token = request_id
+            meta = {**meta, "progressToken": request_id}
+        if meta:
+            params = {**params, "_meta": meta}
+        http: Mapping[str, str] = {}
+        if self.era is Era.MODERN:
+            http = request_headers(method, params, self.info.protocol_version)
+            if headers:
+                http = {**http, **headers}
+        try:
+            body = jsonrpc.encode(jsonrpc.request(request_id, method, params))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ArgumentsInvalid(
+                f"The arguments cannot be written as JSON: {error}",
+                fix="Use text, numbers, booleans, null, lists and objects only; NaN is none of them",
+            ) from None
+        try:
+            return self.transport.request(Call(request_id, body, http), wait, inbox)
+        except BaseException as error:
+            if not wait.unsent and (
+                isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
+            ):
+                self._cancel(request_id, error)
+            raise
+
+    def _cancel(self, request_id: int, error: BaseException) -> None:
+        """Tell the server that nobody waits any more.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation: over modern
+        HTTP the closed stream says so, and a notification must not be sent. Everywhere else a closed stream
+        means nothing.
+        """
+        if self.era is Era.MODERN and self.transport.kind == "http":
+            return
+        reason = "The client stopped waiting" if isinstance(error, TimedOut) else "Canceled by the user"
+        params: dict[str, Any] = {"requestId": request_id, "reason": reason}
+        if self._meta:
+            params["_meta"] = self._meta
+        try:
+            body = jsonrpc.encode(jsonrpc.notification("notifications/cancelled", params))
+            self.transport.notify(body, (), Wait(_FAREWELL))
+        except MCPError as failure:
+            _logger.debug("the server could not be told about the cancel: %s", failure.what)
+
+    def close(self) -> None:
+        """End the session and close the transport."""
+        try:
+            self.transport.end_session(Wait(_FAREWELL))
+        except MCPError as error:
+            _logger.debug("the session could not be ended: %s", error.what)
+        finally:
+            self.transport.close()
+
+
+def modern_meta(version: str, requests: ServerRequests) -> dict[str, Any]:
+    """``_meta`` of every request of the modern era."""
+    return {
+        f"{_NAMESPACE}protocolVersion": version,
+        f"{_NAMESPACE}clientCapabilities": requests.capabilities,
+        f"{_NAMESPACE}clientInfo": CLIENT_INFO,
+    }

@@ -1,0 +1,205 @@
+"""Refusals and error responses as errors that tell a person what to do next."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from ...types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError
+from ..auth import Authorization
+from ..protocol.answers import Answer, Refusal, Response
+from ..protocol.challenges import Challenge, parse_challenges
+from ..protocol.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    URL_ELICITATION_REQUIRED,
+    RpcError,
+    as_object,
+    error_of,
+)
+
+_LONGEST_MESSAGE: Final = 1000
+_LONGEST_ATTEMPT: Final = 200  # one of several in a list
+_FIXES: Final[dict[int, str]] = {
+    400: "Check the URL: it must be the server's MCP endpoint",
+    404: "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
+    405: "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
+    406: "The server does not follow the MCP transport; ask whoever runs it",
+    408: "Try again later",
+    409: "Another session may be open; try again",
+    413: "The arguments are too large for the server; send less at once",
+    415: "The server does not follow the MCP transport; ask whoever runs it",
+    421: "Use the host name that the server is configured for",
+    429: "Try again later, or make fewer calls at once",
+}
+
+
+def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
+    """The error for an answer that is not a result."""
+    if isinstance(answer, Response):
+        error = error_of(answer.message)
+        if error is not None:
+            return server_error(error)
+        return ProtocolError("The server's reply is neither a result nor an error")
+    if answer.status in {401, 403}:
+        return auth_error(answer, authorization)
+    if answer.error is not None:
+        return server_error(answer.error)
+    return http_error(answer)
+
+
+def server_error(error: RpcError) -> ServerError:
+    """The error for a JSON-RPC error."""
+    text = _in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
+    return ServerError(
+        f"The server answered with error {error.code}: {text}",
+        code=error.code,
+        data=error.data,
+        fix=_rpc_fix(error),
+    )
+
+
+_RPC_FIXES: Final[dict[int, str]] = {
+    INVALID_PARAMS: "Compare tool name and arguments with what the server lists now",
+    METHOD_NOT_FOUND: "The server does not offer this; list its tools again",
+    HEADER_MISMATCH: "A proxy in between may change headers; try a direct connection",
+    URL_ELICITATION_REQUIRED: "The server wants a person to visit a web page first; its data says which",
+}
+
+
+def _rpc_fix(error: RpcError) -> str | None:
+    if error.code != MISSING_CAPABILITY:
+        return _RPC_FIXES.get(error.code)
+    names = ", ".join(as_object(as_object(error.data).get("requiredCapabilities"))) or "one it does not name"
+    return f"The tool needs a client capability that this client does not have: {names}"
+
+
+def http_error(refusal: Refusal) -> ConnectError:
+    """The error for an HTTP answer without a JSON-RPC message."""
+    said = _said(refusal)
+    if refusal.media_type == "text/html" and refusal.status < 400:
+        return ConnectError(
+            f"The URL answers with a web page{said}, not with MCP",
+            phase="protocol",
+            fix="Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
+        )
+    if refusal.status < 300:
+        kind = refusal.media_type or "no content type"
+        return ConnectError(
+            f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{said}",
+            phase="protocol",
+            fix="Check that the URL is the server's MCP endpoint",
+        )
+    if refusal.status == 407:
+        return ConnectError(
+            "407: the proxy wants a login",
+            phase="proxy",
+            fix="Put user name and password into the proxy's URL",
+        )
+    wait = f"; it asks to wait {refusal.retry_after:g} s" if refusal.retry_after is not None else ""
+    fix = _FIXES.get(refusal.status)
+    if fix is None:
+        fix = "Try again later, or ask whoever runs the server" if refusal.status >= 500 else _FIXES[400]
+    return ConnectError(f"{_status(refusal.status)}{said}{wait}", phase="http", fix=fix)
+
+
+def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthError:
+    """The error for 401 and 403: what was sent, what is wanted."""
+    challenges = parse_challenges(refusal.challenge)
+    sent = authorization.describe() if authorization is not None else "no credentials"
+    wanted = _wanted(challenges)
+    said = _said(refusal)
+    for parameters in (challenge.parameters for challenge in challenges):
+        if reason := parameters.get("error_description") or parameters.get("error"):
+            said = f" ({reason[:200]})"
+            break
+    schemes = {challenge.scheme.lower() for challenge in challenges}
+    if authorization is None:
+        fix = "Choose a credential for this server"
+        if any("resource_metadata" in challenge.parameters for challenge in challenges):
+            fix += "; it offers OAuth: the credential's password is then an access token for it"
+    elif schemes and not any(scheme in sent.lower() for scheme in schemes):
+        fix = "Change 'Send credentials as'"
+    elif refusal.status == 403:
+        fix = "The credential is known but may not do this: ask for the permission" + _scopes(challenges)
+    else:
+        fix = "Check the credential: it may be wrong, expired, or meant for another server"
+    if refusal.status == 401:
+        return AuthError(f"401: the server wants {wanted}; you send {sent}{said}", status=401, fix=fix)
+    return AuthError(f"403: the server refuses access; you send {sent}{said}", status=403, fix=fix)
+
+
+def _wanted(challenges: list[Challenge]) -> str:
+    names = {"bearer": "a Bearer token", "basic": "a user name and password (Basic)"}
+    wanted = [names.get(challenge.scheme.lower(), challenge.scheme) for challenge in challenges]
+    return " or ".join(dict.fromkeys(wanted)) or "credentials and does not say which"
+
+
+def _scopes(challenges: list[Challenge]) -> str:
+    scopes = [challenge.parameters["scope"] for challenge in challenges if "scope" in challenge.parameters]
+    return f" (scope {scopes[0]})" if scopes else ""
+
+
+def _said(refusal: Refusal) -> str:
+    return f" ('{refusal.excerpt}')" if refusal.excerpt else ""
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _in_one_line(text: str, longest: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[:longest] + "…"
+
+
+def _rpc_attempt(error: RpcError) -> str:
+    return f"error {error.code} {_in_one_line(error.message, _LONGEST_ATTEMPT)}".strip()
+
+
+def describe_answer(answer: Answer) -> str:
+    """An unsuccessful answer in a few words, for lists of attempts."""
+    if isinstance(answer, Response):
+        error = error_of(answer.message)
+        return _rpc_attempt(error) if error else "an unexpected result"
+    parts = [str(answer.status), answer.media_type]
+    if answer.error is not None:
+        parts.append(_rpc_attempt(answer.error))
+    elif answer.excerpt:
+        parts.append(f"'{answer.excerpt}'")
+    return " ".join(part for part in parts if part)
+
+
+def without_secrets(error: MCPError, secrets: Iterable[str]) -> MCPError:
+    """Black out secrets that a server has echoed into its error.
+
+    Args:
+        error: Changed in place.
+        secrets: What must not be seen; very short ones are left alone, they would black out everything.
+    """
+    for secret in sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True):
+        error.what = error.what.replace(secret, "[secret]")
+        if error.fix:
+            error.fix = error.fix.replace(secret, "[secret]")
+        error.args = tuple(
+            arg.replace(secret, "[secret]") if isinstance(arg, str) else arg for arg in error.args
+        )
+        if isinstance(error, ServerError):
+            error.data = _blacked_out(error.data, secret)
+    return error
+
+
+def _blacked_out(value: Any, secret: str) -> Any:
+    match value:
+        case str():
+            return value.replace(secret, "[secret]")
+        case list():
+            return [_blacked_out(item, secret) for item in cast("list[Any]", value)]
+        case dict():
+            return {key: _blacked_out(item, secret) for key, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value

@@ -1,0 +1,290 @@
+"""From the name of a credential to what is sent: authorization, and values for templates.
+
+Settings and tool cells hold the *name* of a credential, never a secret. At call time the name is looked up
+in what KNIME (or the command line) has, and a look-up that fails is an error: the request is never sent
+without the credential that the person chose. A credential whose password a template puts into a query value
+or header (``{credential.password}``) goes there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
+from urllib.parse import quote, urlsplit
+
+from ..types.errors import SettingInvalid
+from ..types.routing import TEMPLATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..types.routing import ServerRoute
+    from .auth import Authorization
+
+NO_CREDENTIAL: Final = "<none>"
+"""The choice that stands for no credential. It comes first and is the default: KNIME's dialogs take the first
+choice over as the default of a parameter whose default is empty."""
+
+PORT: Final = "<credential port>"
+"""What stands for the name of a credential that comes from a port."""
+
+HOW_TO_WIRE: Final = (
+    "Add a Credentials Configuration node, connect its flow variable port to this node, and choose that"
+    " credential"
+)
+_PASSWORD, _USERNAME = TEMPLATES
+_TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPLATES))
+
+
+class CredentialStore(Protocol):
+    """Where credentials come from; KNIME's contexts are such stores."""
+
+    def get_credential_names(self) -> Iterable[str]:
+        """Names of all credentials that there are."""
+        ...
+
+    def get_credentials(self, name: str, /) -> Any:
+        """The credential of that name, with ``username`` and ``password``; raises `KeyError` for others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """User name and password, or a token as password.
+
+    Attributes:
+        name: The credential's name.
+        username: The user name, may be empty.
+        password: The password, token or key.
+    """
+
+    name: str
+    username: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What is sent to a server, secrets included: lives for the duration of a connection and is never shown.
+
+    Attributes:
+        url: The server's URL with its templates filled in.
+        headers: The extra headers with their templates filled in.
+        auth: What proves who is calling, None for nothing.
+    """
+
+    url: str = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+    auth: Authorization | None
+
+
+def chosen(name: str | None) -> str | None:
+    """Reads a setting that names a credential.
+
+    Args:
+        name: The setting, or a cell of a *Servers* table.
+
+    Returns:
+        The name, None for `NO_CREDENTIAL`, empty and missing.
+    """
+    name = (name or "").strip()
+    return None if name in ("", NO_CREDENTIAL) else name
+
+
+def find_credential(store: CredentialStore, name: str | None) -> Credential | None:
+    """Looks a credential up.
+
+    Args:
+        store: Where to look.
+        name: Its name; None for no credential.
+
+    Returns:
+        The credential, None for None.
+
+    Raises:
+        SettingInvalid: There is no credential of that name; the message lists those that there are.
+    """
+    if name is None:
+        return None
+    available = sorted(str(each) for each in store.get_credential_names())
+    if name in available:
+        try:
+            found = store.get_credentials(name)
+        except KeyError:
+            pass
+        else:
+            return Credential(name, str(found.username or ""), str(found.password or ""))
+    listed = f"Available: {', '.join(available)}" if available else "None is available"
+    raise SettingInvalid(
+        f"There is no credential '{name}' here",
+        setting="credentials",
+        fix=f"{listed}. {HOW_TO_WIRE}",
+    )
+
+
+def fill(route: ServerRoute, credential: Credential | None) -> Filled:
+    """Makes what is sent from a route and its credential.
+
+    Args:
+        route: Where and how to send; names the credential.
+        credential: The credential of that name, or that of a credential port; None for no credential.
+
+    Returns:
+        URL, headers and authorization, secrets included.
+
+    Raises:
+        SettingInvalid: A template without a credential, a credential without what has to be sent, or a
+            secret that cannot be sent that way. The message never shows the secret.
+    """
+    texts = [route.url, *(value for _, value in route.headers)]
+    used = {template for text in texts for template in TEMPLATES if template in text}
+    if credential is None:
+        if used:
+            raise SettingInvalid(
+                f"The URL or a header holds {min(used)}, but no credential is chosen",
+                setting="credentials",
+                server=route.url,
+                fix=HOW_TO_WIRE,
+            )
+        return Filled(route.url, dict(route.headers), None)
+    for template in used:
+        _require(credential, "user name" if template == _USERNAME else "password", template, route)
+    headers = {name: _filled(value, credential, in_url=False) for name, value in route.headers}
+    auth = None if _PASSWORD in used else authorization(route, credential)
+    return Filled(_filled(route.url, credential, in_url=True), headers, auth)
+
+
+def authorization(route: ServerRoute, credential: Credential) -> Authorization:
+    """Makes the authorization that a route asks for.
+
+    Args:
+        route: Says how credentials are sent.
+        credential: The credential.
+
+    Returns:
+        Bearer, basic or header authorization.
+
+    Raises:
+        SettingInvalid: The credential lacks what has to be sent, or it cannot be sent that way.
+    """
+    from .auth import BasicAuth, BearerAuth, HeaderAuth
+
+    try:
+        match route.send_credentials_as:
+            case "bearer":
+                _require(credential, "password", "a Bearer token", route)
+                return BearerAuth(credential.password)
+            case "basic":
+                if not credential.username:
+                    _require(credential, "password", "Basic authentication", route)
+                return BasicAuth(credential.username, credential.password)
+            case "header":
+                _require(credential, "password", "a header", route)
+                return HeaderAuth(route.header_name or "X-API-Key", credential.password)
+            case _:
+                assert_never(route.send_credentials_as)
+    except SettingInvalid as error:
+        if f"'{credential.name}'" in error.what:
+            raise
+        raise SettingInvalid(
+            f"Credential '{credential.name}' cannot be sent: {error.what}",
+            setting=error.setting,
+            server=error.server or route.url,
+            fix=error.fix,
+        ) from None
+
+
+def credential_from_port(port: Any) -> Credential:
+    """Takes the token of a port of type credential.
+
+    Args:
+        port: The port object, as the node gets it.
+
+    Returns:
+        A credential without user name, to be sent as Bearer token.
+
+    Raises:
+        SettingInvalid: The node before has no token yet, or gives something else.
+    """
+    try:
+        kind, parameters = str(port.spec.auth_schema), str(port.spec.auth_parameters)
+    except (ValueError, AttributeError, KeyError):
+        raise SettingInvalid(
+            "The node at the credential port has no credential yet",
+            setting="credentials",
+            fix="Execute it first; KNIME forgets tokens when a workflow is closed",
+        ) from None
+    if kind.lower() != "bearer" or not parameters:
+        raise SettingInvalid(
+            f"The credential port gives a credential of type '{kind}', but only Bearer tokens can be sent",
+            setting="credentials",
+            fix="For user name and password use a Credentials Configuration node and 'Credentials'",
+        )
+    return Credential(PORT, "", parameters)
+
+
+def check_one_origin(urls: Iterable[str]) -> None:
+    """Refuses to hand the token of a credential port to several servers: it is meant for one.
+
+    Args:
+        urls: The servers that would get it.
+
+    Raises:
+        SettingInvalid: They are on more than one origin.
+    """
+    origins = sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
+    if len(origins) > 1:
+        raise SettingInvalid(
+            f"The token of the credential port would go to {len(origins)} servers: {', '.join(origins)}",
+            setting="credentials",
+            fix="Use one node per server, or name a credential for each server",
+        )
+
+
+def sent_in_clear(url: str) -> bool:
+    """Tells whether others could read a credential that is sent to a server.
+
+    Args:
+        url: The server's URL.
+
+    Returns:
+        Whether it goes over http to another machine.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost" or host.endswith(".localhost")
+    return parts.scheme == "http" and not local
+
+
+def _require(credential: Credential, part: str, purpose: str, route: ServerRoute) -> None:
+    if credential.username if part == "user name" else credential.password:
+        return
+    raise SettingInvalid(
+        f"Credential '{credential.name}' has no {part}, which is needed for {purpose}",
+        setting="credentials",
+        server=route.url,
+        fix="Open the Credentials Configuration node and enter it; KNIME forgets passwords when a workflow is"
+        " closed unless the node is set to save them",
+    )
+
+
+def _filled(text: str, credential: Credential, *, in_url: bool) -> str:
+    # One pass over the text: a user name that looks like a template must not be filled in again.
+    def value(match: re.Match[str]) -> str:
+        secret = credential.username if match.group() == _USERNAME else credential.password
+        if in_url:
+            return quote(secret, safe="")
+        if not secret.isascii() or not secret.isprintable():
+            raise SettingInvalid(
+                f"Credential '{credential.name}' holds a line break or a character that no header can hold",
+                setting="credentials",
+                fix="Enter it again; a line break at the end of a pasted secret is the usual cause",
+            )
+        return secret
+
+    return _TEMPLATE.sub(value, text)

@@ -1,0 +1,206 @@
+"""The flow variable that lets the Caller's dialog offer the Provider's tools.
+
+A KNIME dialog sees no table rows, only specs, credentials and flow variables. The Provider therefore pushes
+one string-array flow variable, ``mcp_tools: <prefix or host>``, and whoever offers tools reads all variables
+of that name. Each entry is the canonical JSON of one object::
+
+    {"description": "…", "name": "crm_search", "parameters": "{…}", "server": "https://host/mcp",
+     "signature": "query: string, limit?: integer", "type": "mcp"}
+
+``name`` is the shown name. ``description`` is cut and ``parameters`` (the schema's text) left out where the
+variable would grow beyond what a workflow should carry; the table always has all of it. Unknown keys are
+ignored and entries that cannot be read are skipped, so that versions can be mixed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from ..types.canonical import canonical_json
+from .provider.example_arguments import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+PREFIX: Final = "mcp_tools: "
+"""What the name of every such flow variable starts with."""
+
+_MAX_CHARACTERS: Final = 1_000_000
+_SHAPES: Final = ((600, True), (600, False), (120, False), (0, False))
+"""Length of the descriptions and whether schemas are in, from the richest to the smallest."""
+_MAX_PARAMETERS: Final = 12
+_MAX_DEPTH: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """What a dialog shows about one tool.
+
+    Attributes:
+        name: Shown name, unique in the Provider's table.
+        type: ``mcp`` or ``workflow``.
+        server: URL without secrets, or ``stdio:<name>``.
+        signature: Parameters in short, see `signature`.
+        description: What the tool does; may be cut.
+        parameters: The schema's text; empty where it was left out.
+    """
+
+    name: str
+    type: str = "mcp"
+    server: str = ""
+    signature: str = ""
+    description: str = ""
+    parameters: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name and parameters on one line, for a dropdown."""
+        return f"{self.name}({self.signature})"
+
+
+def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
+    """Names the flow variable.
+
+    Args:
+        prefix: The Provider's prefix, may be empty.
+        servers: The servers, as shown.
+        taken: Flow variables that are there already and must not be overwritten.
+
+    Returns:
+        ``mcp_tools: `` and the prefix without its separator, else the host, ``host + 2 more`` for several;
+        numbered where that name is taken.
+    """
+    hosts = list(dict.fromkeys(urlsplit(server).netloc or server for server in servers)) or ["no server"]
+    several = f"{hosts[0]} + {len(hosts) - 1} more" if len(hosts) > 1 else hosts[0]
+    name = base = PREFIX + (prefix.rstrip(" _-.:/") or several)
+    number = 1
+    occupied = set(taken)
+    while name in occupied:
+        number += 1
+        name = f"{base} ({number})"
+    return name
+
+
+def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
+    """Writes tools as the value of the flow variable.
+
+    Args:
+        choices: The tools; all of them are kept, details only as far as there is room.
+
+    Returns:
+        One entry per tool.
+    """
+    entries: list[str] = []
+    for length, with_parameters in _SHAPES:
+        entries = [_encoded(tool, length, with_parameters=with_parameters) for tool in choices]
+        if sum(map(len, entries)) <= _MAX_CHARACTERS:
+            break
+    return entries
+
+
+def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
+    """Reads the tools from all flow variables that Providers pushed. Never raises: a dialog must open.
+
+    Args:
+        flow_variables: The flow variables of the node whose dialog is open.
+
+    Returns:
+        The tools in the order of the variables, each name once.
+    """
+    tools: dict[str, ToolChoice] = {}
+    for name, value in flow_variables.items():
+        if name.startswith(PREFIX) and isinstance(value, (list, tuple)):
+            for entry in cast("Sequence[object]", value):
+                tool = _decoded(entry)
+                if tool is not None:
+                    tools.setdefault(tool.name, tool)
+    return list(tools.values())
+
+
+def signature(schema: Mapping[str, Any]) -> str:
+    """Writes the parameters of a tool in short.
+
+    Args:
+        schema: JSON Schema of the arguments.
+
+    Returns:
+        Such as ``query: string, limit?: integer``; a question mark says that it may be left out.
+    """
+    root = dict(schema)
+    properties = root.get("properties")
+    if not isinstance(properties, dict):
+        return ""
+    required = root.get("required")
+    needed = set(cast("list[Any]", required)) if _is_texts(required) else set[Any]()
+    known = cast("dict[str, Any]", properties)
+    names = sorted(known, key=lambda name: name not in needed)
+    parts = [f"{name}{'' if name in needed else '?'}: {type_in_words(root, known[name])}" for name in names]
+    more = [f"… {len(parts) - _MAX_PARAMETERS} more"] if len(parts) > _MAX_PARAMETERS else []
+    return ", ".join(parts[:_MAX_PARAMETERS] + more)
+
+
+def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
+    """Names the type that a part of a schema wants.
+
+    Args:
+        root: The whole schema, for references.
+        part: The part.
+        depth: How deep the part is in alternatives.
+
+    Returns:
+        Such as ``string``, ``integer or string``, ``choice`` (an enumeration) or ``any``.
+    """
+    schema = resolve(root, part)
+    declared = schema.get("type")
+    branches = schema.get("anyOf", schema.get("oneOf"))
+    if isinstance(declared, str):
+        return declared
+    if _is_texts(declared):
+        kinds = cast("list[str]", declared)
+    elif isinstance(branches, list) and depth < _MAX_DEPTH:
+        kinds = [type_in_words(root, branch, depth + 1) for branch in cast("list[Any]", branches)[:6]]
+    else:
+        return (
+            "choice"
+            if "enum" in schema or "const" in schema
+            else "object"
+            if "properties" in schema
+            else "any"
+        )
+    return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
+
+
+def _encoded(tool: ToolChoice, length: int, *, with_parameters: bool) -> str:
+    parameters = tool.parameters if with_parameters else ""
+    return canonical_json(
+        asdict(replace(tool, description=_cut(tool.description, length), parameters=parameters))
+    )
+
+
+def _decoded(entry: object) -> ToolChoice | None:
+    try:
+        fields = json.loads(entry) if isinstance(entry, str) else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    known = cast("dict[str, object]", fields)
+    texts = {
+        key: value
+        for key in ("name", "type", "server", "signature", "description", "parameters")
+        if isinstance(value := known.get(key), str)
+    }
+    return ToolChoice(**texts) if texts.get("name") else None
+
+
+def _cut(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 1].rstrip()}…" if length else ""

@@ -1,0 +1,154 @@
+"""Characters that people do not see but models read, and how to make them visible.
+
+A tool's description is text by a stranger. Zero-width characters, direction overrides, tag characters and
+the like let it say one thing to a person and another to a model, so everything that shows or checks such
+text asks this module. Ordinary uses are no finding: joiners inside emoji and in scripts that need them,
+direction marks in right-to-left text, the tags of a flag.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_JOINERS: Final = "\u200c\u200d"
+_DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
+_CANDIDATES: Final = re.compile(
+    "["
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab, line feed, carriage return
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    "\ue000-\uf8ff"  # private use
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
+    "]"
+)
+_FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
+_REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: the mark of an object, and of a character that was broken
+
+
+def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
+    """Finds the characters that a person does not see.
+
+    Args:
+        text: Any text.
+
+    Yields:
+        Position and character, for every one without an ordinary reason to be there.
+    """
+    if text.isascii() and text.isprintable():
+        return
+    in_flags = {i for match in _FLAG.finditer(text) for i in range(match.start() + 1, match.end())}
+    right_to_left = any(mark in text for mark in _DIRECTION_MARKS) and _right_to_left(text)
+    for match in _CANDIDATES.finditer(text):
+        position, character = match.start(), match.group()
+        if character in _REPLACEMENTS or position in in_flags:
+            continue
+        if character in _JOINERS and _joins(text, position):
+            continue
+        if character in _DIRECTION_MARKS and right_to_left:
+            continue
+        if _is_selector(character) and _selects(text, position):
+            continue
+        yield position, character
+
+
+def visible(text: str) -> str:
+    r"""Writes hidden characters as escapes, and leaves all others as they are.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with every hidden character as ``\u{200b}``, for people to see.
+    """
+    parts: list[str] = []
+    done = 0
+    for position, character in hidden_characters(text):
+        parts += (text[done:position], escape(character))
+        done = position + 1
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def without_hidden(text: str) -> str:
+    """Drops hidden characters, for comparing only: what is shown or sent is never changed.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text in Unicode's compatibility form, without hidden characters.
+    """
+    positions = {position for position, _ in hidden_characters(text)}
+    kept = "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
+    return kept if kept.isascii() else unicodedata.normalize("NFKC", kept)
+
+
+def smuggled(characters: str) -> str:
+    """Reads what tag characters or variation selectors spell out.
+
+    Args:
+        characters: Hidden characters in their order.
+
+    Returns:
+        The text that tag characters (U+E0020 to U+E007E: ASCII) or variation selectors (one byte each)
+        stand for; empty if there are none.
+    """
+    tags = "".join(chr(ord(c) - 0xE0000) for c in characters if 0xE0020 <= ord(c) <= 0xE007E)
+    selectors = (ord(c) for c in characters if _is_selector(c))
+    data = bytes(code - 0xFE00 if code < 0xE0100 else code - 0xE0100 + 16 for code in selectors)
+    return tags + data.decode(errors="replace")
+
+
+def escape(character: str) -> str:
+    r"""Writes one character as a visible escape.
+
+    Args:
+        character: The character.
+
+    Returns:
+        Such as ``\u{200b}``.
+    """
+    return f"\\u{{{ord(character):04x}}}"
+
+
+def name_of(character: str) -> str:
+    """Names a character for people.
+
+    Args:
+        character: The character.
+
+    Returns:
+        Such as ``U+200B zero width space``.
+    """
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'control or private character').lower()}"
+
+
+def _joins(text: str, position: int) -> bool:
+    # Emoji sequences join symbols; Arabic, Indic and other scripts steer how letters connect.
+    before = text[position - 1] if position else ""
+    after = text[position + 1] if position + 1 < len(text) else ""
+    return bool(before and after) and all(_takes_joiner(c) for c in (before, after))
+
+
+def _takes_joiner(character: str) -> bool:
+    if unicodedata.category(character) in {"So", "Sk", "Mn", "Mc"}:
+        return True
+    return character.isalpha() and "\u0590" <= character <= "\u1cff"
+
+
+def _is_selector(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _selects(text: str, position: int) -> bool:
+    # One selector after a character picks its form (emoji, kanji); several in a row carry bytes.
+    neighbours = text[position - 1 : position] + text[position + 1 : position + 2]
+    return position > 0 and not text[position - 1].isspace() and not any(map(_is_selector, neighbours))
+
+
+def _right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(c) in {"R", "AL"} for c in text if c not in _DIRECTION_MARKS)

@@ -1,0 +1,280 @@
+"""The node *MCP Tool Caller*: calls a tool once, or once per row of a table.
+
+Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
+do. It keeps nothing between calls, and imports what is heavy when it works.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+import knime.extension as knext
+
+from ..types.errors import Canceled, MCPError, SettingInvalid
+from . import connection
+from .caller import settings as settings
+
+if TYPE_CHECKING:
+    from ..audit.dispatch import Dispatcher
+    from ..types.tool import Tool
+    from .caller.calls import CallPlan
+    from .caller.results_table import ResultsLayout
+    from .caller.sessions import Sessions
+    from .caller.tool_lookup import ToolLookup
+
+
+@knext.node(
+    name="MCP Tool Caller",
+    node_type=knext.NodeType.MANIPULATOR,
+    icon_path="icons/caller.png",
+    category="/community/mcp",
+    id="mcp_tool_caller",
+    after="mcp_tool_provider",
+    keywords=["MCP", "Model Context Protocol", "tool", "call", "batch", "AI", "server"],
+)
+@knext.input_table(
+    "Tools",
+    "Optional: tools from *MCP Tool Provider* or *Workflow to Tool*, also concatenated. Without it, enter the"
+    " server's address and the tool's name in the dialog.",
+    optional=True,
+)
+@knext.input_table(
+    "Parameters",
+    "Optional: one call per row. Columns named like the tool's parameters give its arguments; a missing cell"
+    " leaves the argument out. Without this table the tool is called once.",
+    optional=True,
+)
+@knext.input_port(
+    "Credential",
+    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
+    " sent as Bearer token to the server whose tools name no credential of their own.",
+    knext.PortType.CREDENTIAL,
+    optional=True,
+)
+@knext.output_table(
+    "Results",
+    "One row per call, after the columns of *Parameters*: the tool, the arguments as sent, the *Status*, the"
+    " *Result* as text and as JSON, the *Error* with what to do next, the first image, paths of other files,"
+    " and when and how long. Columns of *Parameters* with the name of one of these get ` (input)` behind it.",
+)
+@knext.output_view("Calls", "The tool with its description and parameters, and what became of the calls.")
+class MCPToolCaller:
+    """Calls a tool of an MCP server, once or once per row.
+
+    Takes a tool, from the *MCP Tool Provider* or by the address of its server, and calls it: once with the
+    arguments from the dialog, or once per row of a *Parameters* table.
+
+    **How to use it**
+
+    - Connect the *Tools* table of an *MCP Tool Provider* and choose the tool in the dialog. Or leave the
+      input open and enter *Server URL* and *Tool name*.
+    - For one call, enter the arguments as names and values. The Provider's table has an example for each tool
+      in the column *Example arguments*.
+    - For many calls, connect a *Parameters* table with columns named like the tool's parameters. What is the
+      same for all rows can stay in the dialog.
+
+    **What is checked**
+
+    Arguments are compared with the tool's schema before anything is sent; a row that does not fit becomes an
+    error row that says what is wanted, and where. Whole numbers in number columns become integers where the
+    tool wants them, text is read as JSON where it wants lists or objects, and dates become ISO 8601. If the
+    server has changed the tool since you saw it, the node warns, or refuses on request.
+
+    **When something goes wrong**
+
+    Failed calls become rows with *Status* and *Error*, and one warning on the node counts them. Finished
+    calls are also kept in a journal in the workflow's data area: after a run that was canceled or failed,
+    switch on *Resume an interrupted run* to make only the calls that are missing.
+
+    **Secrets**
+
+    Credentials, and arguments that a tool declares as passwords, do not appear in the results, the journal or
+    in error messages; a mark stands in their place.
+    """
+
+    server_url = connection.server_url()
+    credentials = connection.credentials()
+    tool = settings.tool()
+    tool_name = settings.tool_name()
+    arguments = settings.arguments()
+
+    arguments_json = settings.arguments_json()
+    arguments_source = settings.arguments_source()
+    arguments_column = settings.arguments_column()
+    tool_per_row_column = settings.tool_per_row_column()
+    tool_column = settings.tool_column()
+    on_error = settings.on_error()
+    resume = settings.resume()
+    concurrency = settings.concurrency()
+    expand_structured = settings.expand_structured()
+    pinning = settings.pinning()
+    pinned_digest = settings.pinned_digest()
+    send_credentials_as = connection.send_credentials_as()
+    header_name = connection.header_name()
+    extra_headers = connection.extra_headers()
+    transport = connection.transport()
+    connect_timeout = connection.connect_timeout()
+    idle_timeout = connection.idle_timeout()
+    total_timeout = connection.total_timeout()
+
+    _with_tools = knext.DialogContextCondition(settings.is_connected(settings.TOOLS))
+    _with_parameters = knext.DialogContextCondition(settings.is_connected(settings.PARAMETERS))
+    for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
+        _setting.rule(_with_tools, knext.Effect.HIDE)
+    for _setting in (arguments_source, tool_per_row_column):
+        _setting.rule(_with_parameters, knext.Effect.SHOW)
+    tool_column.rule(_with_tools, knext.Effect.SHOW)
+    tool_name.rule(knext.OneOf(tool, [settings.BY_NAME]), knext.Effect.SHOW)
+    header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
+    arguments_column.rule(
+        knext.OneOf(arguments_source, [settings.ArgumentsSource.json_column.name]), knext.Effect.SHOW
+    )
+    del _setting, _with_tools, _with_parameters
+
+    def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
+        """Checks the settings and promises the columns; contacts nobody."""
+        from ..types.columns import tool_column_names
+
+        try:
+            settings.check_calls(self, tools, parameters)
+            if tools is None:
+                connection.route_from_settings(self)
+            elif not tool_column_names(tools, self.tool_column):
+                raise SettingInvalid(
+                    "The Tools table has no tool column",
+                    setting="tool_column",
+                    fix="Connect the Tools output of an MCP Tool Provider, or a Workflow to Tool node",
+                )
+            return self._layout(parameters).schema(parameters)
+        except MCPError as error:
+            raise connection.as_setting_error(error) from None
+
+    def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
+        """Makes the calls."""
+        from ..audit.journal import new_run_id
+        from .caller.results_table import ResultsWriter
+        from .caller.run import BlobStore, CallerRun, RunOptions
+        from .caller.sessions import Sessions, data_area
+        from .caller.summary import RunSummary
+        from .views.calls import calls_page
+
+        folder, run_id = data_area(ctx), new_run_id()
+        rows = None if parameters is None else parameters.to_pyarrow()
+        output = knext.BatchOutputTable.create(row_ids="keep")
+        layout = self._layout(None if parameters is None else parameters.schema)
+        writer = ResultsWriter(layout, rows, output.append)
+        with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
+            dispatcher = sessions.dispatcher(run_id, self.pinning, BlobStore(folder, run_id).save)
+            plan = self._plan(ctx, tools, parameters, rows, sessions, dispatcher)
+            summary = RunSummary(plan.total)
+            run = CallerRun(
+                plan=plan,
+                dispatcher=dispatcher,
+                options=RunOptions(
+                    folder=folder,
+                    about=self._about(tools),
+                    concurrency=self.concurrency,
+                    fail=self.on_error == settings.OnError.fail.name,
+                    resume=self.resume,
+                ),
+                summary=summary,
+                stop=sessions.stop,
+            )
+            ctx.set_progress(0.0, f"0 of {plan.total} calls")
+            run.run(
+                writer.add,
+                is_canceled=ctx.is_canceled,
+                on_finished=lambda count: ctx.set_progress(
+                    count / plan.total, f"call {count} of {plan.total}"
+                ),
+            )
+        writer.close()
+        summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
+        warning = summary.warning()
+        if warning:
+            ctx.set_warning(warning)
+        return output, knext.view_html(calls_page(summary))
+
+    def _layout(self, parameters: Any) -> ResultsLayout:
+        from ..types.columns import choose_form
+        from .caller.results_table import image_type, plan_results
+
+        return plan_results(
+            () if parameters is None else [column.name for column in parameters],
+            form=choose_form("auto"),
+            images=image_type() is not None,
+            expand=self.expand_structured,
+        )
+
+    def _plan(
+        self, ctx: Any, tools: Any, parameters: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
+    ) -> CallPlan:
+        from .caller.calls import CallPlan, FixedArguments
+        from .caller.mapping import parse_arguments_setting
+        from .caller.sessions import named_tool, own_tool, routes_of
+        from .caller.tool_lookup import ToolLookup
+
+        per_row = settings.chosen_column(self.tool_per_row_column)
+        is_json = self.arguments_source == settings.ArgumentsSource.json_column.name
+        lookup = ToolLookup((), ()) if tools is None else _lookup(tools, self.tool_column)
+        tool, problem = None, None
+        try:
+            if tools is None:
+                route = connection.route_from_settings(self)
+                sessions.know(route)
+                tool = named_tool(route, settings.chosen_tool(self))
+                tool = own_tool(tool, self.pinned_digest, dispatcher, is_canceled=ctx.is_canceled)
+            elif per_row is None:
+                tool = _pinned(lookup.find(settings.chosen_tool(self)), self.pinned_digest)
+                sessions.know(*routes_of([tool]))
+            else:
+                sessions.know(*routes_of(lookup.tools))
+        except (SettingInvalid, Canceled):
+            raise
+        except MCPError as error:
+            problem = error  # every call fails of it: an error row each, or the node, as the settings say
+        names = [] if parameters is None else [column.name for column in parameters.schema]
+        return CallPlan(
+            find_tool=lambda name: _pinned(lookup.find(name), self.pinned_digest),
+            tool=tool,
+            problem=problem,
+            fixed=FixedArguments(
+                values=parse_arguments_setting(self.arguments_json),
+                pairs=tuple((pair.name, pair.value) for pair in self.arguments),
+            ),
+            parameters=rows,
+            tool_column=per_row,
+            json_column=settings.chosen_column(self.arguments_column) if is_json else None,
+            argument_columns=[name for name in names if name != per_row],
+        )
+
+    def _about(self, tools: Any) -> str:
+        """Identifies this node's runs among the journals of a workflow."""
+        from ..types.canonical import canonical_json
+
+        server = None if tools is not None else connection.route_from_settings(self).display
+        says = ("tool_column", "tool", "tool_name", "tool_per_row_column", "arguments_column")
+        chosen = {name: getattr(self, name) for name in says}
+        return canonical_json({"node": "mcp_tool_caller", "server": server, **chosen})
+
+
+def _lookup(tools: Any, column: str) -> ToolLookup:
+    from ..types.columns import read_tools, tool_column_names
+    from .caller.tool_lookup import ToolLookup
+
+    names = tool_column_names(tools.schema, column)
+    row_ids = tools[names].get().to_pyarrow().column(0).to_pylist()
+    return ToolLookup(read_tools(tools, column), row_ids)
+
+
+def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
+    from ..types.tool import MCPTool, WorkflowTool
+    from .caller.sessions import pinned
+
+    match tool:
+        case MCPTool():
+            return pinned(tool, digest)
+        case WorkflowTool():
+            return tool  # has no definition that a server could change
+        case _:
+            assert_never(tool)

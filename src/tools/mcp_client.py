@@ -1,0 +1,343 @@
+"""The MCP client: connect to a server, list its tools, call one.
+
+Synchronous, because KNIME nodes are, and safe for use by many threads at once. Whatever goes wrong leaves as
+one of the errors of `knime_mcp.types.errors`, with the server named by origin and path and no secret in it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from ..types.errors import MCPError, SettingInvalid
+from .auth import Authorization
+from .client.calling import ToolCalls
+from .client.connecting import ConnectSettings, connect, memory
+from .client.conversation import Conversation, Progress
+from .client.failures import without_secrets
+from .clock import IsCanceled, Wait
+from .limits import Limits, Timeouts
+from .network import NetworkSettings
+from .protocol.results import CallToolResult
+from .protocol.server_info import ServerInfo
+from .protocol.server_requests import Elicitation, ServerRequests
+from .protocol.tools import ToolDefinition
+from .protocol.versions import ALL_VERSIONS
+from .transports.base import Step, Trace
+
+if TYPE_CHECKING:
+    from .transports.http_channel import HttpChannel
+
+__all__ = ["MCPClient", "Progress", "ServerInfo", "Step"]
+
+_logger = logging.getLogger(__name__)
+_SHORTEST_SECRET: Final = 6
+
+
+class MCPClient:
+    """A client of one server.
+
+    Example:
+        with MCPClient("https://host/mcp", auth=BearerAuth(token)) as client:
+            tools = client.list_tools()
+            result = client.call_tool("search", {"query": "knime"}, timeout=30)
+
+    Args:
+        server_uri: The server's URL, with whatever its query needs filled in; a fragment is ignored. May be
+            given to `connect` instead.
+        auth: Who calls.
+        headers: Further headers; like the credentials they go to the server's own origin only.
+        transport: ``http`` (streamable HTTP) or ``sse`` (HTTP+SSE) rule the other one out.
+        protocol_version: The only revision to accept, instead of the newest that both sides speak.
+        timeouts: The three clocks.
+        limits: What a server may make us read, hold, follow or repeat.
+        network: Trust store and proxy.
+        trace: Told about every step of connecting. Called in the connecting thread; must not raise.
+        elicitation: What to do when a server wants a form filled in: by default it is told that nobody can.
+        check_results: Compare structured results with the tool's output schema, once the tool was listed.
+        reopen_sessions: After a server lost our session, open a new one and send the call again; it cannot
+            have run, but state that the server kept for us is gone. False raises `SessionLost` for calls
+            instead.
+
+    Raises:
+        SettingInvalid: A URL, header or version that cannot work.
+    """
+
+    def __init__(
+        self,
+        server_uri: str | None = None,
+        *,
+        auth: Authorization | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: Literal["auto", "http", "sse"] = "auto",
+        protocol_version: str | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
+        trace: Trace | None = None,
+        elicitation: Elicitation = "unsupported",
+        check_results: bool = True,
+        reopen_sessions: bool = True,
+    ) -> None:
+        if protocol_version is not None and protocol_version not in ALL_VERSIONS:
+            raise SettingInvalid(
+                f"'{protocol_version}' is not a revision of the protocol that this client knows",
+                setting="protocol_version",
+                fix=f"Use one of {', '.join(ALL_VERSIONS)}",
+            )
+        self._url = None if server_uri is None else _checked_url(server_uri)
+        self._auth = auth
+        self._headers = dict(headers or {})
+        self._timeouts = timeouts
+        self._limits = limits
+        self._network = network
+        self._trace = trace
+        self._lock = threading.Lock()
+        self._channel: HttpChannel | None = None
+        self._conversation: Conversation | None = None
+        self._settings = ConnectSettings(
+            authorization=auth,
+            transport=transport,
+            protocol_version=protocol_version,
+            limits=limits,
+            requests=ServerRequests(elicitation),
+            trace=trace,
+            on_list_changed=self._forget_tools,
+        )
+        self._calls = ToolCalls(
+            self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
+        )
+
+    def connect(self, server_uri: str | None = None, *, is_canceled: IsCanceled | None = None) -> ServerInfo:
+        """Connect and negotiate; does nothing if the connection stands.
+
+        Args:
+            server_uri: The server, if the constructor was not told.
+            is_canceled: Asked at least every 0.5 s.
+
+        Raises:
+            ConnectError: The phase that failed, why, and what to do next.
+            AuthError: The server refuses the credentials.
+            VersionError: No revision in common.
+            MCPError: A clock, cancel, a limit.
+        """
+        if server_uri is not None:
+            url = _checked_url(server_uri)
+            if self._url is not None and url != self._url:
+                self.close()
+            self._url = url
+        with self._edge():
+            return self.conversation(Wait(self._timeouts, is_canceled=is_canceled)).info
+
+    @property
+    def server(self) -> ServerInfo:
+        """The server; connects if there is no connection yet."""
+        conversation = self._conversation
+        return conversation.info if conversation is not None else self.connect()
+
+    def list_tools(self, *, is_canceled: IsCanceled | None = None) -> list[ToolDefinition]:
+        """All tools of all pages, in the server's order.
+
+        Tools that the specification forbids to use over HTTP (malformed ``x-mcp-header``) and entries without
+        a name are left out; `dropped_tools` says which and why.
+
+        Raises:
+            MCPError: The first page that could not be had, and why.
+        """
+        with self._edge():
+            return list(self._calls.list_tools(Wait(self._timeouts, is_canceled=is_canceled)))
+
+    @property
+    def dropped_tools(self) -> tuple[tuple[str, str], ...]:
+        """Name and reason of each tool that the last listing left out."""
+        return self._calls.dropped
+
+    def call_tool(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        is_canceled: IsCanceled | None = None,
+    ) -> CallToolResult:
+        """Call a tool and wait for its result.
+
+        Args:
+            tool_name: The server's name of the tool.
+            arguments: As the tool's schema wants them; sent as they are.
+            timeout: Seconds in total, instead of `Timeouts.total`.
+            on_progress: Told how far the call is; in this thread or in a reader thread.
+            is_canceled: Asked at least every 0.5 s; True ends the call and tells the server.
+
+        Returns:
+            The result. A failure that the tool itself reports is a result with ``is_error``.
+
+        Raises:
+            ToolNotFound: The server has no such tool.
+            ServerError: The server answered with a protocol error.
+            ResultInvalid: The structured result violates the tool's own output schema.
+            ResultTooLarge: The result exceeds the limit.
+            TimedOut: A clock ran out. The tool may have run.
+            Canceled: `is_canceled` said so. The tool may have run.
+            MCPError: No connection, a refused login, a lost session.
+        """
+        started = time.perf_counter()
+        with self._edge(tool_name):
+            wait = Wait(self._timeouts, total=timeout, is_canceled=is_canceled)
+            result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress)
+        if _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug(
+                "%s: %d blocks in %.3f s", tool_name, len(result.content), time.perf_counter() - started
+            )
+        return result
+
+    def close(self) -> None:
+        """End the session and close all connections; calls under way fail.
+
+        The client may be connected again.
+        """
+        with self._lock:
+            conversation, self._conversation = self._conversation, None
+            channel, self._channel = self._channel, None
+        self._forget_tools()
+        if conversation is not None:
+            conversation.close()
+        if channel is not None:
+            channel.close()
+
+    def __enter__(self) -> Self:
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
+        """The current conversation; a new one if there is none, or if it is the one that no longer works.
+
+        For the client's own parts.
+
+        Args:
+            wait: Clocks and cancel.
+            instead_of: The conversation that failed. Of many threads that found so, one reconnects.
+        """
+        current = self._conversation
+        if current is not None and current is not instead_of:
+            return current
+        wait.for_lock(self._lock)
+        try:
+            current = self._conversation
+            if current is not None and current is not instead_of:
+                return current
+            if current is None:
+                return self._first_conversation(wait)
+            self._conversation = None
+            current.transport.close()
+            # The connections stay: calls of other threads may still be under way on them.
+            self._conversation = connect(self._open_channel(), self._settings, wait)
+            return self._conversation
+        finally:
+            self._lock.release()
+
+    def _first_conversation(self, wait: Wait) -> Conversation:
+        channel = self._open_channel()
+        try:
+            self._conversation = connect(channel, self._settings, wait)
+        except BaseException:
+            self._channel = None
+            channel.close()
+            raise
+        channel.stop_tracing()
+        return self._conversation
+
+    def forget_server(self) -> None:
+        """What was remembered of the server no longer holds. For the client's own parts."""
+        if self._channel is not None:
+            memory.forget(self._settings.memory_key(self._channel.url))
+
+    def _open_channel(self) -> "HttpChannel":
+        if self._url is None:
+            raise SettingInvalid(
+                "There is no server to connect to", setting="server_url", fix="Enter the server's URL"
+            )
+        if self._channel is None:
+            # Only here: HTTP costs most of the time that importing the client would take.
+            from .transports.http_channel import HttpChannel
+
+            self._channel = HttpChannel(
+                self._url,
+                authorization=self._auth,
+                headers=self._headers,
+                network=self._network,
+                limits=self._limits,
+                trace=self._trace,
+            )
+        return self._channel
+
+    def _forget_tools(self) -> None:
+        self._calls.forget_tools()
+
+    @contextmanager
+    def _edge(self, tool: str | None = None) -> Generator[None]:
+        """Nothing leaves the client without its place, or with a secret or a cause that could hold one."""
+        try:
+            yield
+        except MCPError as error:
+            placed = without_secrets(error.at(server=self._url, tool=tool), self._secrets())
+            placed.__traceback__ = None
+            raise placed from None
+
+    def _secrets(self) -> Iterator[str]:
+        """Everything that must not be seen, in the forms in which a server could echo it."""
+        if self._auth is not None:
+            yield from self._auth.secrets()
+        yield from (value for value in self._headers.values() if len(value) >= _SHORTEST_SECRET)
+        query = urlsplit(self._url or "").query
+        for _, value in parse_qsl(query):
+            if len(value) >= _SHORTEST_SECRET:
+                yield value
+                yield quote(value, safe="")
+        if query:
+            yield query
+
+
+def _checked_url(server_uri: str) -> str:
+    """The URL to send requests to.
+
+    Raises:
+        SettingInvalid: It is empty, malformed, not http(s), or carries a login. The message does not show it:
+            nobody knows which part of a malformed URL is a secret.
+    """
+    url = server_uri.strip().partition("#")[0]
+    fix = "Enter the full URL, such as https://host/mcp"
+    if not url:
+        raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise SettingInvalid(
+            "The server URL has a malformed host or port", setting="server_url", fix=fix
+        ) from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise SettingInvalid(
+            "The server URL does not start with http:// or https:// and a host", setting="server_url", fix=fix
+        )
+    if "@" in parts.netloc:
+        raise SettingInvalid(
+            "The server URL holds a user name or password before '@'",
+            setting="server_url",
+            fix="Remove that part and give user name and password as credentials",
+        )
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise SettingInvalid(
+            "The server URL holds a space or control character", setting="server_url", fix=fix
+        )
+    return url

@@ -1,0 +1,368 @@
+"""The node *MCP Tool Provider*: the tools of MCP servers as a table.
+
+Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
+do. It keeps nothing between calls, and imports what is heavy when it works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import knime.extension as knext
+
+from ..types.errors import MCPError, SettingInvalid
+from . import connection
+from .credentials import check_one_origin, credential_from_port, find_credential
+
+if TYPE_CHECKING:
+    from ..types.columns import ColumnForm
+    from ..types.routing import ServerRoute
+    from .mcp_client import MCPClient
+    from .provider.provide import Provision, ServerRequest
+
+_NO_COLUMN: Final = "<none>"
+_LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
+
+
+class _OnFailure(knext.EnumParameterOptions):
+    fail = ("Fail", "The node fails and says which server, in which phase, why, and what to do.")
+    warn = (
+        "Warn and go on",
+        "The tools of the other servers are kept; the *Servers* table and the view say what went wrong.",
+    )
+
+
+class _ColumnForm(knext.EnumParameterOptions):
+    auto = ("Automatic", "A tool cell where this KNIME has tool cells, else text.")
+    carrier = ("Tool cell", "Goes into one column with workflow tools, for Concatenate.")
+    portable = ("Text", "A String column *Tool (JSON)*, which any KNIME and any file can hold.")
+
+
+def _has_servers(context: Any) -> bool:
+    """Tells whether the Servers table is connected; a dialog must open whatever happens."""
+    try:
+        return context.get_input_specs()[0] is not None
+    except Exception:
+        return False
+
+
+def _is_text(column: Any) -> bool:
+    return column.ktype == knext.string()
+
+
+@knext.node(
+    name="MCP Tool Provider",
+    node_type=knext.NodeType.SOURCE,
+    icon_path="icons/provider.png",
+    category="/community/mcp",
+    id="mcp_tool_provider",
+    keywords=["MCP", "Model Context Protocol", "tool", "agent", "AI", "LLM", "server"],
+)
+@knext.input_table(
+    "Servers",
+    "Optional: one row per MCP server, to list several servers at once. Choose the column with their"
+    " addresses in the dialog; columns with the name of a credential and with a prefix for the tool names"
+    " are optional.",
+    optional=True,
+)
+@knext.input_port(
+    "Credential",
+    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
+    " sent as Bearer token to the server for which no credential is chosen. Tools do not remember it: connect"
+    " it to *MCP Tool Caller* as well.",
+    knext.PortType.CREDENTIAL,
+    optional=True,
+)
+@knext.output_table(
+    "Tools",
+    "One row per tool; the RowID is the name under which the tool is shown. The first column holds the tool"
+    " itself, for MCP Tool Caller and agents; the others say what it does, what it wants, what it costs in a"
+    " model's context, and what the security scan found. Use a Row Filter to keep the tools that you want to"
+    " hand out.",
+)
+@knext.output_table(
+    "Servers",
+    "One row per server: whether it answered, its version and protocol, how many tools it gave, and"
+    " otherwise in which phase it failed, why, and what to do next.",
+)
+@knext.output_view(
+    "MCP tools",
+    "A catalogue of the tools with their parameters and findings and, for a server that failed, every step"
+    " of the connection.",
+)
+class MCPToolProvider:
+    """Lists the tools of MCP servers into a table.
+
+    An MCP server offers tools: functions with a name, a description and parameters, which the *MCP Tool
+    Caller* calls from a workflow and a language model calls as an agent. This node connects to one server,
+    or to all servers of a table, and gives one row per tool.
+
+    **How to use it**
+
+    - Enter the *Server URL*. If the server wants to know who you are, add a *Credentials Configuration*
+      node, connect its flow variable port to this node and choose the credential.
+    - Execute, and open the view to read what the tools do.
+    - Connect the *Tools* table to *MCP Tool Caller* or to an agent. To mix them with workflow tools, use
+      *Concatenate*.
+
+    **What a row is worth**
+
+    A tool's row remembers the definition that you saw. If the server changes the tool later, *MCP Tool
+    Caller* can notice and refuse. The cell holds the address of the server and the *name* of the
+    credential, never a password.
+
+    **Security**
+
+    Descriptions come from the server, and a model follows what it reads. Every text is scanned for
+    instructions to the model, hidden characters and the like; what is found is in the column *Security
+    findings*. Nothing is changed, and a tool without findings is not thereby harmless.
+
+    The node also sets a flow variable, `mcp_tools: ` and the prefix or host, with which the dialog of *MCP
+    Tool Caller* can offer the tools by name.
+    """
+
+    server_url = connection.server_url()
+    server_url_column = knext.ColumnParameter(
+        "Column with server URLs",
+        "Which column of the *Servers* table holds the addresses, such as `https://host/mcp`.",
+        port_index=0,
+        column_filter=_is_text,
+    )
+    credentials = connection.credentials()
+    credentials_column = knext.ColumnParameter(
+        "Column with credential names",
+        "Which column of the *Servers* table names the credential of each server. The credentials themselves"
+        " come from *Credentials Configuration* nodes. Rows without a name use none.",
+        port_index=0,
+        column_filter=_is_text,
+        include_none_column=True,
+        default_value=_NO_COLUMN,
+    )
+    prefix = knext.StringParameter(
+        "Prefix for tool names",
+        "Put in front of each tool's name as it is, such as `crm_`, to tell servers with the same tools"
+        " apart. The server does not see it.",
+        default_value="",
+    )
+    prefix_column = knext.ColumnParameter(
+        "Column with prefixes",
+        "Which column of the *Servers* table holds a prefix for the names of each server's tools, such as"
+        " `crm_`. Without prefixes, names that several servers have are shown as `name @ server`.",
+        port_index=0,
+        column_filter=_is_text,
+        include_none_column=True,
+        default_value=_NO_COLUMN,
+    )
+    include = knext.StringParameter(
+        "Tools to include",
+        "Which tools to keep, by the names that the server gives them: patterns separated by commas, where"
+        " `*` stands for any text and `?` for one character, such as `search_*, get_issue`. Empty keeps all."
+        " Every tool that a model gets costs context and attention: keep what you need.",
+        default_value="",
+    )
+    on_failure = knext.EnumParameter(
+        "If a server fails",
+        "What to do when a server cannot be reached or does not answer as it should.",
+        default_value=_OnFailure.fail.name,
+        enum=_OnFailure,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+    )
+    exclude = knext.StringParameter(
+        "Tools to exclude",
+        "Which tools to drop even if they are included, as patterns like those above, such as `delete_*`.",
+        default_value="",
+        is_advanced=True,
+    )
+    send_credentials_as = connection.send_credentials_as()
+    header_name = connection.header_name()
+    extra_headers = connection.extra_headers()
+    transport = connection.transport()
+    column_form = knext.EnumParameter(
+        "Form of the tool column",
+        "How the tools are stored in the table. All nodes of this extension read all forms.",
+        default_value=_ColumnForm.auto.name,
+        enum=_ColumnForm,
+        is_advanced=True,
+    )
+    connect_timeout = connection.connect_timeout()
+    idle_timeout = connection.idle_timeout()
+    total_timeout = connection.total_timeout()
+
+    for _setting in (server_url, credentials, prefix):
+        _setting.rule(knext.DialogContextCondition(_has_servers), knext.Effect.HIDE)
+    for _setting in (server_url_column, credentials_column, prefix_column):
+        _setting.rule(knext.DialogContextCondition(_has_servers), knext.Effect.SHOW)
+    header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
+    del _setting
+
+    def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
+        """Checks the settings and promises the columns; contacts nobody."""
+        from .provider.tools_table import servers_schema, tools_schema
+
+        try:
+            self._check(ctx, servers)
+            form = self._form()
+        except MCPError as error:
+            raise connection.as_setting_error(error) from None
+        return tools_schema(form), servers_schema()
+
+    def execute(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any, Any]:
+        """Lists the servers."""
+        from .provider import tools_table
+        from .provider.provide import provide
+        from .provider.report import failure
+        from .provider.tool_names import NameFilter
+        from .views.catalogue import catalogue
+
+        requests = self._requests(ctx, servers, credential)
+        if self.on_failure == _OnFailure.fail.name:
+            _refuse_bad_settings(requests)
+        ctx.set_progress(0.0, f"Connecting to {len(requests)} server{'' if len(requests) == 1 else 's'}")
+        timeouts = connection.timeouts_from_settings(self)
+
+        def open_client(request: ServerRequest, trace: Any) -> MCPClient:
+            return connection.client_for(
+                _route_of(request), request.credential, timeouts=timeouts, trace=trace
+            )
+
+        provision = provide(
+            requests,
+            open_client,
+            name_filter=NameFilter(self.include, self.exclude),
+            on_progress=ctx.set_progress,
+            is_canceled=ctx.is_canceled,
+        )
+        if provision.failed and self.on_failure == _OnFailure.fail.name:
+            raise failure(provision) from None
+        form = self._form()
+        tools = _table(tools_table.tools_table(provision.tools, form))
+        reached = _table(tools_table.servers_table(provision.outcomes))
+        self._announce(ctx, provision)
+        return tools, reached, knext.view_html(catalogue(provision))
+
+    def _form(self) -> ColumnForm:
+        from ..types.columns import choose_form
+
+        return choose_form(cast("Literal['auto', 'carrier', 'portable']", self.column_form))
+
+    def _check(self, ctx: Any, servers: Any) -> None:
+        connection.header_lines(self.extra_headers)
+        if servers is None:
+            route = connection.route_from_settings(self)
+            connection.refuse_commands(route)
+            find_credential(ctx, route.credential)
+            return
+        connection.route_from_settings(self, url="https://host/mcp", credential="")
+        names = [column.name for column in servers]
+        if not self.server_url_column:
+            texts = [column.name for column in servers if _is_text(column)]
+            # Assigning in configure is how KNIME nodes keep a guess (the settings are read back).
+            self.server_url_column = _likely(texts)
+        for setting in ("server_url_column", "credentials_column", "prefix_column"):
+            column = getattr(self, setting)
+            if column not in (None, "", _NO_COLUMN) and column not in names:
+                raise SettingInvalid(
+                    f"The Servers table has no column '{column}'",
+                    setting=setting,
+                    fix="Open the dialog and choose a column",
+                )
+
+    def _requests(self, ctx: Any, servers: Any, port: Any) -> list[ServerRequest]:
+        """One request per server; credentials are looked up here, on KNIME's own thread."""
+        rows = [("Row0", None, None, self.prefix)] if servers is None else self._rows(servers)
+        requests = [self._request(ctx, *row) for row in rows]
+        if port is None:
+            return requests
+        token = credential_from_port(port)
+        unnamed = {r.row: r.server for r in requests if r.error is None and r.credential is None}
+        check_one_origin(unnamed.values())
+        return [replace(r, credential=token) if r.row in unnamed else r for r in requests]
+
+    def _request(
+        self, ctx: Any, row: str, url: str | None, credential: str | None, prefix: str
+    ) -> ServerRequest:
+        from .provider.provide import ServerRequest
+
+        route = None
+        try:
+            route = connection.route_from_settings(self, url=url, credential=credential)
+            connection.refuse_commands(route)
+            found = find_credential(ctx, route.credential)
+            return ServerRequest(row=row, route=route, prefix=prefix, credential=found)
+        except MCPError as error:
+            return ServerRequest(row=row, route=route, prefix=prefix, error=error)
+
+    def _rows(self, servers: Any) -> list[tuple[str, str, str, str]]:
+        wanted = {
+            name: column for name in ("server_url", "credentials", "prefix") if (column := self._column(name))
+        }
+        columns = servers[list(dict.fromkeys(wanted.values()))].get().to_pyarrow()
+        ids = columns.column(0).to_pylist()
+        texts = {name: columns.column(column).to_pylist() for name, column in wanted.items()}
+        blank = [None] * len(ids)
+        prefixes = texts.get("prefix", blank)
+        names = texts.get("credentials", blank)
+        # No name means no credential: one server must never get what is meant for another.
+        return [
+            (str(row), url or "", name or "", prefix or "")
+            for row, url, name, prefix in zip(ids, texts["server_url"], names, prefixes, strict=True)
+        ]
+
+    def _column(self, name: str) -> str | None:
+        column = getattr(self, f"{name}_column")
+        return None if column in (None, "", _NO_COLUMN) else column
+
+    def _announce(self, ctx: Any, provision: Provision) -> None:
+        from .flow_choices import ToolChoice, encode_choices, signature, variable_name
+        from .provider.report import warnings
+
+        choices = [
+            ToolChoice(
+                name=tool.shown_name,
+                server=tool.tool.route.display,
+                signature=signature(tool.definition.input_schema),
+                description=tool.tool.description,
+                parameters=tool.tool.schema_json,
+            )
+            for tool in provision.tools
+        ]
+        if choices:  # KNIME drops empty arrays
+            asked = [outcome.request for outcome in provision.outcomes]
+            prefix = asked[0].prefix if len(asked) == 1 else ""
+            name = variable_name(prefix, [request.server for request in asked], taken=ctx.flow_variables)
+            ctx.flow_variables[name] = encode_choices(choices)
+        said = warnings(provision)
+        if said:
+            ctx.set_warning("\n".join(said))
+
+
+def _refuse_bad_settings(requests: list[ServerRequest]) -> None:
+    """Fails before any server is asked: the person wants all servers or none."""
+    for request in requests:
+        if request.error is not None:
+            raise connection.as_setting_error(request.error.at(row=request.row)) from None
+
+
+def _table(data: Any) -> Any:
+    return knext.Table.from_pyarrow(data, row_ids="keep")
+
+
+def _route_of(request: ServerRequest) -> ServerRoute:
+    if request.route is None:
+        raise AssertionError("a request without a route has an error and is not asked")
+    return request.route
+
+
+def _likely(names: list[str]) -> str:
+    by_name = {name.lower(): name for name in names}
+    for likely in _LIKELY_URL_COLUMNS:
+        if likely in by_name:
+            return by_name[likely]
+    if len(names) == 1:
+        return names[0]
+    raise SettingInvalid(
+        "No column with server URLs is chosen",
+        setting="server_url_column",
+        fix="Open the dialog and choose the String column of the Servers table that holds the addresses",
+    )

@@ -1,0 +1,168 @@
+"""How this machine reaches the network: trust store, CA file, proxies.
+
+One SSL context per process and CA file, built only when an https server is met (building one costs more than
+a call). Errors say which trust store and which proxy were in use, because in a company that is the question.
+"""
+
+import functools
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from ..types.errors import SettingInvalid, origin_and_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """How to reach servers.
+
+    Attributes:
+        ca_file: PEM file of certificate authorities to trust *in addition to* the operating system's; None
+            for the one that ``SSL_CERT_FILE`` names, if any.
+        proxy: ``http://host:port`` for every server, None for what environment and system say, "" for no
+            proxy.
+        verify: False accepts any certificate. For a test server on this machine only.
+    """
+
+    ca_file: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    verify: bool = True
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """The process-wide SSL context of these settings.
+
+        Raises:
+            SettingInvalid: The CA file cannot be read or is not PEM.
+        """
+        return _ssl_context(self._trusted_file, self.verify)
+
+    @property
+    def _trusted_file(self) -> str | None:
+        return self.ca_file or os.environ.get("SSL_CERT_FILE") or None
+
+    def describe_trust(self) -> str:
+        """Which certificates are trusted, in words."""
+        if not self.verify:
+            return "certificates are not checked"
+        store = "the operating system's trust store"
+        return f"{store} and {self._trusted_file}" if self._trusted_file else store
+
+    def proxy_for(self, url: str) -> "Proxy | None":
+        """The proxy between here and a server, None for a direct connection.
+
+        Raises:
+            SettingInvalid: The proxy's URL is malformed or of a kind that is not supported.
+        """
+        if self.proxy is not None:
+            return _proxy(self.proxy, "the settings") if self.proxy else None
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        known = getproxies()
+        found = known.get(parts.scheme) or known.get("all")
+        # A proxy cannot reach this machine's own loopback, whatever the environment says.
+        if (
+            not found
+            or host == "localhost"
+            or host.startswith("127.")
+            or host == "::1"
+            or _bypassed(host, known)
+        ):
+            return None
+        return _proxy(found, f"{parts.scheme}_proxy of the environment or system")
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy.
+
+    Attributes:
+        url: Its URL, user name and password included; not for display.
+        source: Who named it, in words.
+    """
+
+    url: str
+    source: str
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.describe()!r})"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def scheme(self) -> Literal["http", "https"]:
+        """How the proxy itself is spoken to."""
+        return "https" if urlsplit(self.url).scheme == "https" else "http"
+
+    def describe(self) -> str:
+        """The proxy without its password, and who named it."""
+        return f"{origin_and_path(self.url)} from {self.source}"
+
+
+@functools.cache
+def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
+    if not verify:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    import truststore  # only here: costs 10 ms, and plain http needs none of it
+
+    trusted = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if ca_file is not None:
+        try:
+            trusted.load_verify_locations(cafile=str(Path(ca_file).expanduser()))
+        except OSError as error:  # ssl.SSLError is one, for a file that is not PEM
+            reason = (
+                "is not a PEM file of certificates" if isinstance(error, ssl.SSLError) else "cannot be read"
+            )
+            raise SettingInvalid(
+                f"The CA file {ca_file} {reason}",
+                setting="ca_file",
+                fix="Ask your IT department for the company's root certificate in PEM form (a text file that "
+                "starts with -----BEGIN CERTIFICATE-----)",
+            ) from None
+    return trusted
+
+
+def _proxy(url: str, source: str) -> Proxy:
+    full = url if "://" in url else f"http://{url}"
+    try:
+        parts = urlsplit(full)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingInvalid(
+            f"The proxy named by {source} is not an http:// or https:// URL",
+            setting="proxy",
+            fix="Enter it as http://host:port. SOCKS proxies are not supported",
+        )
+    return Proxy(full, source)
+
+
+def _bypassed(host: str, known: dict[str, str]) -> bool:
+    # urllib reads the exceptions of the registry (Windows) and the system settings (macOS), but knows no
+    # address ranges in no_proxy, which companies write there.
+    rules = [rule.strip().lower().lstrip("*").lstrip(".") for rule in known.get("no", "").split(",")]
+    if "*" in known.get("no", "") or any(rule and _matches(host.lower(), rule) for rule in rules):
+        return True
+    return bool(proxy_bypass(host))
+
+
+def _matches(name: str, rule: str) -> bool:
+    if name == rule or name.endswith("." + rule):
+        return True
+    try:
+        return ipaddress.ip_address(name) in ipaddress.ip_network(rule, strict=False)
+    except ValueError:
+        return False

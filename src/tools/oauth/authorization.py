@@ -1,0 +1,375 @@
+"""The authorization object of OAuth: tokens for one MCP server, obtained, renewed and shared by its threads.
+
+Whatever goes wrong is an `AuthError`, whichever machine it went wrong at, so that no trouble of an
+authorization server is taken for a property of the MCP server.
+"""
+
+import dataclasses
+import hashlib
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
+from ..clock import IsCanceled, Wait
+from ..guard import GUARD_TIMEOUTS, Guard
+from ..limits import Timeouts
+from ..network import NetworkSettings
+from .challenge import BearerChallenge
+from .discovery import Discovered, discover
+from .grants import Grant, Situation, client_key
+from .metadata import canonical_resource
+from .scopes import choose_scope, covers, union, with_offline
+from .store import MemoryStore, TokenStore
+from .token_endpoint import GrantRefused, request_tokens
+from .tokens import Login, login_from_text, login_to_text
+
+_logger = logging.getLogger(__name__)
+_MOST_LOGINS: Final = 3
+_WINDOW_SECONDS: Final = 600.0
+_LONGEST_LOGIN: Final = Timeouts(idle=900, total=900)
+_PAUSE_AFTER_FAILURE: Final = 30.0
+_EARLIEST_REFRESH: Final = 60.0
+_MOST_SECRETS: Final = 64
+_REFUSAL_SECONDS: Final = 5.0
+
+
+class _Flight:
+    """One at a time obtains or renews the tokens of an (issuer, client, resource)."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], _Flight]] = weakref.WeakValueDictionary()
+_flights_lock: Final = threading.Lock()
+
+
+class OAuth:
+    """Authorization by OAuth 2.1; give it to `MCPClient` as ``auth``.
+
+    Args:
+        server_url: The MCP server.
+        grant: How to get tokens.
+        store: Where logins are kept; in memory by default. Objects with the same store share them.
+        issuer: The only authorization server to accept. Required for a client secret.
+        scope: Scopes to ask for, instead of what the server says.
+        network: Trust store and proxy.
+        timeouts: The clocks of one request to an authorization server.
+        is_canceled: Asked at least every 0.5 s while anything is waited for.
+
+    Raises:
+        SettingInvalid: A keyring that does not answer.
+    """
+
+    def __init__(
+        self,
+        server_url: str,
+        grant: Grant,
+        *,
+        store: TokenStore | None = None,
+        issuer: str | None = None,
+        scope: str | None = None,
+        network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
+        timeouts: Timeouts = GUARD_TIMEOUTS,
+        is_canceled: IsCanceled | None = None,
+    ) -> None:
+        self._server_url = server_url
+        self._grant = grant
+        self._store = MemoryStore() if store is None else store
+        self._issuer = issuer
+        self._scope = scope
+        self._is_canceled = is_canceled
+        trusted = (issuer,) if issuer is not None else ()
+        self._guard = Guard(server_url, network=network, timeouts=timeouts, trusted=trusted)
+        self._key = login_key(server_url)
+        self._found: Discovered | None = None
+        self._sent = threading.local()
+        self._logins: list[float] = []
+        self._refreshed: tuple[str, float] | None = None
+        self._refusal: tuple[str | None, int, GrantRefused, float] | None = None
+        self._pause_until = 0.0
+        self._known_secrets: list[str] = list(grant.secrets)
+        flight = (self._store.identity, canonical_resource(server_url), grant.client_id)
+        with _flights_lock:
+            self._flight = _flights.setdefault(flight, _Flight())
+        self._login = self._load()
+
+    def __repr__(self) -> str:
+        return f"<OAuth: {self.describe()}>"
+
+    @property
+    def login(self) -> Login | None:
+        """The current login, None if there is none yet."""
+        return self._login
+
+    @property
+    def identity(self) -> str:
+        """Stays the same when tokens are renewed; differs between stores, clients and servers."""
+        parts = ("oauth", self._store.identity, self._key, self._grant.name, self._grant.client_id)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def describe(self) -> str:
+        """What is sent, in words."""
+        login = self._login
+        return (
+            f"a Bearer token from {origin_and_path(login.issuer)}" if login else "no Bearer token yet (OAuth)"
+        )
+
+    def secrets(self) -> tuple[str, ...]:
+        """Tokens, secrets and keys of this object, past ones included."""
+        return tuple(self._known_secrets)
+
+    def headers(self) -> dict[str, str]:
+        """The token, renewed first if it is about to expire."""
+        login = self._login
+        if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
+            login = self._renew_early(login)
+        self._sent.token = login.tokens.access_token if login is not None else None
+        return {"Authorization": f"Bearer {login.tokens.access_token}"} if login is not None else {}
+
+    def challenged(self, status: int, challenge: str | None) -> bool:
+        """Get a token that the server accepts.
+
+        Returns:
+            True if there is another token than the one that the calling thread sent last.
+
+        Raises:
+            AuthError: There is none to be had, and why.
+            Canceled: `is_canceled` said so.
+        """
+        asked = BearerChallenge.read(challenge)
+        if not asked.wants_bearer or status not in {401, 403}:
+            return False
+        if status == 403 and asked.error != "insufficient_scope":
+            return False
+        sent: str | None = getattr(self._sent, "token", None)
+        with self._alone():
+            login = self._login = self._load() or self._login
+            if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
+                return True  # somebody else was faster
+            self._check_refusal(sent, status)
+            try:
+                if status == 403:
+                    return self._step_up(asked)
+                self._renew(asked)
+            except GrantRefused as refusal:
+                self._refusal = (sent, status, refusal, time.monotonic())
+                raise
+            return True
+
+    def _check_refusal(self, sent: str | None, status: int) -> None:
+        """Let the other rows of a batch end with the same refusal, without asking for it again."""
+        if self._refusal is not None:
+            token, before, refusal, at = self._refusal
+            if (token, before) == (sent, status) and time.monotonic() - at < _REFUSAL_SECONDS:
+                raise refusal.at()
+
+    def log_in(self, challenge: str | None = None) -> Login:
+        """Get a login now, whatever is stored, instead of when the server asks for one.
+
+        Args:
+            challenge: What the server said when it refused, if it was asked.
+
+        Raises:
+            AuthError: There is none to be had, and why.
+            Canceled: `is_canceled` said so.
+        """
+        asked = BearerChallenge.read(challenge)
+        with self._alone():
+            found = self._discover(asked.resource_metadata)
+            return self._obtain(found, self._first_scope(found, asked), self._previous_issuer(found))
+
+    def _renew(self, asked: BearerChallenge) -> Login:
+        """After 401: refresh once, else start over. The server may have moved to another issuer meanwhile."""
+        found = self._discover(asked.resource_metadata)
+        login = self._login
+        previous = self._previous_issuer(found)
+        if login is not None and login.issuer != found.server.issuer:
+            # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
+            self._forget()
+            login = None
+        if (
+            login is not None
+            and login.tokens.refresh_token is not None
+            and not self._was_just_refreshed(login)
+        ):
+            try:
+                return self._refresh(login, found)
+            except GrantRefused as refusal:
+                other = self._load()
+                if other is not None and other.tokens.access_token != login.tokens.access_token:
+                    self._login = other  # another process has used the refresh token
+                    return other
+                _logger.debug("refresh refused: %s", refusal.error)
+        scope = union(login.scope if login is not None else None, self._first_scope(found, asked))
+        return self._obtain(found, scope, previous)
+
+    def _renew_early(self, login: Login) -> Login:
+        """Before expiry. A failure is not one yet: the token may still work, and if not, 401 will tell."""
+        with self._alone():
+            current = self._load() or login
+            self._login = current
+            if not current.tokens.is_due or time.monotonic() < self._pause_until:
+                return current
+            try:
+                found = self._found or self._discover(None)
+                if found.server.issuer != current.issuer:
+                    return current
+                if current.tokens.refresh_token is not None:
+                    return self._refresh(current, found)
+                if self._grant.name == "client_credentials":
+                    return self._obtain(found, current.scope, current.issuer)
+            except AuthError as error:
+                _logger.warning("the token could not be renewed before it expires: %s", error.what)
+            self._pause_until = time.monotonic() + _PAUSE_AFTER_FAILURE
+            return current
+
+    def _step_up(self, asked: BearerChallenge) -> bool:
+        """After 403 ``insufficient_scope``: ask for all scopes so far and the missing ones.
+
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
+        """
+        login = self._login
+        so_far = union(login.scope, login.tokens.scope) if login is not None else None
+        if asked.scope is None or covers(so_far, asked.scope):
+            return False  # a login with the same scopes would be refused the same way
+        found = self._discover(asked.resource_metadata)
+        scope = union(so_far, asked.scope)
+        self._obtain(
+            found,
+            with_offline(scope, found.server.scopes_supported, refreshable=self._grant.refreshable),
+            self._previous_issuer(found),
+        )
+        return True
+
+    def _refresh(self, login: Login, found: Discovered) -> Login:
+        fields = {
+            "grant_type": "refresh_token",
+            "refresh_token": login.tokens.refresh_token,
+            "resource": found.resource,
+        }
+        new = request_tokens(self._guard, found.server, login.client, fields, is_canceled=self._is_canceled)
+        # RFC 6749 §5.1, §6: what the answer leaves out stays as it was.
+        tokens = dataclasses.replace(
+            new,
+            refresh_token=new.refresh_token or login.tokens.refresh_token,
+            scope=new.scope or login.tokens.scope,
+        )
+        self._refreshed = (tokens.access_token, time.monotonic())
+        _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
+        return self._keep(dataclasses.replace(login, tokens=tokens))
+
+    def _obtain(self, found: Discovered, scope: str | None, previous_issuer: str | None) -> Login:
+        if self._grant.asks_person:
+            self._count_login()
+        situation = Situation(
+            server_url=self._server_url,
+            guard=self._guard,
+            found=found,
+            store=self._store,
+            pinned=self._issuer is not None,
+            previous_issuer=previous_issuer,
+            is_canceled=self._is_canceled,
+        )
+        issuer = found.server.issuer
+        try:
+            client, tokens = self._grant.obtain(situation, scope)
+        except GrantRefused as refusal:
+            if refusal.error in {"invalid_client", "unauthorized_client"}:
+                self._store.delete(
+                    client_key(issuer)
+                )  # the server has forgotten us: register again next time
+            raise
+        _logger.debug("logged in for %s", origin_and_path(self._server_url))
+        return self._keep(Login(issuer, found.resource, client, tokens, scope, self._grant.name))
+
+    def _count_login(self) -> None:
+        """Nobody is sent to a login page in circles, however a server refuses."""
+        now = time.monotonic()
+        self._logins = [at for at in self._logins if now - at < _WINDOW_SECONDS]
+        if len(self._logins) >= _MOST_LOGINS:
+            raise AuthError(
+                f"The server still refuses access after {_MOST_LOGINS} logins",
+                status=401,
+                fix="Ask whoever runs it which scopes and which account it wants",
+            )
+        self._logins.append(now)
+
+    def _first_scope(self, found: Discovered, asked: BearerChallenge) -> str | None:
+        return choose_scope(
+            wanted=self._scope,
+            challenged=asked.scope,
+            resource_scopes=found.resource_scopes,
+            server_scopes=found.server.scopes_supported,
+            refreshable=self._grant.refreshable,
+        )
+
+    def _previous_issuer(self, found: Discovered) -> str | None:
+        if self._login is not None:
+            return self._login.issuer
+        return self._found.server.issuer if self._found is not None and self._found is not found else None
+
+    def _discover(self, metadata_url: str | None) -> Discovered:
+        found = discover(
+            self._server_url,
+            self._guard,
+            metadata_url=metadata_url,
+            issuer=self._issuer,
+            is_canceled=self._is_canceled,
+        )
+        self._found = found
+        return found
+
+    def _was_just_refreshed(self, login: Login) -> bool:
+        """The server refuses what a refresh has just brought: another refresh would bring the like."""
+        if self._refreshed is None:
+            return False
+        token, at = self._refreshed
+        return token == login.tokens.access_token and time.monotonic() - at < _EARLIEST_REFRESH
+
+    def _load(self) -> Login | None:
+        login = login_from_text(self._store.load(self._key) or "")
+        if login is None or (self._grant.client_id and login.client.client_id != self._grant.client_id):
+            return None
+        self._remember_secrets(login)
+        return login
+
+    def _keep(self, login: Login) -> Login:
+        self._remember_secrets(login)
+        self._store.save(self._key, login_to_text(login))
+        self._login = login
+        self._pause_until = 0.0
+        return login
+
+    def _forget(self) -> None:
+        self._store.delete(self._key)
+        self._login = None
+
+    def _remember_secrets(self, login: Login) -> None:
+        mine = (login.tokens.access_token, login.tokens.refresh_token, login.client.secret)
+        fresh = [secret for secret in mine if secret and secret not in self._known_secrets]
+        if fresh:
+            self._known_secrets = [*self._known_secrets, *fresh][-_MOST_SECRETS:]
+
+    @contextmanager
+    def _alone(self) -> Generator[None, None, None]:
+        """Inside, nobody else obtains or renews the same tokens; and only `AuthError` and cancel leave it."""
+        wait = Wait(_LONGEST_LOGIN, is_canceled=self._is_canceled)
+        try:
+            wait.for_lock(self._flight.lock)
+            try:
+                yield
+            finally:
+                self._flight.lock.release()
+        except (ConnectError, TimedOut, ProtocolError) as error:
+            raise AuthError(f"No login: {error.what}", status=401, fix=error.fix) from None
+
+
+def login_key(server_url: str) -> str:
+    """Where the login for an MCP server is kept."""
+    return f"login {canonical_resource(server_url)}"

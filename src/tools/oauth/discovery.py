@@ -1,0 +1,188 @@
+"""Finds out who guards an MCP server: fetches and believes the two metadata documents.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-discovery
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
+from ..clock import IsCanceled
+from ..guard import Guard
+from ..protocol.jsonrpc import decode
+from ..protocol.versions import ALL_VERSIONS
+from .metadata import (
+    ResourceMetadata,
+    ServerMetadata,
+    assumed_metadata,
+    canonical_resource,
+    check_resource,
+    read_resource_metadata,
+    read_server_metadata,
+    resource_metadata_urls,
+    root_metadata_url,
+    server_metadata_urls,
+)
+
+_logger = logging.getLogger(__name__)
+_HEADERS: Final = {"Accept": "application/json", "MCP-Protocol-Version": ALL_VERSIONS[-1]}
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """Who guards an MCP server.
+
+    Attributes:
+        resource: What tokens are asked for.
+        resource_scopes: Scopes that the MCP server lists, None if it lists none.
+        server: The authorization server.
+    """
+
+    resource: str
+    resource_scopes: tuple[str, ...] | None
+    server: ServerMetadata
+
+
+def discover(
+    server_url: str,
+    guard: Guard,
+    *,
+    metadata_url: str | None = None,
+    issuer: str | None = None,
+    is_canceled: IsCanceled | None = None,
+) -> Discovered:
+    """Find out who guards an MCP server.
+
+    Args:
+        server_url: The MCP server.
+        guard: Fetches.
+        metadata_url: Protected resource metadata, from the server's challenge.
+        issuer: The only authorization server to accept; None for the first one that is named.
+        is_canceled: Asked at least every 0.5 s.
+
+    Raises:
+        AuthError: Metadata that cannot be had, or that must not be believed.
+        ConnectError: A URL that the guard refuses, or no connection.
+        TimedOut: A clock ran out.
+        Canceled: `is_canceled` said so.
+    """
+    found = _resource_metadata(server_url, guard, metadata_url, is_canceled)
+    if found is None:
+        server = _legacy_server(server_url, guard, is_canceled)
+        _require(server.issuer, (server.issuer,), issuer)
+        return Discovered(canonical_resource(server_url), None, server)
+    check_resource(found, server_url)
+    chosen = _require(found.authorization_servers[0], found.authorization_servers, issuer)
+    server = _server_metadata(chosen, guard, is_canceled)
+    return Discovered(found.resource, found.scopes_supported, server)
+
+
+def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
+    """The issuer to use.
+
+    Credentials belong to one issuer, and an MCP server must not be able to send them to another one.
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
+    """
+    if wanted is None or wanted in named:
+        return wanted or first
+    raise AuthError(
+        f"The server names {origin_and_path(first)[:200]} as its authorization server, the credentials "
+        f"belong to {origin_and_path(wanted)}",
+        status=401,
+        fix="If the server has moved, register a client at the new one and change the issuer",
+    )
+
+
+def _resource_metadata(
+    server_url: str, guard: Guard, metadata_url: str | None, is_canceled: IsCanceled | None
+) -> ResourceMetadata | None:
+    """The first document that can be read; None if there is none, as before revision 2025-06-18."""
+    trouble: str | None = None
+    places = ([metadata_url] if metadata_url else []) + resource_metadata_urls(server_url)
+    for url in dict.fromkeys(places):
+        status, document = _get(url, guard, is_canceled)
+        try:
+            if status == 200:
+                return read_resource_metadata(document)
+        except ValueError as error:
+            trouble = trouble or f"{origin_and_path(url)} cannot be read: {error}"
+        if status == 429 or status >= 500:
+            trouble = f"{origin_and_path(url)} answers {status}"
+    if trouble is not None or metadata_url is not None:
+        # To go on as with an old server would ask the wrong one for a login.
+        raise _unavailable("The server's protected resource metadata", trouble or "no document where it says")
+    return None
+
+
+def _server_metadata(issuer: str, guard: Guard, is_canceled: IsCanceled | None) -> ServerMetadata:
+    trouble = "no document in any of its places"
+    for url in server_metadata_urls(issuer):
+        status, document = _get(url, guard, is_canceled)
+        if status == 429 or status >= 500:
+            trouble = f"{origin_and_path(url)} answers {status}"
+            break
+        if status == 200:
+            try:
+                return _checked(read_server_metadata(document, issuer=issuer), guard)
+            except ValueError as error:
+                trouble = f"{origin_and_path(url)} cannot be read: {error}"
+    raise _unavailable(f"The metadata of authorization server {origin_and_path(issuer)[:200]}", trouble)
+
+
+def _legacy_server(server_url: str, guard: Guard, is_canceled: IsCanceled | None) -> ServerMetadata:
+    """Revision 2025-03-26: the MCP server's origin is the authorization server, with or without metadata."""
+    url = root_metadata_url(server_url)
+    assumed = assumed_metadata(server_url)
+    status, document = _get(url, guard, is_canceled)
+    if status == 429 or status >= 500:
+        raise _unavailable(
+            "The server's authorization server metadata", f"{origin_and_path(url)} answers {status}"
+        )
+    if status == 200:
+        issuer = document.get("issuer") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        # RFC 8414 §3.3. A trailing slash is all that may be there more than in the origin that was asked.
+        expected = assumed.issuer + "/" if issuer == assumed.issuer + "/" else assumed.issuer
+        try:
+            return _checked(read_server_metadata(document, issuer=expected), guard)  # pyright: ignore[reportUnknownArgumentType]
+        except ValueError as error:
+            raise _unavailable("The server's authorization server metadata", str(error)) from None
+    return _checked(assumed, guard)
+
+
+def _checked(server: ServerMetadata, guard: Guard) -> ServerMetadata:
+    """No endpoint may be where secrets must not go; said before anything is sent to any of them."""
+    for url in (server.authorization_endpoint, server.token_endpoint, server.registration_endpoint):
+        if url is not None:
+            guard.check(url)
+    return server
+
+
+def _get(url: str, guard: Guard, is_canceled: IsCanceled | None) -> tuple[int, Any]:
+    """Status and parsed body; a 2xx that is not JSON counts as no document."""
+    reply = guard.fetch("GET", url, headers=_HEADERS, confidential=False, is_canceled=is_canceled)
+    _logger.debug("GET %s: %d, %d bytes", origin_and_path(url), reply.status, len(reply.body))
+    if reply.status != 200:
+        return reply.status, None
+    try:
+        return 200, decode(reply.body)
+    except ProtocolError:
+        return 200, None
+
+
+def _unavailable(what: str, why: str) -> AuthError:
+    return AuthError(
+        f"{what} cannot be had: {why}", status=401, fix="Try again later, or ask whoever runs it"
+    )
+
+
+def find_issuer(server_url: str, guard: Guard, *, is_canceled: IsCanceled | None = None) -> str:
+    """Who guards a server by its own account, for a person to judge before a secret is sent there.
+
+    Raises:
+        AuthError: See `discover`.
+    """
+    try:
+        return discover(server_url, guard, is_canceled=is_canceled).server.issuer
+    except (ConnectError, TimedOut) as error:
+        raise AuthError(error.what, status=401, fix=error.fix) from None

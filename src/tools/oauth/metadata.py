@@ -1,0 +1,219 @@
+"""The two metadata documents of discovery: where they are, what they say, whether they may be believed.
+
+Protected resource metadata (RFC 9728) tells which authorization server guards an MCP server; authorization
+server metadata (RFC 8414, OpenID Connect Discovery) tells its endpoints. No I/O here.
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from ...types.errors import AuthError, origin_and_path
+from ..guard import origin_of
+
+_RESOURCE = "/.well-known/oauth-protected-resource"
+_OAUTH = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMetadata:
+    """What an MCP server says about who guards it.
+
+    Attributes:
+        resource: Its identifier; tokens are asked for it.
+        authorization_servers: Issuers, at least one.
+        scopes_supported: Scopes worth asking for, None if it does not say.
+    """
+
+    resource: str
+    authorization_servers: tuple[str, ...]
+    scopes_supported: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerMetadata:
+    """What an authorization server says about itself.
+
+    Attributes:
+        issuer: Its identifier.
+        authorization_endpoint: Where a person logs in.
+        token_endpoint: Where tokens come from.
+        registration_endpoint: Where clients register themselves (RFC 7591).
+        scopes_supported: None if it does not say.
+        code_challenge_methods: Of PKCE; None if it does not say, which means no PKCE.
+        token_auth_methods: How clients may prove who they are at the token endpoint; None if it does not say.
+        takes_metadata_client_ids: A client id may be the URL of a document (CIMD).
+        sends_issuer: Its redirects carry ``iss`` (RFC 9207 §3).
+        is_assumed: There is no document; the endpoints are the defaults of revision 2025-03-26.
+    """
+
+    issuer: str
+    authorization_endpoint: str | None
+    token_endpoint: str | None
+    registration_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    code_challenge_methods: tuple[str, ...] | None = None
+    token_auth_methods: tuple[str, ...] | None = None
+    takes_metadata_client_ids: bool = False
+    sends_issuer: bool = False
+    is_assumed: bool = False
+
+    def require_pkce(self) -> None:
+        """Refuse a server that does not say that it checks PKCE.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection:
+        a client MUST refuse when ``code_challenge_methods_supported`` is absent.
+
+        Raises:
+            AuthError: No ``S256``.
+        """
+        if self.is_assumed or "S256" in (self.code_challenge_methods or ()):
+            return
+        raise AuthError(
+            f"The authorization server {origin_and_path(self.issuer)} does not offer PKCE with S256, without "
+            "which a login can be stolen",
+            status=401,
+            fix="Ask whoever runs it to turn PKCE on, or use a token or client credentials instead",
+        )
+
+
+def canonical_resource(server_url: str) -> str:
+    """The identifier of an MCP server: scheme and host in lower case, no query, fragment or trailing slash.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#canonical-server-uri. The
+    query is left out (RFC 8707 §2 discourages it) because it may hold a secret.
+    """
+    parts = urlsplit(server_url)
+    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path.rstrip("/"), "", ""))
+
+
+def resource_metadata_urls(server_url: str) -> list[str]:
+    """Where protected resource metadata may be, in order: by path, then at the root (RFC 9728 §3.1)."""
+    parts = urlsplit(server_url)
+    paths = [_RESOURCE + parts.path.rstrip("/"), _RESOURCE]
+    return [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths)]
+
+
+def server_metadata_urls(issuer: str) -> list[str]:
+    """Where authorization server metadata may be, in the order that the specification demands.
+
+    The root is not asked when the issuer has a path: another tenant may live there (RFC 8414 §3.1, OpenID
+    Connect Discovery 1.0 §4).
+    """
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    paths = [_OAUTH + path, _OPENID + path, path + _OPENID] if path else [_OAUTH, _OPENID]
+    return [urlunsplit((parts.scheme, parts.netloc, each, "", "")) for each in paths]
+
+
+def root_metadata_url(server_url: str) -> str:
+    """Where a server of revision 2025-03-26 keeps its authorization server metadata."""
+    parts = urlsplit(server_url)
+    return urlunsplit((parts.scheme, parts.netloc, _OAUTH, "", ""))
+
+
+def assumed_metadata(server_url: str) -> ServerMetadata:
+    """The endpoints of a server of revision 2025-03-26 that has no metadata at all.
+
+    https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
+    """
+    parts = urlsplit(server_url)
+    origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    return ServerMetadata(
+        issuer=origin,
+        authorization_endpoint=origin + "/authorize",
+        token_endpoint=origin + "/token",
+        registration_endpoint=origin + "/register",
+        is_assumed=True,
+    )
+
+
+def read_resource_metadata(document: object) -> ResourceMetadata:
+    """Read a protected resource metadata document.
+
+    Raises:
+        ValueError: Not an object, no ``resource``, or no ``authorization_servers``.
+    """
+    fields = _object(document)
+    resource = _text(fields, "resource")
+    servers = _texts(fields, "authorization_servers")
+    if resource is None or not servers:
+        raise ValueError("resource or authorization_servers is missing")
+    return ResourceMetadata(resource, servers, _texts(fields, "scopes_supported"))
+
+
+def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
+    """Refuse metadata of another resource: a token for it would be handed to somebody else.
+
+    RFC 9728 §3.3. The identifier has to cover our URL: same origin, and its path a prefix in whole segments.
+
+    Raises:
+        AuthError: It does not.
+    """
+    ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(metadata.resource)
+    prefix = theirs.path.rstrip("/")
+    covers = origin_of(metadata.resource) == origin_of(server_url) and (
+        ours.path == prefix or ours.path.startswith(prefix + "/")
+    )
+    if not covers or theirs.fragment:
+        raise AuthError(
+            f"The server's metadata is about another resource ({origin_and_path(metadata.resource)[:200]})",
+            status=401,
+            fix="A token for it could be stolen, so no login was started. Check the URL, or ask whoever runs "
+            "the server",
+        )
+
+
+def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
+    """Read an authorization server metadata document and check that it is this issuer's.
+
+    Args:
+        document: The parsed JSON.
+        issuer: What the document was asked for with.
+
+    Raises:
+        ValueError: Not an object, or ``issuer`` or ``token_endpoint`` is missing.
+        AuthError: ``issuer`` is somebody else, compared as strings (RFC 8414 §3.3).
+    """
+    fields = _object(document)
+    stated = _text(fields, "issuer")
+    if stated is None or _text(fields, "token_endpoint") is None:
+        raise ValueError("issuer or token_endpoint is missing")
+    if stated != issuer:
+        raise AuthError(
+            f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
+            f"({origin_and_path(stated)[:200]})",
+            status=401,
+            fix="This can be an attack, so no login was started. Ask whoever runs the server",
+        )
+    return ServerMetadata(
+        issuer=stated,
+        authorization_endpoint=_text(fields, "authorization_endpoint"),
+        token_endpoint=_text(fields, "token_endpoint"),
+        registration_endpoint=_text(fields, "registration_endpoint"),
+        scopes_supported=_texts(fields, "scopes_supported"),
+        code_challenge_methods=_texts(fields, "code_challenge_methods_supported"),
+        token_auth_methods=_texts(fields, "token_endpoint_auth_methods_supported"),
+        takes_metadata_client_ids=fields.get("client_id_metadata_document_supported") is True,
+        sends_issuer=fields.get("authorization_response_iss_parameter_supported") is True,
+    )
+
+
+def _object(document: object) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    return cast("dict[str, Any]", document)
+
+
+def _text(fields: dict[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
+    value = fields.get(key)
+    if not isinstance(value, list):
+        return None
+    return tuple(item for item in cast("list[Any]", value) if isinstance(item, str) and item)

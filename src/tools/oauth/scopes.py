@@ -1,0 +1,54 @@
+"""Which scopes to ask for.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-selection-strategy and
+#scope-challenge-handling.
+"""
+
+from collections.abc import Iterable
+
+OFFLINE = "offline_access"
+
+
+def choose_scope(
+    *,
+    wanted: str | None,
+    challenged: str | None,
+    resource_scopes: Iterable[str] | None,
+    server_scopes: Iterable[str] | None,
+    refreshable: bool,
+) -> str | None:
+    """The scope of a first authorization.
+
+    Args:
+        wanted: What the person asked for; goes first.
+        challenged: From the server's challenge; goes before what its metadata lists.
+        resource_scopes: ``scopes_supported`` of the protected resource.
+        server_scopes: ``scopes_supported`` of the authorization server.
+        refreshable: The grant can use a refresh token, so ``offline_access`` is asked for if offered.
+
+    Returns:
+        Scopes separated by spaces; None to leave the parameter out.
+    """
+    chosen = wanted or challenged or " ".join(resource_scopes or ()) or None
+    return with_offline(chosen, server_scopes, refreshable=refreshable)
+
+
+def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refreshable: bool) -> str | None:
+    """The same scopes, with ``offline_access`` if and only if the authorization server lists it.
+
+    https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
+    """
+    scopes = [each for each in (scope or "").split() if each != OFFLINE]
+    if scopes and refreshable and OFFLINE in (server_scopes or ()):
+        scopes.append(OFFLINE)
+    return " ".join(dict.fromkeys(scopes)) or None
+
+
+def union(*scopes: str | None) -> str | None:
+    """All scopes, in order of first appearance: a step-up must not lose what was granted before."""
+    return " ".join(dict.fromkeys(each for scope in scopes for each in (scope or "").split())) or None
+
+
+def covers(have: str | None, needed: str | None) -> bool:
+    """Whether the needed scopes are all there; unknown needs are not."""
+    return bool(needed) and set((needed or "").split()) <= set((have or "").split())

@@ -1,0 +1,56 @@
+"""What can come back for a request, as values that the protocol's decisions are made from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .jsonrpc import Message, RpcError, error_of
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The JSON-RPC response to a request: a result or an error.
+
+    Attributes:
+        message: The response.
+        headers: HTTP response headers, case-insensitive; empty where there are none.
+    """
+
+    message: Message
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The peer answered, but not with a successful HTTP status and a JSON-RPC response.
+
+    Attributes:
+        status: HTTP status.
+        media_type: Type of the body, lower case, without parameters.
+        excerpt: Start of the body in one line, or the title of a web page; never long.
+        error: The JSON-RPC error in the body, if there was one. Its id does not matter: servers put null or
+            texts there.
+        challenge: ``WWW-Authenticate``, all challenges joined by commas.
+        retry_after: Seconds from ``Retry-After``.
+        sent_session: The request carried a session id.
+    """
+
+    status: int
+    media_type: str = ""
+    excerpt: str = ""
+    error: RpcError | None = None
+    challenge: str | None = None
+    retry_after: float | None = None
+    sent_session: bool = False
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in {408, 429} or self.status >= 500
+
+
+Answer = Response | Refusal
+
+
+def rpc_error(answer: Answer) -> RpcError | None:
+    """The JSON-RPC error of an answer, whatever its HTTP status."""
+    return answer.error if isinstance(answer, Refusal) else error_of(answer.message)

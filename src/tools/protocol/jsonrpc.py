@@ -1,0 +1,189 @@
+"""JSON-RPC 2.0 messages as bytes and as values.
+
+https://www.jsonrpc.org/specification, with the leniency that real MCP servers need: error bodies with foreign
+ids, numbers that came back as text, ``NaN``. Text that leaves this module has no lone surrogates: one would
+make a whole table unreadable.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from ...types.canonical import without_surrogates
+from ...types.errors import ProtocolError
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+URL_ELICITATION_REQUIRED: Final = -32042
+# https://modelcontextprotocol.io/specification/2026-07-28/basic: only a server of that revision says these.
+MODERN_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+
+DEEPEST: Final = 200
+"""Levels of a JSON value at most. What is read here is written, copied and compared elsewhere, by code that
+calls itself once or twice per level; Python ends that after a thousand."""
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RpcError:
+    """The ``error`` member of a response."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+def _no_constant(_name: str) -> None:
+    # NaN and Infinity are not JSON, but Python servers send them. As null they reach tables and hashes.
+    return None
+
+
+def _finite(text: str) -> float | None:
+    # A number beyond all floats (1e999) would be read as infinity.
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """A JSON object as it is, and anything else as an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One message as UTF-8 JSON without line breaks.
+
+    Raises:
+        ValueError: A value that JSON does not have (NaN, an object of ours).
+        TypeError: Likewise.
+    """
+    return without_surrogates(_encoder.encode(message)).encode()
+
+
+def decode(data: bytes | str) -> Any:
+    """JSON text as a value, without lone surrogates.
+
+    Raises:
+        ProtocolError: The text is not JSON, or nested more than `DEEPEST` levels deep.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        value = _decoder.decode(text.lstrip("\ufeff \t\r\n"))
+    except ValueError as error:
+        detail = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
+        raise ProtocolError(f"The server sent something that is not valid JSON ({detail})") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if text.count("[") + text.count("{") > DEEPEST and is_deeper(value, DEEPEST):
+        raise _too_deep()
+    # Only an escape can bring a lone surrogate in: UTF-8 itself has none.
+    return _clean(value) if "\\ud" in text or "\\uD" in text else value
+
+
+def _too_deep() -> ProtocolError:
+    return ProtocolError("The server sent JSON that is nested too deeply", fix="Ask whoever runs the server")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested in each other more than that many levels deep."""
+    level: list[Any] = [value]
+    for _ in range(levels + 1):
+        children = itertools.chain.from_iterable(map(_children, level))
+        level = [child for child in children if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+
+
+def _clean(value: Any) -> Any:
+    match value:
+        case str():
+            return without_surrogates(value)
+        case list():
+            return [_clean(item) for item in cast("list[Any]", value)]
+        case dict():
+            pairs = cast("dict[str, Any]", value).items()
+            return {without_surrogates(key): _clean(item) for key, item in pairs}
+        case _:
+            return value
+
+
+def request(request_id: int, method: str, params: Mapping[str, Any]) -> Message:
+    """A request. ``params`` is always there: some servers refuse a request without."""
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
+    """A notification; ``params`` left out where there are none, never null."""
+    message: Message = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return message
+
+
+def result_response(request_id: Any, result: Mapping[str, Any]) -> Message:
+    """Our answer to a server's request."""
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def error_response(request_id: Any, code: int, message: str) -> Message:
+    """Our refusal of a server's request."""
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+
+
+def is_response(message: Message) -> bool:
+    """Whether the message answers a request."""
+    return "method" not in message and ("result" in message or "error" in message)
+
+
+def answers(message: Message, request_id: int) -> bool:
+    """Whether the message answers that request; ids may come back as text."""
+    if not is_response(message):
+        return False
+    found = message.get("id")
+    return found == request_id or (isinstance(found, str) and found == str(request_id))
+
+
+def error_of(message: Any) -> RpcError | None:
+    """The error that a message reports, or None. Accepts any code and any data."""
+    if not isinstance(message, dict):
+        return None
+    error = cast("Message", message).get("error")
+    if not isinstance(error, dict):
+        return None
+    members = cast("dict[str, Any]", error)
+    code = members.get("code")
+    if isinstance(code, bool) or not isinstance(code, int):
+        return None
+    text = members.get("message")
+    return RpcError(code, text if isinstance(text, str) else "", members.get("data"))
+
+
+def result_of(message: Message) -> dict[str, Any]:
+    """The result that a response carries.
+
+    Raises:
+        ProtocolError: The result is not an object.
+    """
+    result = message.get("result")
+    if not isinstance(result, dict):
+        raise ProtocolError(
+            f"The server's reply has {type(result).__name__} where the protocol wants an object"
+        )
+    return cast("dict[str, Any]", result)

@@ -1,0 +1,222 @@
+"""Results of tool calls: typed content blocks, structured content, and text for people and models.
+
+https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result. What is unknown is kept,
+what is missing is tolerated, and ``structuredContent: null`` is a value, not an absence.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, Literal, assert_never, cast
+
+
+class Absent(Enum):
+    """Type of `ABSENT`, so that type checkers can tell it from every value."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+ABSENT: Final = Absent.ABSENT
+"""``structured_content`` of a result that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """Text."""
+
+    text: str
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent:
+    """An image, decoded."""
+
+    data: bytes = field(repr=False)
+    mime_type: str = "application/octet-stream"
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AudioContent:
+    """A sound, decoded."""
+
+    data: bytes = field(repr=False)
+    mime_type: str = "application/octet-stream"
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink:
+    """A resource that can be read from the server; untrusted, never fetched on its own."""
+
+    uri: str
+    name: str = ""
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedResource:
+    """A resource with its content: ``text`` or ``blob``, the other one None."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: bytes | None = field(default=None, repr=False)
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownContent:
+    """A block of a kind that this client does not know, or that is malformed; kept as it came."""
+
+    type: str
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+
+ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
+
+
+@dataclass(frozen=True)
+class CallToolResult:
+    """What a tool answered.
+
+    Attributes:
+        content: The blocks, in order.
+        structured_content: Any JSON value, or `ABSENT`.
+        is_error: The tool itself reports a failure; its text says which.
+        meta: ``_meta`` of the result.
+        raw: The whole result, unknown fields included.
+    """
+
+    content: tuple[ContentBlock, ...]
+    structured_content: Any = ABSENT
+    is_error: bool = False
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+    @classmethod
+    def from_raw(cls, raw: Mapping[str, Any]) -> "CallToolResult":
+        """Read the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown."""
+        content = raw.get("content")
+        blocks = cast("list[Any]", content) if isinstance(content, list) else []
+        meta = raw.get("_meta")
+        return cls(
+            content=tuple([parse_block(block) for block in blocks]),
+            structured_content=raw.get("structuredContent", ABSENT),
+            is_error=raw.get("isError") is True,
+            meta=cast("dict[str, Any]", meta) if isinstance(meta, dict) else {},
+            raw=cast("dict[str, Any]", raw),
+        )
+
+    @cached_property
+    def text(self) -> str:
+        """Text in order, everything else named and sized, never base64.
+
+        A result without any block is its structured content as JSON, so that nothing is lost.
+        """
+        if not self.content and self.structured_content is not ABSENT:
+            return json.dumps(self.structured_content, ensure_ascii=False)
+        return "\n".join([describe_block(block) for block in self.content])
+
+
+def parse_block(raw: Any) -> ContentBlock:
+    """One content block; malformed ones become `UnknownContent`."""
+    if not isinstance(raw, dict):
+        return UnknownContent(type(raw).__name__, {"value": raw})
+    block = cast("dict[str, Any]", raw)
+    kind = block.get("type")
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return TextContent(text, block)
+        case {"type": "image" | "audio", "data": str(encoded)}:
+            data = _base64(encoded)
+            if data is None:
+                return UnknownContent(str(kind), block)
+            mime_type = _string(block.get("mimeType")) or "application/octet-stream"
+            return (ImageContent if kind == "image" else AudioContent)(data, mime_type, block)
+        case {"type": "resource_link", "uri": str(uri)}:
+            size = block.get("size")
+            return ResourceLink(
+                uri=uri,
+                name=_string(block.get("name")) or "",
+                title=_string(block.get("title")),
+                description=_string(block.get("description")),
+                mime_type=_string(block.get("mimeType")),
+                size=size if isinstance(size, int) else None,
+                raw=block,
+            )
+        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
+            return EmbeddedResource(uri, _string(block["resource"].get("mimeType")), text=text, raw=block)
+        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(encoded)}}:
+            data = _base64(encoded)
+            if data is None:
+                return UnknownContent("resource", block)
+            return EmbeddedResource(uri, _string(block["resource"].get("mimeType")), blob=data, raw=block)
+        case _:
+            return UnknownContent(kind if isinstance(kind, str) else "untyped", block)
+
+
+def describe_block(block: ContentBlock) -> str:
+    """A block as text: its text, or what it is and how large."""
+    match block:
+        case TextContent():
+            return block.text
+        case ImageContent():
+            return f"[image {block.mime_type}, {format_size(len(block.data))}]"
+        case AudioContent():
+            return f"[audio {block.mime_type}, {format_size(len(block.data))}]"
+        case ResourceLink():
+            facts = [block.title or block.name, block.uri, block.mime_type]
+            if block.size is not None:
+                facts.append(format_size(block.size))
+            return f"[resource link {', '.join(fact for fact in facts if fact)}]"
+        case EmbeddedResource(text=str(text)):
+            return text
+        case EmbeddedResource():
+            facts = [block.uri, block.mime_type, format_size(len(block.blob or b""))]
+            return f"[resource {', '.join(fact for fact in facts if fact)}]"
+        case UnknownContent():
+            return f"[{block.type} content, {format_size(len(json.dumps(block.raw)))}]"
+        case _:
+            assert_never(block)
+
+
+def format_size(count: int) -> str:
+    """A number of bytes for people: ``12.3 KB``."""
+    size = float(count)
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _base64(encoded: str) -> bytes | None:
+    """Decoded bytes; None where the text is no base64. Line breaks are tolerated, as MIME has them."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    try:
+        return base64.b64decode("".join(encoded.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None

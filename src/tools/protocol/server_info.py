@@ -1,0 +1,60 @@
+"""What a server says about itself; all of it untrusted and for display only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .jsonrpc import as_object
+
+SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A connected server.
+
+    Attributes:
+        name: Its name; empty if it gave none.
+        title: Its name for people.
+        version: Its version; empty if it gave none.
+        instructions: How to use it, in its own words.
+        protocol_version: The negotiated revision.
+        transport: How it is reached.
+        capabilities: As declared.
+        url: Origin and path, without query or secrets.
+    """
+
+    name: str
+    title: str | None
+    version: str
+    instructions: str | None
+    protocol_version: str
+    transport: Literal["http", "sse", "stdio"]
+    capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
+    url: str = ""
+
+
+def read_server_info(
+    result: Mapping[str, Any], *, protocol_version: str, transport: Literal["http", "sse", "stdio"], url: str
+) -> ServerInfo:
+    """Read the result of ``initialize`` or ``server/discover``.
+
+    ``serverInfo`` is a member of the result in the handshake era and of its ``_meta`` since 2026-07-28;
+    drafts of that revision had it in the old place too. It may be absent or malformed.
+    """
+    meta = as_object(result.get("_meta"))
+    info = as_object(meta.get(SERVER_INFO_KEY)) or as_object(result.get("serverInfo"))
+    return ServerInfo(
+        name=_text(info.get("name")) or "",
+        title=_text(info.get("title")),
+        version=_text(info.get("version")) or "",
+        instructions=_text(result.get("instructions")),
+        protocol_version=protocol_version,
+        transport=transport,
+        capabilities=as_object(result.get("capabilities")),
+        url=url,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,113 @@
+"""Answers to what a server asks of its client.
+
+A client that calls tools has little to offer: it answers ``ping``, has no roots, no model and, unless it is
+told to accept the defaults of a form, nobody to ask. It declares no capability that it does not have, so that
+a conforming server never asks. The same answers serve the handshake era (requests from the server) and the
+modern one (``input_required`` rounds).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from .jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Message,
+    RpcError,
+    as_object,
+    error_response,
+    result_response,
+)
+
+Elicitation = Literal["unsupported", "decline", "defaults"]
+
+
+class ServerRequests:
+    """Answers requests by what this client can do.
+
+    Args:
+        elicitation: ``unsupported``: the capability is not declared. ``decline``: every form is declined.
+            ``defaults``: a form is accepted with the defaults of its schema.
+    """
+
+    def __init__(self, elicitation: Elicitation = "unsupported") -> None:
+        self._elicitation = elicitation
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What to declare: only what there is a handler for."""
+        return {} if self._elicitation == "unsupported" else {"elicitation": {}}
+
+    def respond(self, message: Message) -> Message | None:
+        """The response to a server's JSON-RPC request; None if it cannot be answered (no id)."""
+        if "id" not in message:
+            return None
+        params = message.get("params")
+        answer = self.answer(
+            message.get("method"), cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+        )
+        if isinstance(answer, RpcError):
+            return error_response(message["id"], answer.code, answer.message)
+        return result_response(message["id"], answer)
+
+    def answer(self, method: object, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
+        """The result for one request, or the error that refuses it."""
+        match method:
+            case "ping":
+                return {}
+            case "elicitation/create" if self._elicitation != "unsupported":
+                return self._elicit(params)
+            case _:
+                return RpcError(METHOD_NOT_FOUND, f"This client does not support {method}")
+
+    def _elicit(self, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
+        if params.get("mode", "form") != "form":
+            # https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: undeclared mode.
+            return RpcError(INVALID_PARAMS, "This client supports forms only")
+        if self._elicitation == "decline":
+            return {"action": "decline"}
+        schema = params.get("requestedSchema")
+        properties = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
+        fields = cast("dict[str, Any]", properties) if isinstance(properties, dict) else dict[str, Any]()
+        fields = {name: field for name, field in fields.items() if isinstance(field, dict)}
+        content = {
+            name: definition["default"]
+            for name, definition in cast("dict[str, dict[str, Any]]", fields).items()
+            if "default" in definition
+        }
+        return {"action": "accept", "content": content}
+
+
+def answer_inputs(
+    requests: ServerRequests, wanted: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Answers for an ``input_required`` result (revision 2026-07-28).
+
+    Args:
+        requests: Who answers.
+        wanted: ``inputRequests`` of the result.
+
+    Returns:
+        The answers by key, and for each request that nobody can answer what it was.
+    """
+    answers: dict[str, dict[str, Any]] = {}
+    unanswered: list[str] = []
+    for key, entry in wanted.items():
+        request = as_object(entry)
+        params = as_object(request.get("params"))
+        answer = requests.answer(request.get("method"), params)
+        if isinstance(answer, RpcError):
+            unanswered.append(_described(request.get("method"), params))
+        else:
+            answers[key] = answer
+    return answers, unanswered
+
+
+def _described(method: object, params: Mapping[str, Any]) -> str:
+    message = params.get("message")
+    name = {
+        "elicitation/create": "input from a person",
+        "sampling/createMessage": "a language model",
+        "roots/list": "folders of this machine",
+    }.get(str(method), str(method)[:80])
+    return f"{name} ({message[:200]})" if isinstance(message, str) and message else name

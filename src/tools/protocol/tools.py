@@ -1,0 +1,145 @@
+"""Tools as a server defines them in ``tools/list``."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from ...types.canonical import compact_json
+from ...types.digest import definition_digest
+from ...types.errors import ProtocolError
+from ...types.routing import ServerRoute
+from ...types.tool import MCPTool
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """One tool of a server, as the server describes it. All of it is untrusted text.
+
+    Attributes:
+        name: Name that is sent; any text, case-sensitive.
+        title: Name for people, if declared.
+        description: As declared, None if absent.
+        input_schema: JSON Schema of the arguments, as it came.
+        output_schema: JSON Schema of the structured result, None if absent or not an object.
+        annotations: Hints (``readOnlyHint`` …), None if absent.
+        raw: The whole definition, unknown fields included.
+    """
+
+    name: str
+    title: str | None
+    description: str | None
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, Any] | None
+    raw: dict[str, Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def from_raw(cls, raw: Mapping[str, Any]) -> "ToolDefinition":
+        """Read one entry of ``tools``; only the name is indispensable.
+
+        Raises:
+            ProtocolError: The entry has no name.
+        """
+        name = raw.get("name")
+        if not isinstance(name, str) or not name:
+            raise ProtocolError("The server lists a tool without a name")
+        return cls(
+            name=name,
+            title=_text(raw.get("title")),
+            description=_text(raw.get("description")),
+            input_schema=_object(raw.get("inputSchema")) or {},
+            output_schema=_object(raw.get("outputSchema")),
+            annotations=_object(raw.get("annotations")),
+            raw=dict(raw),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything that a person saw when choosing the tool."""
+        return definition_digest(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            annotations=self.annotations,
+        )
+
+    @cached_property
+    def input_schema_json(self) -> str:
+        """The input schema as JSON text, keys in the server's order."""
+        return compact_json(self.input_schema)
+
+    @property
+    def display_title(self) -> str:
+        """``title``, else ``annotations.title``, else ``name`` (revision 2025-06-18, *Tool*)."""
+        annotated = (self.annotations or {}).get("title")
+        return self.title or _text(annotated) or self.name
+
+    @property
+    def read_only(self) -> bool | None:
+        """The server's claim that the tool changes nothing; None if it claims nothing."""
+        return _flag(self.annotations, "readOnlyHint")
+
+    @property
+    def destructive(self) -> bool | None:
+        """The server's claim that the tool may destroy something; None if it claims nothing."""
+        return _flag(self.annotations, "destructiveHint")
+
+    def to_tool(self, route: ServerRoute, *, shown_name: str) -> MCPTool:
+        """The tool as a value for a table cell.
+
+        Args:
+            route: Where the tool lives; holds no secret.
+            shown_name: Name for people and models, unique in its table.
+
+        Returns:
+            A tool that keeps the server's schema text and order.
+        """
+        return MCPTool(
+            name=shown_name,
+            description=self.description or "",
+            parameter_schema=self.input_schema_json,
+            server_uri=route.uri,
+            tool_name=self.name,
+            output_schema=self.output_schema,
+            annotations=self.annotations,
+            title=self.title,
+        )
+
+
+def parse_page(result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str | None]:
+    """Entries and cursor of one page of ``tools/list``.
+
+    Returns:
+        The raw entries and the cursor of the next page. An empty text *is* a cursor; only null or absence
+        ends the listing.
+
+    Raises:
+        ProtocolError: There is no list of tools.
+    """
+    entries = result.get("tools")
+    if not isinstance(entries, list):
+        raise ProtocolError("The server's list of tools is not a list")
+    cursor = result.get("nextCursor")
+    if cursor is not None and not isinstance(cursor, str):
+        cursor = json.dumps(cursor)
+    objects = [
+        cast("Mapping[str, Any]", entry) for entry in cast("list[Any]", entries) if isinstance(entry, dict)
+    ]
+    return objects, cursor
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _flag(annotations: Mapping[str, Any] | None, name: str) -> bool | None:
+    value = (annotations or {}).get(name)
+    return value if isinstance(value, bool) else None

@@ -1,0 +1,242 @@
+"""Example arguments made from a tool's schema, ready to copy into the Caller and to change.
+
+The example holds what is required, and what the schema itself gives a default or an example for, because an
+invented value for something optional would change what the tool does. It is built from the schema alone:
+references are followed within it and nowhere else, and recursion ends where nothing is required any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from ...types.canonical import compact_json
+
+_MAX_DEPTH: Final = 12
+_MAX_NODES: Final = 2000
+_BY_FORMAT: Final = {
+    "date": "2025-01-31",
+    "date-time": "2025-01-31T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "P1D",
+    "email": "name@example.com",
+    "idn-email": "name@example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com",
+    "iri": "https://example.com",
+    "uri-reference": "/path",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "regex": ".*",
+    "json-pointer": "/path",
+}
+
+
+def example_arguments(schema: dict[str, Any]) -> str:
+    """Makes example arguments.
+
+    Args:
+        schema: JSON Schema of the arguments, an object; what cannot be understood is left out.
+
+    Returns:
+        JSON text of an object, properties in the schema's order.
+    """
+    value = _Example(schema).of(schema, 0)
+    return compact_json(value if isinstance(value, dict) else {})
+
+
+def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
+    """Follows a reference within a schema.
+
+    Args:
+        root: The whole schema.
+        schema: A part of it.
+
+    Returns:
+        The part that is meant, keywords beside ``$ref`` included; an empty schema where the reference leads
+        nowhere, elsewhere, or in a circle.
+    """
+    seen: set[str] = set()
+    beside: dict[str, Any] = {}
+    while isinstance(schema, dict):
+        current = cast("dict[str, Any]", schema)
+        reference = current.get("$ref")
+        if not isinstance(reference, str):
+            return {**current, **beside}
+        if reference in seen or not reference.startswith("#"):
+            break
+        seen.add(reference)
+        beside = {**{key: value for key, value in current.items() if key != "$ref"}, **beside}
+        schema = _pointed(root, reference[1:])
+    return beside
+
+
+def _pointed(root: dict[str, Any], pointer: str) -> Any:
+    # https://www.rfc-editor.org/rfc/rfc6901#section-4
+    part: Any = root
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(part, dict):
+            part = cast("dict[str, Any]", part).get(key)
+        elif isinstance(part, list) and key.isdigit() and int(key) < len(cast("list[Any]", part)):
+            part = cast("list[Any]", part)[int(key)]
+        else:
+            return None
+    return part
+
+
+class _Example:
+    """Makes one example; counts its parts, so that a hostile schema cannot make it grow without end."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._nodes = 0
+
+    def of(self, part: Any, depth: int) -> Any:
+        schema = self._merged(part, depth)
+        self._nodes += 1
+        given = _given(schema)
+        if given:
+            return given[0]
+        kind = _kind(schema)
+        if depth >= _MAX_DEPTH or self._nodes > _MAX_NODES:
+            return {} if kind == "object" else [] if kind == "array" else None
+        match kind:
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                return self._array(schema, depth)
+            case "string":
+                return _string(schema)
+            case "integer" | "number":
+                return _number(schema, integer=kind == "integer")
+            case "boolean":
+                return False
+            case _:
+                return None if kind == "null" else "text"
+
+    def _merged(self, part: Any, depth: int) -> dict[str, Any]:
+        schema = resolve(self._root, part)
+        if depth >= _MAX_DEPTH:
+            return schema
+        parts = [resolve(self._root, each) for each in _list(schema.get("allOf"))[:50]]
+        branch = self._branch(schema)
+        if branch is not None:
+            parts.append(self._merged(branch, depth + 1))
+        for each in parts:
+            both = {
+                **each,
+                **{key: value for key, value in schema.items() if key not in {"allOf", "anyOf", "oneOf"}},
+            }
+            both["properties"] = {**_dict(each.get("properties")), **_dict(schema.get("properties"))}
+            both["required"] = [*_list(each.get("required")), *_list(schema.get("required"))]
+            schema = both
+        return schema
+
+    def _branch(self, schema: dict[str, Any]) -> Any:
+        branches = _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
+        for branch in branches:
+            if _kind(resolve(self._root, branch)) != "null":
+                return branch
+        return branches[0] if branches else None
+
+    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        properties = _dict(schema.get("properties"))
+        required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
+        example: dict[str, Any] = {}
+        for name, part in properties.items():
+            if name in required:
+                example[name] = self.of(part, depth + 1)
+            elif given := _given(resolve(self._root, part), telling=True):
+                example[name] = given[0]
+        for name in sorted(required - properties.keys()):
+            example[name] = self.of(schema.get("additionalProperties"), depth + 1)
+        return example
+
+    def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
+        prefix = _list(schema.get("prefixItems"))
+        items = [self.of(part, depth + 1) for part in prefix[:20]]
+        wanted = schema.get("minItems")
+        least = min(wanted, 20) if isinstance(wanted, int) and not isinstance(wanted, bool) else 0
+        if not items and not least and self._nodes < _MAX_NODES // 2 and schema.get("maxItems") != 0:
+            least = 1
+        while len(items) < least:
+            item = self.of(schema.get("items"), depth + 1)
+            items.append(item)
+            if schema.get("uniqueItems") is True:
+                break
+        return items
+
+
+def _given(schema: dict[str, Any], *, telling: bool = False) -> list[Any]:
+    """What the schema itself proposes; with `telling`, only what says something about what to send."""
+    if "default" in schema and not (telling and schema["default"] is None):
+        return [schema["default"]]
+    if examples := _list(schema.get("examples")):
+        return examples[:1]
+    if "example" in schema:
+        return [schema["example"]]
+    if telling:
+        return []
+    if "const" in schema:
+        return [schema["const"]]
+    return _list(schema.get("enum"))[:1]
+
+
+def _kind(schema: dict[str, Any]) -> str | None:
+    declared = schema.get("type")
+    for kind in declared if isinstance(declared, list) else [declared]:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(kind, str) and kind != "null":
+            return kind
+    if declared is not None:
+        return "null"
+    if "properties" in schema or "required" in schema:
+        return "object"
+    return "array" if "items" in schema or "prefixItems" in schema else None
+
+
+def _string(schema: dict[str, Any]) -> str:
+    text = _BY_FORMAT.get(str(schema.get("format")), "text")
+    longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    if isinstance(shortest, int) and len(text) < shortest:
+        text = (text + " text" * shortest)[: min(shortest, 1000)]
+    return text[:longest] if isinstance(longest, int) and longest >= 0 else text
+
+
+def _number(schema: dict[str, Any], *, integer: bool) -> int | float:
+    low, high = _numeric(schema.get("minimum")), _numeric(schema.get("maximum"))
+    above, below = _numeric(schema.get("exclusiveMinimum")), _numeric(schema.get("exclusiveMaximum"))
+    step = _numeric(schema.get("multipleOf"))
+
+    def fits(value: int | float) -> bool:
+        return (
+            (low is None or value >= low)
+            and (high is None or value <= high)
+            and (above is None or value > above)
+            and (below is None or value < below)
+            and (not step or value % step == 0)
+        )
+
+    least = low if low is not None else above
+    most = high if high is not None else below
+    candidates: list[int | float] = [1, 0]
+    if step:
+        candidates += [step, (least or 0) // step * step + step, (most or 0) // step * step]
+    candidates += [bound + way for bound in (least, most) if bound is not None for way in (0, 1, -1)]
+    if least is not None and most is not None:
+        candidates.append((least + most) / 2)
+    value = next((value for value in candidates if fits(value)), 1)
+    return int(value) if integer or float(value).is_integer() else value
+
+
+def _numeric(value: Any) -> int | float | None:
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+    return value if usable else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

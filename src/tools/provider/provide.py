@@ -1,0 +1,344 @@
+"""Listing the tools of one or many servers: the work of the Provider, for node and command line alike.
+
+Servers are asked side by side, a bounded number at a time, and one that fails does not lose the others:
+every server has an outcome, with either its tools or the error, and with every step of connecting. What must
+be known about all of them together (names that are unique in the table, tools that speak of other servers'
+tools) is worked out when all have answered.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from threading import Event
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...types.errors import (
+    AuthError,
+    Canceled,
+    ConnectError,
+    MCPError,
+    ProtocolError,
+    SettingInvalid,
+    VersionError,
+)
+from .findings import Finding, foreign_identifiers, scan
+from .tool_names import NamedServer, NameFilter, ShownNames, shown_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from ...types.routing import ServerRoute
+    from ...types.tool import MCPTool
+    from ..credentials import Credential
+    from ..mcp_client import MCPClient, ServerInfo, Step
+    from ..protocol.tools import ToolDefinition
+
+    OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
+
+CONCURRENCY: Final = 8
+_POLL: Final = 0.2  # seconds between looks at the cancel button
+_MAX_NESTING: Final = 200  # Python's JSON fails at about 1000, less what the stack holds already
+_TOO_DEEP: Final = f"its definition is nested more than {_MAX_NESTING} levels deep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRequest:
+    """One server to list.
+
+    Attributes:
+        row: RowID in the *Servers* table.
+        route: How to reach it, None if its settings cannot work.
+        prefix: What is put in front of its tools' names.
+        credential: What proves to it who is calling, None for nothing.
+        error: What is wrong with its settings, None if nothing is.
+    """
+
+    row: str
+    route: ServerRoute | None
+    prefix: str = ""
+    credential: Credential | None = None
+    error: MCPError | None = None
+
+    @property
+    def server(self) -> str:
+        """URL without secrets; empty where the URL itself is unusable."""
+        return self.route.display if self.route else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvidedTool:
+    """One tool for the table.
+
+    Attributes:
+        definition: The tool as the server defines it.
+        tool: The value for the tool cell, pinned to that definition.
+        findings: What the security scan found.
+    """
+
+    definition: ToolDefinition
+    tool: MCPTool
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def shown_name(self) -> str:
+        """The name for people and models, unique in the table."""
+        return self.tool.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOutcome:
+    """What came of one server.
+
+    Attributes:
+        request: What was asked.
+        server: What the server says about itself, None if it was not reached.
+        tools: Its tools that the filter keeps.
+        offered: How many tools it lists in all.
+        dropped: Name and reason of each tool that cannot be used as it is defined.
+        findings: What the security scan found in the server's own instructions.
+        error: Why there are no tools, None if it answered.
+        steps: Every step of connecting, in order.
+        seconds: How long it took.
+    """
+
+    request: ServerRequest
+    server: ServerInfo | None = None
+    tools: tuple[ProvidedTool, ...] = ()
+    offered: int = 0
+    dropped: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    error: MCPError | None = None
+    steps: tuple[Step, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that failed, None if none did."""
+        return None if self.error is None else _phase(self.error, self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """What came of all servers.
+
+    Attributes:
+        outcomes: One per request, in the order of the requests.
+        names: What had to be done to make names unique.
+        useless_patterns: Patterns of the filter that match no tool.
+    """
+
+    outcomes: tuple[ServerOutcome, ...]
+    names: ShownNames
+    useless_patterns: tuple[str, ...] = ()
+
+    @property
+    def tools(self) -> list[ProvidedTool]:
+        """All tools, server by server."""
+        return [tool for outcome in self.outcomes for tool in outcome.tools]
+
+    @property
+    def failed(self) -> list[ServerOutcome]:
+        """The servers that gave no tools because of an error."""
+        return [outcome for outcome in self.outcomes if outcome.error is not None]
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What one worker brings home."""
+
+    server: ServerInfo | None = None
+    definitions: list[ToolDefinition] = field(default_factory=list["ToolDefinition"])
+    dropped: tuple[tuple[str, str], ...] = ()
+    error: MCPError | None = None
+    steps: list[Step] = field(default_factory=list["Step"])
+    seconds: float = 0.0
+
+
+def provide(
+    requests: Sequence[ServerRequest],
+    open_client: OpenClient,
+    *,
+    name_filter: NameFilter | None = None,
+    on_progress: Callable[[float, str], None] | None = None,
+    is_canceled: Callable[[], bool] | None = None,
+    concurrency: int = CONCURRENCY,
+) -> Provision:
+    """Lists the tools of servers.
+
+    Args:
+        requests: The servers; those with an error are passed through.
+        open_client: Makes the client of a request, to be told every step of connecting. Called from other
+            threads; a credential that it cannot find must be an error.
+        name_filter: Which tools to keep; None keeps all.
+        on_progress: Is told the fraction that is done, and in words, from the caller's thread.
+        is_canceled: Asked from the caller's thread, several times a second.
+        concurrency: How many servers to ask at once.
+
+    Returns:
+        The outcome of every server.
+
+    Raises:
+        Canceled: `is_canceled` said so.
+    """
+    listings = _list_all(requests, open_client, on_progress, is_canceled, concurrency)
+    return _combined(requests, listings, name_filter or NameFilter())
+
+
+def _list_all(
+    requests: Sequence[ServerRequest],
+    open_client: OpenClient,
+    on_progress: Callable[[float, str], None] | None,
+    is_canceled: Callable[[], bool] | None,
+    concurrency: int,
+) -> list[_Listing]:
+    stop = Event()
+    with ThreadPoolExecutor(
+        max(1, min(concurrency, len(requests))), thread_name_prefix="mcp-list"
+    ) as workers:
+        futures = [workers.submit(_list_one, request, open_client, stop) for request in requests]
+        asked = dict(zip(futures, requests, strict=True))
+        pending: set[Future[_Listing]] = set(futures)
+        try:
+            while pending:
+                if is_canceled is not None and is_canceled():
+                    raise Canceled("Canceled while listing tools")
+                done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
+                for future in done:
+                    _report(asked[future], future, len(requests) - len(pending), len(requests), on_progress)
+        finally:
+            stop.set()
+            for future in pending:
+                future.cancel()
+    return [future.result() for future in futures]
+
+
+def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _Listing:
+    listing = _Listing(error=request.error)
+    if request.error is not None:
+        return listing
+    started = monotonic()
+    try:
+        # Not the client's own `with`, which would connect out of reach of the cancel button.
+        with closing(open_client(request, listing.steps.append)) as client:
+            listing.server = client.connect(is_canceled=stop.is_set)
+            definitions = client.list_tools(is_canceled=stop.is_set)
+            dropped = client.dropped_tools
+        deep = [_is_nested_deeper(each.raw, _MAX_NESTING) for each in definitions]
+        listing.definitions = [each for each, is_deep in zip(definitions, deep, strict=True) if not is_deep]
+        too_deep = [
+            (each.name, _TOO_DEEP) for each, is_deep in zip(definitions, deep, strict=True) if is_deep
+        ]
+        listing.dropped = (*dropped, *too_deep)
+    except MCPError as error:
+        listing.error = error.at(server=request.server or None)
+    listing.seconds = monotonic() - started
+    return listing
+
+
+def _is_nested_deeper(value: Any, levels: int) -> bool:
+    layer: list[Any] = [value]
+    for _ in range(levels):
+        inner: list[Any] = []
+        for each in layer:
+            if isinstance(each, dict):
+                inner += cast("dict[str, Any]", each).values()
+            elif isinstance(each, list):
+                inner += cast("list[Any]", each)
+        layer = inner
+    return bool(layer)
+
+
+def _report(
+    request: ServerRequest,
+    future: Future[_Listing],
+    done: int,
+    total: int,
+    on_progress: Callable[[float, str], None] | None,
+) -> None:
+    listing = future.result()
+    if on_progress is None:
+        return
+    tools = len(listing.definitions)
+    what = "failed" if listing.error else f"lists {tools:,} tool{'' if tools == 1 else 's'}"
+    on_progress(done / total, f"Server {done} of {total}: {request.server or request.row} {what}")
+
+
+def _combined(
+    requests: Sequence[ServerRequest], listings: Sequence[_Listing], name_filter: NameFilter
+) -> Provision:
+    kept = [[each for each in listing.definitions if name_filter.keeps(each.name)] for listing in listings]
+    names = shown_names(
+        [
+            NamedServer(
+                server=request.server or request.row,
+                prefix=request.prefix,
+                names=[definition.name for definition in definitions],
+            )
+            for request, definitions in zip(requests, kept, strict=True)
+        ]
+    )
+    names_by_server: dict[str, set[str]] = {}
+    for request, listing in zip(requests, listings, strict=True):
+        names_by_server.setdefault(request.server, set()).update(each.name for each in listing.definitions)
+    foreign = foreign_identifiers(names_by_server)
+    outcomes = [
+        ServerOutcome(
+            request=request,
+            server=listing.server,
+            tools=tuple(
+                _provided(request, definition, name, foreign[request.server])
+                for definition, name in zip(definitions, shown, strict=True)
+            ),
+            offered=len(listing.definitions),
+            dropped=listing.dropped,
+            findings=_instruction_findings(listing.server, foreign[request.server]),
+            error=listing.error,
+            steps=tuple(listing.steps),
+            seconds=listing.seconds,
+        )
+        for request, listing, definitions, shown in zip(
+            requests, listings, kept, names.per_server, strict=True
+        )
+    ]
+    offered = [each.name for listing in listings for each in listing.definitions]
+    return Provision(
+        outcomes=tuple(outcomes),
+        names=names,
+        useless_patterns=tuple(name_filter.useless(offered)) if offered else (),
+    )
+
+
+def _provided(
+    request: ServerRequest, definition: ToolDefinition, shown_name: str, foreign: dict[str, str]
+) -> ProvidedTool:
+    if request.route is None:
+        raise AssertionError("a server without a route has no tools")
+    pinned = replace(request.route, tool=None, digest=definition.digest)
+    return ProvidedTool(
+        definition=definition,
+        tool=definition.to_tool(pinned, shown_name=shown_name),
+        findings=scan(definition.raw, foreign_names=foreign),
+    )
+
+
+def _instruction_findings(server: ServerInfo | None, foreign: dict[str, str]) -> tuple[Finding, ...]:
+    if server is None or not server.instructions:
+        return ()
+    return scan({"instructions": server.instructions}, foreign_names=foreign)
+
+
+def _phase(error: MCPError, steps: Sequence[Step]) -> str:
+    if isinstance(error, ConnectError):
+        return error.phase
+    if isinstance(error, SettingInvalid):
+        return "settings"
+    if isinstance(error, AuthError):
+        return "auth"
+    unfinished = [step.phase for step in steps if not step.ok]
+    if unfinished:
+        return unfinished[-1]
+    return "protocol" if isinstance(error, (VersionError, ProtocolError)) else "tools"

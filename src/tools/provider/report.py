@@ -1,0 +1,140 @@
+"""What a person is told after servers were listed: the error that stops a node, or one combined warning.
+
+A node that fails has no output in KNIME, so its message carries everything: the phase that failed, why, and
+what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...types.errors import MCPError
+from ..credentials import sent_in_clear
+from ..hidden_text import visible
+
+if TYPE_CHECKING:
+    from .provide import Provision, ServerOutcome
+
+
+def failure(provision: Provision) -> MCPError:
+    """Makes the error for a person who wants all servers or none.
+
+    Args:
+        provision: An outcome with failed servers.
+
+    Returns:
+        An error that says of the first failed server in which phase it failed, why, and what to do next.
+    """
+    failed = provision.failed
+    first = failed[0]
+    error = first.error or MCPError("Nothing failed")
+    many = len(provision.outcomes) > 1
+    lead = f"{len(failed)} of {len(provision.outcomes)} servers failed. The first: " if many else ""
+    others = [f"{each.request.server or each.request.row} ({each.phase})" for each in failed[1:6]]
+    more = f" Also failed: {', '.join(others)}." if others else ""
+    warn = "set 'If a server fails' to 'Warn and go on'"
+    keep = (
+        f" To keep the tools of the others, {warn}."
+        if many
+        else f" To see every step of the connection in the view, {warn}."
+    )
+    fix = error.fix or "Check the URL in a browser or with whoever runs the server"
+    return MCPError(
+        f"{lead}No tools, because phase '{first.phase}' failed: {error.what}",
+        server=error.server or first.request.server or None,
+        row=first.request.row if many else None,
+        fix=f"{fix.rstrip('.')}.{more}{keep}",
+    )
+
+
+def warnings(provision: Provision) -> list[str]:
+    """Collects what a person should know although there is a result.
+
+    Args:
+        provision: The outcome of all servers.
+
+    Returns:
+        Sentences, the most important first; none if all is well.
+    """
+    failed = provision.failed
+    said: list[str] = []
+    if failed:
+        error = failed[0].error
+        said.append(
+            f"{len(failed)} of {counted(len(provision.outcomes), 'server')} failed; first, in phase"
+            f" '{failed[0].phase}': {error} The Servers table and the view say more."
+        )
+    said += _finding_warnings(provision)
+    said += [
+        f"Your credential is sent unencrypted to {outcome.request.server}. Use https if the server offers it."
+        for outcome in provision.outcomes
+        if outcome.request.credential and outcome.error is None and sent_in_clear(outcome.request.server)
+    ]
+    said += _name_warnings(provision)
+    said += [
+        f"{outcome.request.server} offers '{visible(name)}' in a form that cannot be used: {why}"
+        f"{'' if len(outcome.dropped) == 1 else f' ({len(outcome.dropped) - 1} more)'}."
+        for outcome in provision.outcomes
+        for name, why in outcome.dropped[:1]
+    ]
+    said += [
+        f"{outcome.request.server} {_why_empty(outcome)}"
+        for outcome in provision.outcomes
+        if not outcome.tools and outcome.error is None
+    ]
+    return said
+
+
+def _finding_warnings(provision: Provision) -> list[str]:
+    suspicious = [tool for tool in provision.tools if tool.findings]
+    said = [
+        f"{outcome.request.server}: the server's instructions have security findings; first:"
+        f" {outcome.findings[0].what}"
+        for outcome in provision.outcomes
+        if outcome.findings
+    ]
+    if suspicious:
+        name, first = suspicious[0].shown_name, suspicious[0].findings[0]
+        said.append(
+            f"{counted(len(suspicious), 'tool')} of {len(provision.tools)} with security findings; first:"
+            f" '{visible(name)}' at {first.where or '/'}: {first.what.rstrip('.')}."
+            " Read them in the column Security findings before a model gets these tools."
+        )
+    return said
+
+
+def _name_warnings(provision: Provision) -> list[str]:
+    said: list[str] = []
+    ambiguous, repeated = provision.names.ambiguous, provision.names.repeated
+    if ambiguous:
+        said.append(
+            f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{visible(ambiguous[0])}');"
+            " they are shown as 'name @ server'. Give each server a prefix for shorter names."
+        )
+    if repeated:
+        server, name = repeated[0]
+        said.append(
+            f"{server} lists '{visible(name)}' more than once; a call reaches whichever the server takes."
+        )
+    if provision.useless_patterns:
+        said.append(f"No tool matches {', '.join(repr(pattern) for pattern in provision.useless_patterns)}.")
+    return said
+
+
+def _why_empty(outcome: ServerOutcome) -> str:
+    if outcome.offered:
+        return f"lists {counted(outcome.offered, 'tool')}, but the settings include none of them."
+    return "lists no tools. Its tools may depend on who asks: check the credential."
+
+
+def counted(number: int, noun: str) -> str:
+    """Writes a number with its noun.
+
+    Args:
+        number: How many.
+        noun: In the singular, with a plural in s.
+
+    Returns:
+        Such as ``1 tool`` or ``2,000 tools``.
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,188 @@
+"""The tables *Tools* and *Servers*: their columns, which are a contract, and their rows.
+
+``configure`` promises the schemas made here and ``execute`` delivers the tables made here, from one list of
+columns each, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ...types.canonical import compact_json, without_surrogates
+from ...types.columns import column_name, knime_type, write_tools
+from .example_arguments import example_arguments
+from .findings import findings_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from ...types.columns import ColumnForm
+    from ..protocol.tools import ToolDefinition
+    from .provide import ProvidedTool, ServerOutcome
+
+Kind = Literal["string", "int", "boolean"]
+
+ROW_ID: Final = "<RowID>"
+
+TOOLS_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("Tool name", "string"),
+    ("Tool type", "string"),
+    ("Server", "string"),
+    ("Title", "string"),
+    ("Description", "string"),
+    ("Parameters", "string"),
+    ("Example arguments", "string"),
+    ("Read only", "boolean"),
+    ("Destructive", "boolean"),
+    ("Context tokens", "int"),
+    ("Security findings", "string"),
+    ("Digest", "string"),
+)
+"""The columns of *Tools* after the tool column."""
+
+SERVERS_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("Status", "string"),
+    ("Server", "string"),
+    ("Server version", "string"),
+    ("Protocol", "string"),
+    ("Tools", "int"),
+    ("Phase", "string"),
+    ("Error", "string"),
+    ("Next step", "string"),
+)
+"""The columns of *Servers*."""
+
+
+def tools_schema(form: ColumnForm) -> Any:
+    """Makes the schema of *Tools*.
+
+    Args:
+        form: The form of the tool column.
+
+    Returns:
+        The `knext.Schema`.
+    """
+    import knime.extension as knext
+
+    tool = knext.Column(knime_type(form), column_name(form))
+    return knext.Schema.from_columns([tool, *_columns(TOOLS_COLUMNS)])
+
+
+def servers_schema() -> Any:
+    """Makes the schema of *Servers*.
+
+    Returns:
+        The `knext.Schema`.
+    """
+    import knime.extension as knext
+
+    return knext.Schema.from_columns(_columns(SERVERS_COLUMNS))
+
+
+def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
+    """Makes the table *Tools*.
+
+    Args:
+        tools: The tools; their shown names are unique and become the RowIDs.
+        form: The form of the tool column.
+
+    Returns:
+        RowIDs, the tool column, and `TOOLS_COLUMNS`.
+    """
+    import pyarrow as pa
+
+    rows = [_tool_row(tool) for tool in tools]
+    ids = pa.array([tool.shown_name for tool in tools], pa.string())
+    cells = write_tools([tool.tool for tool in tools], form)
+    return _table(ids, TOOLS_COLUMNS, rows, first=(column_name(form), cells))
+
+
+def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
+    """Makes the table *Servers*.
+
+    Args:
+        outcomes: One per server; the rows of the requests become the RowIDs.
+
+    Returns:
+        RowIDs and `SERVERS_COLUMNS`.
+    """
+    import pyarrow as pa
+
+    ids = pa.array([outcome.request.row for outcome in outcomes], pa.string())
+    return _table(ids, SERVERS_COLUMNS, [_server_row(outcome) for outcome in outcomes])
+
+
+def context_tokens(definition: ToolDefinition, shown_name: str) -> int:
+    """Estimates what a tool costs in a model's context, used or not.
+
+    Args:
+        definition: The tool.
+        shown_name: The name that the model sees.
+
+    Returns:
+        A quarter of the UTF-8 bytes of name, description and schema as they are sent to a model, rounded up:
+        a rule of thumb that is right within a third for English and JSON.
+    """
+    said = {"name": shown_name, "description": definition.description or ""}
+    return -(-len(compact_json(said | {"parameters": definition.input_schema}).encode()) // 4)
+
+
+def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:
+    definition = tool.definition
+    return (
+        tool.shown_name,
+        "mcp",
+        tool.tool.route.display,
+        _text(definition.display_title),
+        _text(definition.description),
+        tool.tool.schema_json,
+        example_arguments(definition.input_schema),
+        definition.read_only,
+        definition.destructive,
+        context_tokens(definition, tool.shown_name),
+        findings_json(tool.findings),
+        definition.digest,
+    )
+
+
+def _server_row(outcome: ServerOutcome) -> tuple[Any, ...]:
+    error, server = outcome.error, outcome.server
+    name_and_version = " ".join(filter(None, (server.name, server.version))) if server else None
+    return (
+        "failed" if error else "ok",
+        outcome.request.server or None,
+        _text(name_and_version or None),
+        server.protocol_version if server else None,
+        len(outcome.tools),
+        outcome.phase,
+        _text(error.what) if error else None,
+        _text(error.fix) if error else None,
+    )
+
+
+def _columns(kinds: Sequence[tuple[str, Kind]]) -> list[Any]:
+    import knime.extension as knext
+
+    types = {"string": knext.string(), "int": knext.int32(), "boolean": knext.bool_()}
+    return [knext.Column(types[kind], name) for name, kind in kinds]
+
+
+def _table(
+    ids: pa.Array,
+    kinds: Sequence[tuple[str, Kind]],
+    rows: list[tuple[Any, ...]],
+    first: tuple[str, Any] | None = None,
+) -> pa.Table:
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int": pa.int32(), "boolean": pa.bool_()}
+    columns = {ROW_ID: ids} | ({first[0]: first[1]} if first else {})
+    for position, (name, kind) in enumerate(kinds):
+        columns[name] = pa.array([row[position] for row in rows], types[kind])
+    return pa.table(columns)
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else without_surrogates(text)

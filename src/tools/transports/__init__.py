@@ -1,0 +1,1 @@
+"""How messages travel: one module per transport, all behind `base.Transport`."""

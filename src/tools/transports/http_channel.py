@@ -1,0 +1,329 @@
+"""One HTTP connection pool to one origin: requests out, bounded replies in.
+
+Both HTTP transports send through here. This is where the security duties of a client sit: credentials and
+custom headers go to the server's own origin only, redirects are followed only where nothing can leak or
+change, and no reply grows beyond its bound, compressed or not.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import httpcore
+import httpx
+
+from ...types.canonical import without_surrogates
+from ...types.errors import ConnectError, SettingInvalid, origin_and_path
+from ...version import VERSION
+from ..auth import Authorization, check_header_name, check_header_value
+from ..clock import Wait
+from ..limits import Limits
+from ..network import NetworkSettings, Proxy
+from .base import Trace
+from .http_reply import Reply
+from .sockets import Backend, is_waiting, waiting
+
+# Node and uvicorn close an idle connection after 5 s. A request that crosses such a close is lost, and nobody
+# can tell whether it ran; so connections are not kept that long here.
+_KEEP_ALIVE_SECONDS: Final = 4.0
+_MOST_COOKIES: Final = 50  # RFC 6265 §6.1; every one of them is sent with every request
+_LONGEST_SHOWN: Final = 200
+_OURS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+
+class HttpChannel:
+    """Sends requests to one server.
+
+    Args:
+        url: The server's URL, secrets in its query included.
+        authorization: Who calls.
+        headers: Custom headers for every request.
+        network: Trust store and proxy.
+        limits: Sizes and redirects.
+        trace: Told about each step of opening connections, while it is set.
+
+    Raises:
+        SettingInvalid: A custom header that cannot be sent, or settings of the network.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        authorization: Authorization | None,
+        headers: Mapping[str, str],
+        network: NetworkSettings,
+        limits: Limits,
+        trace: Trace | None,
+    ) -> None:
+        self.url = url
+        self._limits = limits
+        self._authorization = authorization
+        self._base: list[tuple[str, str]] = [
+            ("User-Agent", f"knime-mcp/{VERSION}"),
+            ("Accept-Encoding", "gzip, deflate"),
+            ("Connection", "keep-alive"),
+            *_custom(headers),
+        ]
+        self._cookies = httpx.Cookies()  # load balancers keep a session on its machine by a cookie
+        self._network = network
+        self._proxy = network.proxy_for(url)
+        self._backend = Backend(network, self._proxy, trace)
+        self._pool: httpcore.ConnectionPool | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def stop_tracing(self) -> None:
+        """Connecting is over."""
+        self._backend.trace = None
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def send(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
+    ) -> Reply:
+        """Send a request and return as soon as the reply's headers are there.
+
+        Follows redirects by our own rule and repeats the request once if the authorization could renew
+        itself after 401 or 403.
+
+        Raises:
+            ConnectError: No connection, no complete reply, or a redirect that must not be followed.
+        """
+        target = url
+        redirects = 0
+        renewed = False
+        while True:
+            reply = self._send_once(method, target, headers, body, wait)
+            if reply.status in {301, 302, 303, 307, 308}:
+                location = reply.headers.get("location")
+                reply.close()
+                redirects += 1
+                target = self._redirected(method, target, reply.status, location, redirects)
+                if url == self.url:
+                    url = self.url = target  # spares the detour from now on
+                continue
+            if reply.status in {401, 403} and self._authorization is not None and not renewed:
+                renewed = True
+                if self._authorization.challenged(reply.status, reply.headers.get("www-authenticate")):
+                    reply.close()
+                    continue
+            return reply
+
+    def _send_once(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
+    ) -> Reply:
+        sent = [*self._base, *headers]
+        if self._authorization is not None:
+            sent.extend(self._authorization.headers().items())
+        request = httpx.Request(method, url, headers=sent, content=body)
+        if len(self._cookies.jar):
+            self._cookies.set_cookie_header(request)
+        core = httpcore.Request(
+            method,
+            httpcore.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.content,
+        )
+        wait.unsent = True
+        try:
+            with waiting(wait):
+                response = self._open_pool(url).handle_request(core)
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
+            raise self._no_reply(error) from None
+        reply = Reply(response, wait, self._limits)
+        if "set-cookie" in reply.headers and len(self._cookies.jar) < _MOST_COOKIES:
+            self._cookies.extract_cookies(
+                httpx.Response(reply.status, headers=reply.headers, request=request)
+            )
+        return reply
+
+    def _no_reply(self, error: Exception) -> ConnectError:
+        if isinstance(error, httpcore.ProxyError):
+            assert self._proxy is not None
+            return ConnectError(
+                f"The proxy {self._proxy.describe()} refuses the connection: {error}",
+                phase="proxy",
+                fix="Check the proxy's login and whether it may reach this server",
+            )
+        if isinstance(error, httpcore.RemoteProtocolError) and "disconnected" not in str(error):
+            return ConnectError(
+                "The server does not speak HTTP here, or its reply is malformed",
+                phase="http",
+                fix="Check the port in the URL, and whether it is https:// instead of http://",
+            )
+        return ConnectError(
+            "The server closed the connection before it replied",
+            phase="http",
+            fix="Try again; look into the server's log, and check that http:// or https:// is right",
+        )
+
+    def _open_pool(self, url: str) -> httpcore.ConnectionPool:
+        pool = self._pool
+        if pool is not None and (self._has_tls or not url.startswith("https:")):
+            return pool
+        with self._lock:
+            if self._closed:
+                raise ConnectError("The client was closed", phase="tcp", fix="Open it again")
+            self._has_tls = url.startswith("https:")
+            self._pool = _pool(self._network, self._proxy, self._backend, tls=self._has_tls)
+            return self._pool
+
+    _has_tls = False
+
+    def _redirected(self, method: str, url: str, status: int, location: str | None, count: int) -> str:
+        """The target of a redirect, if it may be followed.
+
+        Same scheme, host and port, or http to https on the default ports; method and body unchanged; no
+        login in the target. Anything else could hand credentials or arguments to somebody else.
+        """
+        if not location:
+            raise ConnectError(f"The server redirects ({status}) without saying where", phase="http")
+        target = resolved(url, location)
+        if target is None:
+            raise ConnectError(
+                f"The server redirects ({status}) to something that is no usable URL",
+                phase="http",
+                fix="Check the URL of the server",
+            )
+        shown = origin_and_path(target)[:_LONGEST_SHOWN]
+        if count > self._limits.redirects:
+            raise ConnectError(
+                f"The server redirects in circles, last to {shown}",
+                phase="http",
+                fix="Check the URL of the server",
+            )
+        if method != "GET" and status not in {307, 308}:
+            reason = f"answers {status}, which would turn the request into another one"
+        elif "@" in urlsplit(target).netloc:
+            reason = "names a login in the target"
+        elif not _same_origin(url, target):
+            reason = "leads to another server, which must get neither credentials nor arguments"
+        else:
+            return target
+        raise ConnectError(
+            f"The server redirects to {shown} and {reason}",
+            phase="http",
+            fix=f"If you trust it, enter {shown} as server URL",
+        )
+
+
+def _pool(
+    network: NetworkSettings, proxy: Proxy | None, backend: Backend, *, tls: bool
+) -> httpcore.ConnectionPool:
+    # Unlimited, because a ping must be answerable while any number of streams are open; callers bound how
+    # many calls they make at once.
+    context = network.ssl_context() if tls or (proxy is not None and proxy.scheme == "https") else None
+    if proxy is None:
+        return httpcore.ConnectionPool(
+            ssl_context=context,
+            max_connections=None,
+            max_keepalive_connections=32,
+            keepalive_expiry=_KEEP_ALIVE_SECONDS,
+            network_backend=backend,
+        )
+    parts = httpx.URL(proxy.url)
+    login = (parts.username.encode(), parts.password.encode()) if parts.username else None
+    return httpcore.HTTPProxy(
+        proxy_url=httpcore.URL(
+            scheme=parts.raw_scheme, host=parts.raw_host, port=proxy.address[1], target=b"/"
+        ),
+        proxy_auth=login,
+        ssl_context=context,
+        proxy_ssl_context=context if proxy.scheme == "https" else None,
+        max_connections=None,
+        max_keepalive_connections=32,
+        keepalive_expiry=_KEEP_ALIVE_SECONDS,
+        network_backend=backend,
+    )
+
+
+def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    for name, value in headers.items():
+        check_header_name("extra_headers", name)
+        check_header_value("extra_headers", f"the value of header {name}", value)
+        if name.lower() in _OURS:
+            raise SettingInvalid(
+                f"The header {name} is the protocol's own and cannot be set",
+                setting="extra_headers",
+                fix="Remove it",
+            )
+    return list(headers.items())
+
+
+def _same_origin(url: str, target: str) -> bool:
+    old, new = urlsplit(url), urlsplit(target)
+    try:
+        if old.hostname != new.hostname:
+            return False
+        upgrade = (old.scheme, new.scheme) == ("http", "https") and old.port is None and new.port is None
+        return upgrade or (
+            old.scheme == new.scheme and _port(old.scheme, old.port) == _port(new.scheme, new.port)
+        )
+    except ValueError:
+        return False
+
+
+def _port(scheme: str, port: int | None) -> int | None:
+    return port or {"http": 80, "https": 443}.get(scheme)
+
+
+def resolved(url: str, reference: str) -> str | None:
+    """The URL that a server names, without its fragment.
+
+    Args:
+        url: Where the server said so.
+        reference: What it said.
+
+    Returns:
+        An absolute URL, None if there is none that could be asked for.
+    """
+    try:
+        return str(httpx.URL(without_surrogates(urljoin(url, reference)).partition("#")[0]))
+    except (ValueError, httpx.InvalidURL):
+        return None
+
+
+def same_origin(url: str, target: str) -> bool:
+    """Whether two URLs have the same scheme, host and port."""
+    return urlsplit(url).scheme == urlsplit(target).scheme and _same_origin(url, target)
+
+
+def _hide_own_traffic(_record: logging.LogRecord) -> bool:
+    return not is_waiting()
+
+
+# httpcore logs response headers at DEBUG, session ids and cookies among them.
+for _name in ("httpcore.connection", "httpcore.http11", "httpcore.proxy"):
+    logging.getLogger(_name).addFilter(_hide_own_traffic)

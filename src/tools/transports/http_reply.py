@@ -1,0 +1,210 @@
+"""An HTTP reply that is read in bounded steps, or summed up as a refusal."""
+
+import contextlib
+import html
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+
+import httpcore
+import httpx
+
+from ...types.errors import ConnectError, ProtocolError, ResultTooLarge, TimedOut
+from ..clock import Wait
+from ..limits import Limits, Timeouts
+from ..protocol.answers import Refusal
+from ..protocol.challenges import parse_retry_after
+from ..protocol.jsonrpc import decode, error_of
+from ..protocol.results import format_size
+from .sockets import shut_down, waiting
+
+EVENTS: Final = "text/event-stream"
+_DECODED_AT_ONCE: Final = 64 * 1024
+_ERROR_BODY_BYTES: Final = 64 * 1024
+_EXCERPT: Final = 120
+_FOREVER: Final = 1e9
+_DRAINED_CHUNKS: Final = 16
+_TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+
+
+class Reply:
+    """An HTTP reply whose body has not been read yet. Close it, or read it to its end."""
+
+    def __init__(self, response: httpcore.Response, wait: Wait, limits: Limits) -> None:
+        self.status = response.status
+        self.headers = httpx.Headers(response.headers)
+        self._response = response
+        self._wait = wait
+        self._limits = limits
+        assert isinstance(response.stream, Iterable)
+        self._stream = iter(response.stream)
+
+    @property
+    def media_type(self) -> str:
+        """Type of the body in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def is_success(self) -> bool:
+        """2xx."""
+        return 200 <= self.status < 300
+
+    def close(self) -> None:
+        """Give the connection up; for a stream that is not over, this is how the server learns of it."""
+        self._response.close()
+
+    def wait_forever(self) -> None:
+        """The stream outlives the call that opened it; `shut_down` ends it."""
+        self._wait = Wait(Timeouts(connect=_FOREVER, idle=_FOREVER, total=_FOREVER))
+
+    def drain(self, seconds: float) -> bool:
+        """Read what is left of a body that is known to be over, so that the connection can be used again.
+
+        Args:
+            seconds: How long to wait for the end.
+
+        Returns:
+            Whether the end came. If not, the reply is closed, and its connection with it.
+        """
+        self._wait = Wait(Timeouts(connect=seconds, idle=seconds, total=seconds))
+        try:
+            for _ in zip(self._raw(), range(_DRAINED_CHUNKS), strict=False):
+                pass
+        except (TimedOut, ConnectError):
+            return False
+        finally:
+            self.close()
+        return True
+
+    def shut_down(self) -> None:
+        """Wake the thread that reads this reply, from another one."""
+        stream = cast("Any", self._response).extensions["network_stream"]  # untyped in httpcore
+        shut_down(stream.get_extra_info("socket"))
+
+    def chunks(self) -> Iterator[bytes]:
+        """The decompressed body as it arrives, unbounded in length; decompressed in chunks of at most 64 KiB.
+
+        Raises:
+            ConnectError: The connection broke before the end.
+            ProtocolError: A compression that we did not ask for.
+        """
+        raw = self._raw()
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        match encoding:
+            case "" | "identity":
+                return raw
+            case "gzip" | "x-gzip" | "deflate":
+                return self._under_clocks(_decompressed(raw, encoding))
+            case _:
+                raise ProtocolError(
+                    f"The server compressed its reply as '{encoding[:40]}', which nobody asked for"
+                )
+
+    def _under_clocks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        # What is received at once may be a thousand times as much afterwards.
+        for chunk in chunks:
+            self._wait.slice()
+            yield chunk
+
+    def _raw(self) -> Iterator[bytes]:
+        try:
+            while True:
+                with waiting(self._wait):
+                    chunk = next(self._stream, None)
+                if chunk is None:
+                    return
+                yield chunk
+        except (httpcore.NetworkError, httpcore.ProtocolError):
+            raise ConnectError(
+                "The server closed the connection in the middle of its reply",
+                phase="http",
+                fix="Look into the server's log; a proxy with a short timeout is another usual cause",
+            ) from None
+
+    def read(self, limit: int | None = None) -> bytes:
+        """The whole body; closes the reply.
+
+        Raises:
+            ResultTooLarge: It exceeds the limit (`Limits.result_bytes` unless given).
+        """
+        bound = self._limits.result_bytes if limit is None else limit
+        parts: list[bytes] = []
+        size = 0
+        try:
+            for chunk in self.chunks():
+                size += len(chunk)
+                if size > bound:
+                    raise ResultTooLarge(
+                        f"The server's reply is larger than {format_size(bound)}",
+                        limit=bound,
+                        fix="Ask the tool for less at once, or raise the limit",
+                    )
+                parts.append(chunk)
+                self._wait.reset_idle()
+        finally:
+            self.close()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def refusal(self, *, sent_session: bool = False) -> Refusal:
+        """The reply as a refusal, with as much of its body as helps; closes it."""
+        media_type = self.media_type
+        body = b""
+        try:
+            if media_type != EVENTS:
+                body = self.read(_ERROR_BODY_BYTES)
+        except (ResultTooLarge, ConnectError, ProtocolError):
+            pass  # the status says enough
+        finally:
+            self.close()
+        error = None
+        if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:
+            with contextlib.suppress(ProtocolError):
+                error = error_of(decode(body))
+        return Refusal(
+            status=self.status,
+            media_type=media_type,
+            excerpt=_excerpt(body, media_type),
+            error=error,
+            challenge=self.headers.get("www-authenticate"),
+            retry_after=parse_retry_after(self.headers.get("retry-after")),
+            sent_session=sent_session,
+        )
+
+
+def _excerpt(body: bytes, media_type: str) -> str:
+    """One line that says what the body is: the title of a page, else how it starts."""
+    start = body.lstrip()[:2048]
+    if media_type == "text/html" or start[:15].lower().startswith((b"<!doctype html", b"<html")):
+        title = _TITLE.search(body)
+        text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
+    else:
+        text = start.decode("utf-8", "replace")
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "…"
+
+
+def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """Decompress in bounded steps: a small bomb must not become a large chunk."""
+    decoder = zlib.decompressobj(47)  # gzip or zlib, by its header
+    raw_deflate_possible = encoding == "deflate"
+    try:
+        for chunk in chunks:
+            data = chunk
+            while data:
+                try:
+                    out = decoder.decompress(data, _DECODED_AT_ONCE)
+                except zlib.error:
+                    if not raw_deflate_possible:
+                        raise
+                    # RFC 9110 §8.4.1.2: some servers send deflate without its zlib wrapper.
+                    decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+                    out = decoder.decompress(data, _DECODED_AT_ONCE)
+                raw_deflate_possible = False
+                if out:
+                    yield out
+                data = decoder.unconsumed_tail
+        while out := decoder.decompress(decoder.unconsumed_tail, _DECODED_AT_ONCE):
+            yield out
+    except zlib.error:
+        raise ProtocolError("The server's compressed reply is damaged") from None

@@ -1,0 +1,370 @@
+"""Sockets that obey the clocks of a call: the network backend under httpx.
+
+httpx blocks in the kernel, and neither closing a response nor closing the client from another thread wakes
+such a read. So every connect, read and write here waits in slices under the `Wait` that the calling thread is
+in (see `waiting`), and whoever cancels leaves by an exception, which closes the connection. For a
+stream that belongs to no call (HTTP+SSE) `shut_down` wakes the reader from another thread.
+"""
+
+import contextlib
+import errno
+import os
+import select
+import selectors
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import httpcore
+
+from ...types.errors import ConnectError, ConnectPhase
+from ..clock import Wait
+from ..network import NetworkSettings, Proxy
+from .base import Step, Trace
+
+_RACE_SECONDS: Final = 0.25  # RFC 8305 §5: head start of one address before the next one is tried
+_Address = tuple[Any, ...]
+
+
+class _Current(threading.local):
+    wait: Wait | None = None
+
+
+_current: Final = _Current()
+
+
+@contextmanager
+def waiting(wait: Wait) -> Generator[None]:
+    """While inside, all network waits of this thread obey `wait`."""
+    outer = _current.wait
+    _current.wait = wait
+    try:
+        yield
+    finally:
+        _current.wait = outer
+
+
+def is_waiting() -> bool:
+    """Whether this thread is inside `waiting`."""
+    return _current.wait is not None
+
+
+class Stream(httpcore.NetworkStream):
+    """One connection, plain or TLS."""
+
+    def __init__(self, sock: socket.socket, backend: "Backend") -> None:
+        self._sock = sock
+        self._backend = backend
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """See httpcore. Waits under the current clocks."""
+        while True:
+            wait = _current.wait
+            try:
+                self._sock.settimeout(timeout if wait is None else wait.slice())
+                return self._sock.recv(max_bytes)
+            except TimeoutError:
+                if wait is None:
+                    raise httpcore.ReadTimeout("read timed out") from None
+            except OSError as error:
+                raise httpcore.ReadError(describe_os_error(error)) from None
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """See httpcore. Waits under the current clocks, and notes that something was sent."""
+        wait = _current.wait
+        rest = memoryview(buffer)
+        while rest:
+            try:
+                self._sock.settimeout(timeout if wait is None else wait.slice())
+                sent = self._sock.send(rest)
+            except TimeoutError:
+                if wait is None:
+                    raise httpcore.WriteTimeout("write timed out") from None
+                continue
+            except OSError as error:
+                if wait is not None:
+                    wait.unsent = True  # an incomplete request never ran
+                raise httpcore.WriteError(describe_os_error(error)) from None
+            rest = rest[sent:]
+        if wait is not None:
+            wait.unsent = False
+
+    def close(self) -> None:
+        """See httpcore. Wakes a thread that is blocked in `read`."""
+        shut_down(self._sock)
+        self._sock.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ARG002 - httpcore's signature
+    ) -> httpcore.NetworkStream:
+        """See httpcore. The handshake runs under the connect clock."""
+        if isinstance(self._sock, ssl.SSLSocket):
+            self.close()
+            raise ConnectError(
+                "An https:// proxy in front of an https:// server is not supported",
+                phase="proxy",
+                fix="Enter the proxy as http://host:port: the traffic to the server stays encrypted",
+            )
+        sock = self._backend.handshake(self._sock, ssl_context, server_hostname)
+        return Stream(sock, self._backend)
+
+    def get_extra_info(self, info: str) -> Any:
+        """See httpcore."""
+        match info:
+            case "ssl_object":
+                return self._sock if isinstance(self._sock, ssl.SSLSocket) else None
+            case "socket":
+                return self._sock
+            case "is_readable":
+                return _is_readable(self._sock)
+            case "server_addr":
+                return self._sock.getpeername()
+            case "client_addr":
+                return self._sock.getsockname()
+            case _:
+                return None
+
+
+class Backend(httpcore.NetworkBackend):
+    """Opens connections under the connect clock, and says which step failed and why.
+
+    Args:
+        network: Trust store, for error messages.
+        proxy: The proxy in use, if any.
+        trace: Told about each step, while it is set.
+    """
+
+    def __init__(self, network: NetworkSettings, proxy: Proxy | None, trace: Trace | None) -> None:
+        self._network = network
+        self._proxy = proxy
+        self.trace = trace
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ARG002 - httpcore's signature
+        local_address: str | None = None,  # noqa: ARG002
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
+    ) -> httpcore.NetworkStream:
+        """See httpcore."""
+        wait = _current.wait
+        assert wait is not None, "connections are opened inside `waiting` only"
+        with wait.connecting():
+            addresses = self._resolve(host, port, wait)
+            started = time.monotonic()
+            is_proxy = self._proxy is not None and self._proxy.address == (host, port)
+            phase: ConnectPhase = "proxy" if is_proxy else "tcp"
+            what = f"connect to {'proxy ' if is_proxy else ''}{host}:{port}"
+            try:
+                sock = _connect(addresses, wait)
+            except OSError as error:
+                raise self._failed(phase, what, started, error, (host, port)) from None
+            self._done(phase, what, started, _peer(sock))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Stream(sock, self)
+
+    def _resolve(self, host: str, port: int, wait: Wait) -> list[_Address]:
+        started = time.monotonic()
+        outcome: list[list[_Address] | OSError] = []
+
+        def look_up() -> None:
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                outcome.append(cast("list[_Address]", found))
+            except (OSError, UnicodeError) as error:
+                outcome.append(error if isinstance(error, OSError) else OSError(str(error)))
+
+        is_name = not _is_ip(host)
+        if is_name:
+            wait.run(look_up)
+        else:
+            look_up()  # nobody is asked
+        found = outcome[0]
+        if isinstance(found, OSError):
+            raise self._failed("dns", f"look up {host}", started, found, (host, port))
+        if is_name:
+            names = sorted({str(address[4][0]) for address in found})
+            self._done("dns", f"look up {host}", started, ", ".join(names))
+        return found
+
+    def handshake(self, sock: socket.socket, context: ssl.SSLContext, hostname: str | None) -> ssl.SSLSocket:
+        """TLS over an open connection; closes it on failure."""
+        wait = _current.wait
+        assert wait is not None, "connections are opened inside `waiting` only"
+        started = time.monotonic()
+        outcome: list[ssl.SSLSocket | Exception] = []
+        sock.settimeout(wait.timeouts.connect)
+
+        def shake_hands() -> None:
+            try:
+                outcome.append(context.wrap_socket(sock, server_hostname=hostname))
+            except Exception as error:  # truststore raises errors of three operating systems
+                outcome.append(error)
+
+        what = f"handshake with {hostname}"
+        try:
+            with wait.connecting():
+                wait.run(shake_hands, abort=lambda: shut_down(sock))
+        except BaseException:
+            sock.close()
+            raise
+        result = outcome[0]
+        if isinstance(result, Exception):
+            sock.close()
+            raise self._failed("tls", what, started, result, (hostname or "", 0))
+        self._done("tls", what, started, _certificate(result))
+        return result
+
+    def _done(self, phase: ConnectPhase, what: str, started: float, detail: str) -> None:
+        if self.trace is not None:
+            self.trace(Step(phase, what, True, detail, time.monotonic() - started))
+
+    def _failed(
+        self, phase: ConnectPhase, what: str, started: float, error: Exception, address: tuple[str, int]
+    ) -> ConnectError:
+        detail = describe_os_error(error) if isinstance(error, OSError) else str(error)
+        if self.trace is not None:
+            self.trace(Step(phase, what, False, detail, time.monotonic() - started))
+        host, port = address
+        if self._proxy is not None and address == self._proxy.address:
+            return ConnectError(
+                f"The proxy {self._proxy.describe()} cannot be reached: {detail}",
+                phase="proxy",
+                fix="Check the proxy's address, or take the server out of it with no_proxy",
+            )
+        via = "" if self._proxy is None else f" The proxy was {self._proxy.describe()}."
+        match phase:
+            case "dns":
+                return ConnectError(
+                    f"The host name {host} cannot be resolved: {detail}",
+                    phase="dns",
+                    fix="Check the spelling of the host in the URL, and whether a VPN or proxy is needed",
+                )
+            case "tls":
+                return ConnectError(
+                    f"No secure connection to {host}: {detail}", phase="tls", fix=self._tls_fix(detail) + via
+                )
+            case _:
+                return ConnectError(
+                    f"{host} port {port} cannot be reached: {detail}",
+                    phase="tcp",
+                    fix="Check that the server runs, that host and port in the URL are right, and that no "
+                    "firewall or VPN is in between." + ("" if self._proxy else " No proxy was used."),
+                )
+
+    def _tls_fix(self, detail: str) -> str:
+        trust = f"Trusted were {self._network.describe_trust()}."
+        if "WRONG_VERSION" in detail or "wrong version" in detail or "record layer" in detail:
+            return "The server does not seem to speak TLS on this port: try http:// instead of https://."
+        if "Hostname mismatch" in detail or "doesn't match" in detail or "not valid for" in detail:
+            return f"The certificate is for another host: use the host name that it names. {trust}"
+        if "expired" in detail:
+            return f"The server's certificate has expired: its owner must renew it. {trust}"
+        return (
+            f"{trust} If your company or a test server uses its own certificate authority, give its PEM file "
+            "as CA file, or set SSL_CERT_FILE to it."
+        )
+
+
+def shut_down(sock: socket.socket) -> None:
+    """Wake whoever is blocked on a socket, from any thread; the peer sees the end at once."""
+    with contextlib.suppress(OSError):  # it has ended by itself
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def describe_os_error(error: OSError) -> str:
+    """An operating system's error in its own words, without numbers and Python's decoration."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate was not accepted ({error.verify_message or error.reason})"
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or error)
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _connect(addresses: list[_Address], wait: Wait) -> socket.socket:
+    """Race the addresses of a host, each with a head start over the next one (RFC 8305)."""
+    waiting_for = list(addresses)
+    last_error: OSError = OSError("no address")
+    with selectors.DefaultSelector() as selector:
+        try:
+            next_start = 0.0
+            while waiting_for or selector.get_map():
+                now = time.monotonic()
+                if waiting_for and (now >= next_start or not selector.get_map()):
+                    try:
+                        selector.register(_begin(waiting_for.pop(0)), selectors.EVENT_WRITE)
+                        next_start = now + _RACE_SECONDS
+                    except OSError as error:
+                        last_error = error
+                    continue
+                pause = wait.slice()
+                for key, _ in selector.select(min(pause, next_start - now) if waiting_for else pause):
+                    sock = cast("socket.socket", key.fileobj)
+                    selector.unregister(sock)
+                    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if code == 0:
+                        return sock
+                    last_error = OSError(code, os.strerror(code))
+                    sock.close()
+            raise last_error
+        finally:
+            for key in list(selector.get_map().values()):
+                cast("socket.socket", key.fileobj).close()
+
+
+def _begin(address: _Address) -> socket.socket:
+    family, kind, protocol, _, target = address
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    code = sock.connect_ex(target)
+    if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+        sock.close()
+        raise OSError(code, os.strerror(code))
+    return sock
+
+
+def _is_ip(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _peer(sock: socket.socket) -> str:
+    host, port, *_ = cast("tuple[Any, ...]", sock.getpeername())
+    return f"{host} port {port}"
+
+
+def _certificate(sock: ssl.SSLSocket) -> str:
+    """Version, issuer and expiry, as far as the platform's verifier lets Python see them."""
+    facts = [sock.version() or "TLS"]
+    certificate = cast("dict[str, Any]", sock.getpeercert() or {})
+    issuer = {key: value for part in certificate.get("issuer", ()) for key, value in part}
+    if issuer:
+        facts.append("issuer " + str(issuer.get("commonName") or issuer.get("organizationName") or "unnamed"))
+    if "notAfter" in certificate:
+        facts.append(f"valid until {certificate['notAfter']}")
+    return ", ".join(facts)
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    # poll where there is one: select cannot watch descriptors beyond 1023.
+    if sock.fileno() < 0:
+        return True
+    if sys.platform == "win32":
+        return bool(select.select([sock], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))

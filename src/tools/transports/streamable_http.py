@@ -1,0 +1,243 @@
+"""Streamable HTTP: one POST per message, answered by JSON or by a stream of events.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http. A stream of the
+handshake era that ends before our response is taken up again with ``Last-Event-ID``; in the modern era it is
+lost.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from httpx_sse import ServerSentEvent
+
+from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
+from ..clock import Wait
+from ..limits import Limits
+from ..protocol.answers import Answer, Response
+from ..protocol.jsonrpc import Message, answers, decode, encode, is_response
+from ..protocol.sse import iter_events
+from ..protocol.versions import BATCH_VERSIONS, Era, era_of
+from .base import Call, Inbox, TransportKind
+from .http_channel import HttpChannel
+from .http_reply import EVENTS, Reply
+
+_logger = logging.getLogger(__name__)
+_POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
+_GET: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
+_DEFAULT_RETRY_SECONDS: Final = 1.0
+_LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+_STREAM_END_SECONDS: Final = 0.1
+_RESUME_ATTEMPTS: Final = 2  # in a row without a single event
+
+
+@dataclass(slots=True)
+class _Cursor:
+    """Where a stream was left."""
+
+    last_id: str = ""
+    retry: float = _DEFAULT_RETRY_SECONDS
+    seen: int = 0
+
+
+class StreamableHttp:
+    """The transport of today.
+
+    Args:
+        channel: Connections to the server; not closed with the transport.
+        limits: Sizes and numbers.
+    """
+
+    kind: TransportKind = "http"
+
+    def __init__(self, channel: HttpChannel, limits: Limits) -> None:
+        self._channel = channel
+        self._limits = limits
+        self._session: tuple[tuple[str, str], ...] = ()
+        self._version: str | None = None
+        self._ends_streams = True
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the server keeps a session for us."""
+        return any(name == "Mcp-Session-Id" for name, _ in self._session)
+
+    def adopt(self, version: str, session_id: str | None) -> None:
+        """See the protocol class."""
+        headers: list[tuple[str, str]] = []
+        if era_of(version) is Era.LEGACY:
+            headers.append(("MCP-Protocol-Version", version))
+            if session_id is not None and session_id and all("!" <= c <= "~" for c in session_id):
+                headers.append(("Mcp-Session-Id", session_id))
+        self._version = version
+        self._session = tuple(headers)
+
+    def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
+        """See the protocol class."""
+        session = () if call.is_handshake else self._session
+        reply = self._channel.send(
+            "POST", self._channel.url, (*_POST, *session, *call.headers.items()), call.body, wait
+        )
+        try:
+            if not reply.is_success:
+                return reply.refusal(sent_session=len(session) > 1)
+            media_type = reply.media_type
+            if media_type == "application/json":
+                return Response(self._only_message(decode(reply.read()), call, inbox), reply.headers)
+            if media_type != EVENTS:
+                return reply.refusal()
+            return Response(self._from_stream(reply, call, session, wait, inbox), reply.headers)
+        finally:
+            reply.close()
+
+    def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:
+        """See the protocol class. Any 2xx will do; a refusal of a notification is nobody's business."""
+        reply = self._channel.send("POST", self._channel.url, (*_POST, *self._session, *headers), body, wait)
+        try:
+            if reply.media_type != EVENTS:
+                reply.read()
+        finally:
+            reply.close()
+
+    def end_session(self, wait: Wait) -> None:
+        """Tell the server that the session is over; 405 and other refusals are fine."""
+        session, self._session = self._session, ()
+        if len(session) > 1:
+            self._channel.send("DELETE", self._channel.url, session, None, wait).close()
+
+    def close(self) -> None:
+        """See the protocol class: there is nothing but the channel, which is not ours."""
+
+    def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
+        """The response in a JSON body; a batch only where the revision has them."""
+        if isinstance(value, dict):
+            message = cast("Message", value)
+            if is_response(message):
+                # Not matched by id: it is the reply to the sole request of this exchange.
+                return message
+            raise ProtocolError("The server's reply is neither a result nor an error")
+        if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):
+            found: Message | None = None
+            for item in cast("list[Any]", value):
+                if not isinstance(item, dict):
+                    continue
+                message = cast("Message", item)
+                if answers(message, call.id):
+                    found = message
+                else:
+                    _to_inbox(message, inbox)
+            if found is not None:
+                return found
+        kind = "list" if isinstance(value, list) else "value"
+        raise ProtocolError(f"The server's reply is a JSON {kind} where one object is due")
+
+    def _from_stream(
+        self, reply: Reply, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
+    ) -> Message:
+        cursor = _Cursor()
+        message = self._read(reply, call, cursor, wait, inbox)
+        if message is not None and self._ends_streams:
+            # The end usually follows at once, and saves a new connection for the next call. A server that
+            # keeps the stream open is not waited for twice.
+            self._ends_streams = reply.drain(_STREAM_END_SECONDS)
+        failures = 0
+        while message is None:
+            if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
+                raise ConnectError(
+                    "The server ended the stream without its reply",
+                    phase="http",
+                    fix="Look into the server's log; a proxy that cuts long replies is another usual cause",
+                )
+            if failures >= _RESUME_ATTEMPTS:
+                raise ConnectError("The server's stream broke and could not be resumed", phase="http")
+            seen = cursor.seen
+            # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
+            wait.sleep(cursor.retry)
+            message = self._resume(call, cursor, session, wait, inbox)
+            failures = 0 if cursor.seen > seen else failures + 1
+        return message
+
+    def _resume(
+        self, call: Call, cursor: _Cursor, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
+    ) -> Message | None:
+        _logger.debug("resuming the stream of request %d", call.id)
+        headers = (*_GET, *session, ("Last-Event-ID", cursor.last_id))
+        try:
+            reply = self._channel.send("GET", self._channel.url, headers, None, wait)
+        except ConnectError:
+            return None
+        try:
+            if not reply.is_success or reply.media_type != EVENTS:
+                return None
+            return self._read(reply, call, cursor, wait, inbox)
+        finally:
+            reply.close()
+
+    def _read(self, reply: Reply, call: Call, cursor: _Cursor, wait: Wait, inbox: Inbox) -> Message | None:
+        """Read until our response; None if the stream ends or breaks before it."""
+        size = 0
+        events = iter_events(
+            reply.chunks(),
+            limit=min(self._limits.event_bytes, self._limits.result_bytes),
+            on_growth=wait.reset_idle,
+        )
+        try:
+            for event in events:
+                message = self._parse(event, cursor)
+                if message is None:
+                    continue
+                wait.reset_idle()
+                if answers(message, call.id) or _is_anonymous_error(message):
+                    return message
+                size += len(event.data)
+                if size > self._limits.result_bytes or cursor.seen > self._limits.events:
+                    raise ResultTooLarge(
+                        f"The server sent {cursor.seen} messages of {size} bytes beside its reply",
+                        limit=self._limits.result_bytes,
+                        fix="Ask whoever runs the server, or raise the limit",
+                    )
+                self._deliver(message, inbox, wait)
+        except ConnectError as error:
+            if error.phase != "http":
+                raise
+        return None
+
+    def _parse(self, event: ServerSentEvent, cursor: _Cursor) -> Message | None:
+        if event.id:
+            cursor.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
+        if event.retry is not None:
+            cursor.retry = min(max(0, event.retry), _LONGEST_RETRY_MS) / 1000
+        if not event.data or event.event not in {"message", ""}:
+            return None  # priming events and pings
+        cursor.seen += 1
+        value = decode(event.data)
+        return cast("Message", value) if isinstance(value, dict) else None
+
+    def _deliver(self, message: Message, inbox: Inbox, wait: Wait) -> None:
+        """Hand over what is not our reply, and send the inbox's answer to a server's request."""
+        answer = _to_inbox(message, inbox)
+        if answer is None:
+            return
+        try:
+            self.notify(encode(answer), (), wait)
+        except TimedOut:
+            raise
+        except MCPError as error:
+            _logger.warning("an answer to the server could not be sent: %s", error.what)
+
+
+def _to_inbox(message: Message, inbox: Inbox) -> Message | None:
+    method = message.get("method")
+    if not isinstance(method, str):
+        return None
+    if "id" in message:
+        return inbox.server_request(message)
+    params = message.get("params")
+    inbox.notification(method, cast("dict[str, Any]", params) if isinstance(params, dict) else {})
+    return None
+
+
+def _is_anonymous_error(message: Message) -> bool:
+    """An error without an id on the stream of one request can only be about that request."""
+    return "error" in message and "method" not in message and message.get("id") is None

@@ -1,0 +1,1 @@
+"""JSON Schemas of tools: compiled within bounds, and violations in words."""

@@ -1,0 +1,42 @@
+"""Checks structured results against a tool's output schema.
+
+https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema: clients should validate.
+Only successful results are checked, and a schema that cannot be used is the server's fault, not the result's:
+it is logged, and the result stays.
+"""
+
+import logging
+from typing import Any
+
+from ...types.canonical import compact_json
+from ...types.errors import ProtocolError, ResultInvalid
+from ..limits import Limits
+from ..protocol.tools import ToolDefinition
+from .problems import describe_problems
+from .schemas import compile_schema
+
+_logger = logging.getLogger(__name__)
+
+
+def check_structured_content(definition: ToolDefinition, value: Any, limits: Limits) -> None:
+    """Compare a structured result with what the tool promises.
+
+    Raises:
+        ResultInvalid: It violates the tool's own output schema.
+    """
+    try:
+        schema = compile_schema(compact_json(definition.output_schema), limits)
+    except ProtocolError as error:
+        _logger.warning("results of %s are not checked: %s", definition.name, error.what)
+        return
+    try:
+        if schema.is_valid(value):
+            return
+        pointer, what = describe_problems(schema, schema.problems(value), whole="the result")
+    except ValueError as error:
+        pointer, what = "", str(error)
+    raise ResultInvalid(
+        f"The tool's structured result violates its own output schema: {what}",
+        pointer=pointer,
+        fix="Tell whoever runs the server, or turn the check of results off",
+    )

@@ -1,0 +1,118 @@
+"""The Caller's view: the tool that was called, with its schema, and what became of the calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from ...audit.record import CallStatus
+from ...types.tool import MCPTool, WorkflowTool
+from .html import Html, badge, details, heading, join, json_block, note, page, paragraph, properties
+
+if TYPE_CHECKING:
+    from ...audit.record import CallRecord
+    from ...types.tool import Tool
+    from ..caller.summary import RunSummary
+    from .html import BadgeKind
+
+_KINDS: Final[dict[CallStatus, BadgeKind]] = {
+    CallStatus.OK: "good",
+    CallStatus.TOOL_ERROR: "bad",
+    CallStatus.INVALID_ARGUMENTS: "bad",
+    CallStatus.NOT_FOUND: "bad",
+    CallStatus.DENIED: "warning",
+    CallStatus.FAILED: "bad",
+    CallStatus.CANCELED: "warning",
+}
+
+
+def calls_page(summary: RunSummary) -> str:
+    """Writes the view.
+
+    Args:
+        summary: The run.
+
+    Returns:
+        A self-contained HTML page.
+    """
+    warning = summary.warning()
+    done = summary.statuses.total()
+    counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
+    told = f"{done} call{'' if done == 1 else 's'}" + (f": {counts}" if counts else "")
+    if summary.resumed:
+        told += f"; {summary.resumed} of them filled in from the run before"
+    return page(
+        "MCP Tool Caller",
+        heading(1, "MCP Tool Caller"),
+        paragraph(told),
+        note(warning, kind="warning") if warning else None,
+        heading(2, "Tool" if len(summary.tools) == 1 else "Tools") if summary.tools else None,
+        join(_tool(tool, opened=len(summary.tools) == 1) for tool in summary.tools.values()),
+        _calls("Calls without a result", summary.failures, summary.failed),
+        _calls("Calls", summary.successes, summary.statuses[CallStatus.OK]),
+    )
+
+
+def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            kind, server, remote = "MCP tool", tool.route.display, tool.tool_name
+            declared = tool.output_schema
+        case WorkflowTool():
+            kind, server, remote, declared = "KNIME workflow", None, tool.name, None
+        case _:
+            assert_never(tool)
+    return details(
+        join((tool.name, badge(kind)), " "),
+        properties(
+            (
+                ("Type", kind),
+                ("Name", tool.name),
+                ("Name at the server", remote if remote != tool.name else None),
+                ("Description", tool.description),
+                ("Server", server),
+                ("Digest", tool.digest if isinstance(tool, MCPTool) else None),
+            )
+        ),
+        heading(3, "Parameter schema"),
+        json_block(tool.schema_json or "{}"),
+        heading(3, "Output schema") if declared is not None else None,
+        json_block(declared) if declared is not None else None,
+        opened=opened,
+    )
+
+
+def _calls(title: str, records: list[CallRecord], count: int) -> Html:
+    if not records:
+        return Html()
+    more = count - len(records)
+    return join(
+        (
+            heading(2, title),
+            join(_call(record, opened=count == 1) for record in records),
+            paragraph(f"… and {more} more, in the table", soft=True) if more > 0 else None,
+        )
+    )
+
+
+def _call(record: CallRecord, *, opened: bool) -> Html:
+    where = record.input_row if record.input_row is not None else "Call"
+    duration = None if record.duration is None else f"{record.duration:.3f} s"
+    summary = join(
+        (
+            where,
+            record.tool_name or "no tool",
+            badge(record.status.value, _KINDS[record.status]),
+            badge("resumed") if record.resumed_from else None,
+            duration,
+        ),
+        " ",
+    )
+    return details(
+        summary,
+        json_block(record.arguments) if record.arguments is not None else None,
+        note(record.error, kind="bad") if record.error else None,
+        paragraph(record.result) if record.result else None,
+        json_block(record.structured_result) if record.structured_result else None,
+        properties((("Files", "\n".join(record.files)), ("Started at", record.started_at))),
+        opened=opened,
+    )

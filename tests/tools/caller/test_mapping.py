@@ -1,0 +1,184 @@
+"""Columns and typed text to arguments."""
+
+import json
+from datetime import UTC, date, datetime, time, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.tools.caller.mapping import (
+    arguments_from_json,
+    arguments_from_pairs,
+    arguments_from_row,
+    parameters_of,
+    parse_arguments_setting,
+    plan_columns,
+)
+from knime_mcp.types.errors import ArgumentsInvalid, SettingInvalid
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+
+
+def tool(schema):
+    return MCPTool("t", "", schema, "http://127.0.0.1:1/mcp", "t")
+
+
+def mapped(schema, row):
+    parameters = parameters_of(tool(schema))
+    return arguments_from_row(row, plan_columns(parameters, list(row)), parameters)
+
+
+def one(kind, value):
+    return mapped({"type": "object", "properties": {"a": kind}}, {"a": value})
+
+
+def test_a_missing_cell_is_an_omitted_argument():
+    assert one({"type": ["string", "null"]}, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "cell", "sent"),
+    [
+        ({"type": "integer"}, 5.0, 5),
+        ({"type": "integer"}, 5.5, 5.5),
+        ({"type": ["integer", "number"]}, 5.0, 5.0),
+        ({"type": "number"}, 5.0, 5.0),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 7.0, 7),
+        ({"type": "object"}, '{"x": [1]}', {"x": [1]}),
+        ({"type": "array"}, "[1, 2]", [1, 2]),
+        ({"type": "array"}, "not json", "not json"),
+        ({"type": ["array", "string"]}, "[1]", "[1]"),
+        ({"type": "string"}, "[1]", "[1]"),
+        ({}, "[1]", "[1]"),
+        ({"type": "integer"}, "5", "5"),
+        ({"type": "array", "items": {"type": "integer"}}, [1.0, 2.0], [1, 2]),
+        ({"type": "array"}, ["a", None], ["a", None]),
+        ({"type": "object"}, {"x": date(2026, 1, 31)}, {"x": "2026-01-31"}),
+        ({"type": "string"}, datetime(2026, 1, 31, 12, 0, tzinfo=UTC), "2026-01-31T12:00:00+00:00"),
+        ({"type": "string"}, date(2026, 1, 31), "2026-01-31"),
+        ({"type": "string"}, time(12, 30), "12:30:00"),
+        ({"type": "string"}, timedelta(hours=26, seconds=1.5), "PT26H1.5S"),
+        ({"type": "string"}, -timedelta(minutes=1), "-PT1M"),
+        ({"type": "string"}, timedelta(), "PT0S"),
+        ({"type": "boolean"}, True, True),
+        ({"type": "integer"}, 2**63 - 1, 2**63 - 1),
+    ],
+)
+def test_cells_become_arguments(schema, cell, sent):
+    assert one(schema, cell) == {"a": sent}
+
+
+def test_references_and_branches_say_what_is_wanted():
+    schema = {
+        "type": "object",
+        "properties": {"filter": {"$ref": "#/$defs/Filter"}},
+        "allOf": [{"properties": {"count": {"$ref": "#/$defs/Count"}}}],
+        "$defs": {"Filter": {"type": "object"}, "Count": {"type": "integer"}},
+    }
+    assert mapped(schema, {"filter": '{"x": 1}', "count": 3.0}) == {"filter": {"x": 1}, "count": 3}
+
+
+def test_recursive_schemas_end():
+    schema = {"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "properties": {"next": {"$ref": "#"}}}
+    assert list(parameters_of(tool(schema))) == ["next"]
+
+
+@pytest.mark.parametrize("cell", [float("nan"), float("inf"), b"bytes", "half \ud83d pair"])
+def test_what_json_cannot_hold_is_named_by_pointer(cell):
+    with pytest.raises(ArgumentsInvalid) as caught:
+        one({}, cell)
+    assert caught.value.pointer == "/a"
+    assert caught.value.fix
+
+
+def test_columns_match_by_name_then_by_case_and_the_rest_is_reported():
+    plan = plan_columns(["city", "Days", "x", "X"], ["City", "days", "DAYS", "x", "Status"])
+    assert plan.arguments == {"city": "City", "x": "x"}
+    assert plan.unmatched == ("days", "DAYS", "Status")
+
+
+def test_a_workflow_tool_has_the_parameters_of_its_configuration_nodes():
+    workflow = WorkflowTool("w", "", {"limit": {"type": "integer"}, "city": {"type": "string"}})
+    parameters = parameters_of(workflow)
+    assert list(parameters) == ["limit", "city"]
+    assert arguments_from_pairs([("limit", "5"), ("city", "5")], parameters) == {"limit": 5, "city": "5"}
+
+
+def test_typed_pairs_are_read_by_the_schema():
+    parameters = parameters_of(
+        tool(
+            {
+                "properties": {
+                    "n": {"type": "integer"},
+                    "b": {"type": "boolean"},
+                    "s": {"type": "string"},
+                    "list": {"type": "array"},
+                    "any": {},
+                    "union": {"type": ["string", "integer"]},
+                }
+            }
+        )
+    )
+    pairs = [
+        ("n", "5"),
+        ("b", "true"),
+        ("s", "5"),
+        ("list", '["a"]'),
+        ("any", "5"),
+        ("union", "5"),
+        ("", "ignored"),
+        (" n ", "6"),
+        ("unknown", "x"),
+    ]
+    assert arguments_from_pairs(pairs, parameters) == {
+        "n": 6,
+        "b": True,
+        "s": "5",
+        "list": ["a"],
+        "any": "5",
+        "union": "5",
+        "unknown": "x",
+    }
+    assert arguments_from_pairs([("n", "five")], parameters) == {"n": "five"}
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "{}", {}])
+def test_no_arguments(value):
+    assert arguments_from_json(value, source="column 'A'") == {}
+
+
+@pytest.mark.parametrize("value", ["{", "[1]", "5", "null", [1], '{"a": NaN}', "[" * 100_000])
+def test_json_that_is_no_object_is_refused(value):
+    with pytest.raises(ArgumentsInvalid, match="column 'A'") as caught:
+        arguments_from_json(value, source="column 'A'")
+    assert "JSON object" in (caught.value.fix or "")
+
+
+def test_null_can_be_said_in_json():
+    assert arguments_from_json('{"a": null}', source="x") == {"a": None}
+
+
+@pytest.mark.requirement("T56")
+def test_malformed_json_in_the_dialog_names_the_setting():
+    with pytest.raises(SettingInvalid, match="line 1, column 9") as caught:
+        parse_arguments_setting('{"a": 1,}')
+    assert caught.value.setting == "arguments_json"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=5))
+def test_json_arguments_arrive_as_they_are(arguments):
+    assert arguments_from_json(json.dumps(arguments), source="x") == arguments
+    assert arguments_from_json(arguments, source="x") == arguments
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON.filter(lambda value: value is not None), max_size=5))
+def test_cells_of_an_untyped_tool_arrive_as_they_are(row):
+    schema = {"properties": {name: {} for name in row}}
+    assert mapped(schema, row) == row

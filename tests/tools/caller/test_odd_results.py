@@ -1,0 +1,94 @@
+"""Results that are huge, odd, or no valid Unicode: a row each, and never a lost table."""
+
+import json
+
+import pytest
+
+
+def test_lone_surrogates(shapes, call, rows_of):
+    (row,) = rows_of(call(server_url=shapes.url("/modern/json/surrogates"), tool_name="talk"))
+    assert row["Status"] == "ok"
+    assert row["Result"] == "before \ufffd after \U0001f600"
+    assert json.loads(row["Structured result"]) == {"k\ufffd": ["v\ufffd"]}
+
+
+def test_lone_surrogates_in_arguments_are_named(shapes, call, rows_of):
+    url = shapes.url("/modern/json/surrogates")
+    text = '{"a": {"b": "\\ud83d"}}'
+    rows = rows_of(
+        call(
+            None,
+            {"j": [text, "{}"]},
+            server_url=url,
+            tool_name="talk",
+            arguments_source="json_column",
+            arguments_column="j",
+        )
+    )
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert "/a/b" in rows[0]["Error"]
+    assert "surrogate" in rows[0]["Error"]
+    failed = call(server_url=url, tool_name="talk", arguments_json=text)
+    assert "/a/b" in failed.failure["message"]
+
+
+@pytest.mark.parametrize("tool", ["text", "structured"])
+def test_50_megabytes(shapes, call, rows_of, tool):
+    (row,) = rows_of(call(server_url=shapes.url("/legacy/json/huge"), tool_name=tool))
+    assert row["Status"] == "ok"
+    assert max(len(row["Result"]), len(row["Structured result"] or "")) >= 50 * 1000 * 1000
+
+
+def test_an_image_of_50_megabytes_that_is_none(shapes, call, rows_of):
+    (row,) = rows_of(call(server_url=shapes.url("/legacy/json/huge"), tool_name="image"))
+    assert row["Status"] == "ok"
+    assert row["Files"].endswith(".png")
+    assert row.get("Image") is None
+
+
+def test_too_large_a_result_is_a_row(server, tools_of, call, rows_of):
+    result = call(tools_of(server.url("/two")), {"megabytes": [1, 70, 2]}, tool_name="big", concurrency=1)
+    rows = rows_of(result)
+    assert [row["Status"] for row in rows] == ["ok", "failed", "ok"]
+    assert len(rows[2]["Result"]) == 2 * 1024 * 1024
+    assert result.warnings[-1].startswith("1 of 3 calls failed; first: row Row1, ")
+
+
+@pytest.mark.parametrize("tool", ["unknown", "none", "null", "list", "failed", "refused", "missing"])
+def test_contents_of_all_kinds(shapes, call, rows_of, tool):
+    (row,) = rows_of(call(server_url=shapes.url("/modern/sse/contents"), tool_name=tool))
+    assert row["Status"] in {"ok", "tool error", "failed"}
+    if tool == "null":
+        assert row["Structured result"] == "null"
+    assert (row["Error"] is None) == (row["Status"] == "ok")
+
+
+@pytest.mark.parametrize("tool", ["bare", "no_properties", "closed", "empty_schema"])
+def test_tools_without_parameters(shapes, call, rows_of, tool):
+    url = shapes.url("/modern/json/parameterless")
+    assert rows_of(call(server_url=url, tool_name=tool))[0]["Status"] == "ok"
+    extra = rows_of(call(server_url=url, tool_name=tool, arguments={"x": "1"}))[0]
+    assert extra["Status"] == ("invalid arguments" if tool == "closed" else "ok")
+
+
+def test_recursive_schemas_and_twins(shapes, call, rows_of, tools_of):
+    forest = {"trees": [{"label": "a", "children": [{"label": "b", "children": []}]}]}
+    url = shapes.url("/modern/json/schemas")
+    (row,) = rows_of(call(server_url=url, tool_name="forest", arguments_json=json.dumps(forest)))
+    assert row["Status"] in {"ok", "invalid arguments"}
+    tools = tools_of(shapes.url("/modern/json/twins"))
+    (row,) = rows_of(call(tools, tool_name="twin (2)"))
+    assert row["Status"] == "ok"
+
+
+def test_names_of_all_kinds(shapes, call, rows_of, tools_of, host):
+    tools = tools_of(shapes.url("/modern/json/names"))
+    listed = host.run(
+        "mcp_tool_provider", [None, None], {"server_url": shapes.url("/modern/json/names")}
+    ).outputs[0]
+    names = [row["Tool name"] for row in listed.to_pylist()]
+    rows = rows_of(call(tools, {"which": names}, tool_per_row_column="which"))
+    # A name that is no valid Unicode cannot be kept in a cell, so the server does not know it again.
+    assert {row["Status"] for row in rows if "\ufffd" not in row["Tool name"]} == {"ok"}
+    assert {row["Status"] for row in rows if "\ufffd" in row["Tool name"]} == {"not found"}
+    assert [row["Tool name"] for row in rows] == names

@@ -1,0 +1,419 @@
+"""What the reply to a request may look like: the decision table, stream resumption, limits."""
+
+import gzip
+import json
+import time
+import zlib
+
+import pytest
+
+from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.types.errors import (
+    ConnectError,
+    ProtocolError,
+    ResultTooLarge,
+    ServerError,
+    SessionLost,
+    ToolNotFound,
+)
+from tests.support.scripted_server import (
+    Part,
+    ScriptedServer,
+    event,
+    http,
+    initialize,
+    legacy,
+    modern,
+    notification,
+    reply_event,
+    rpc,
+    rpc_error,
+    stream,
+    text,
+)
+
+ERAS = pytest.mark.parametrize("era", [legacy, modern])
+
+
+def call(script, name="echo", **options):
+    with ScriptedServer(script) as server, MCPClient(server.url, **options) as client:
+        return client.call_tool(name), server
+
+
+@ERAS
+@pytest.mark.parametrize(
+    "reply",
+    [
+        http(202, content_type=None),
+        http(204, content_type=None),
+        http(200, "hello", content_type="text/plain"),
+        http(200, "<html><title>Login</title>", content_type="text/html"),
+        http(200, "", content_type=None),
+    ],
+)
+def test_a_success_that_is_no_reply_is_an_error_at_once(era, reply):
+    with pytest.raises(ConnectError) as caught:
+        call(era(tools__call=reply))
+    assert caught.value.phase == "protocol"
+    assert caught.value.tool == "echo"
+
+
+@ERAS
+@pytest.mark.parametrize("body", ["", "{", "[]", "3", "null", '{"jsonrpc": "2.0"}', '{"id": 1, "result": 3}'])
+def test_a_body_that_is_no_response_is_a_protocol_error(era, body):
+    with pytest.raises(ProtocolError):
+        call(era(tools__call=http(200, body)))
+
+
+@ERAS
+def test_media_types_are_compared_without_case_and_parameters(era):
+    reply = http(
+        200,
+        json.dumps({"jsonrpc": "2.0", "id": None, "result": text("ü")}, ensure_ascii=False),
+        content_type="Application/JSON; charset=utf-8",
+    )
+    assert call(era(tools__call=reply))[0].text == "ü"
+
+    def upper(request):
+        parts = stream(reply_event(text("ü")))(request)
+        return [parts[0].replace(b"text/event-stream", b"Text/Event-Stream; charset=iso-8859-1"), *parts[1:]]
+
+    assert call(era(tools__call=upper))[0].text == "ü"
+
+
+@ERAS
+def test_the_id_of_a_reply_may_come_back_as_text_in_a_stream(era):
+    reply = stream(lambda r: event({"jsonrpc": "2.0", "id": str(r.json["id"]), "result": text("ok")}))
+    assert call(era(tools__call=reply))[0].text == "ok"
+
+
+@ERAS
+def test_a_reply_for_another_id_is_not_ours(era):
+    other = event({"jsonrpc": "2.0", "id": 123456, "result": text("wrong")})
+    assert call(era(tools__call=stream(other, reply_event(text("ok")))))[0].text == "ok"
+
+
+@ERAS
+def test_the_second_of_two_replies_is_ignored(era):
+    assert (
+        call(era(tools__call=stream(reply_event(text("first")), reply_event(text("second")))))[0].text
+        == "first"
+    )
+
+
+@ERAS
+def test_errors_with_foreign_ids_and_any_status_are_errors_of_the_call(era):
+    for status in (200, 400, 500):
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32603, "message": "oops"}}
+        )
+        with pytest.raises(ServerError, match="oops") as caught:
+            call(era(tools__call=http(status, body)))
+        assert caught.value.code == -32603
+    anonymous = event({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "parse"}})
+    with pytest.raises(ServerError, match="parse"):
+        call(era(tools__call=stream(anonymous)))
+
+
+@ERAS
+def test_an_unknown_tool_is_named_with_what_may_be_meant(era):
+    script = era(tools__call=rpc_error(-32602, "Unknown tool: ehco"))
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        with pytest.raises(ToolNotFound, match="Did you mean echo") as caught:
+            client.call_tool("ehco")
+    assert caught.value.suggestions == ("echo",)
+
+
+@pytest.mark.parametrize("status", [406, 409, 413, 415, 421])
+def test_configuration_errors_are_not_repeated(status):
+    with (
+        ScriptedServer(modern(tools__list=http(status, "no", content_type="text/plain"))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match=str(status)) as caught,
+    ):
+        client.list_tools()
+    assert caught.value.fix
+    assert server.methods.count("tools/list") == 1
+
+
+# --- streams that end early
+
+
+def test_a_modern_stream_that_ends_early_is_lost_and_not_repeated():
+    with (
+        ScriptedServer(modern(tools__call=stream(event("", id="1", retry=1)))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match="without its reply"),
+    ):
+        client.call_tool("echo")
+    assert server.methods.count("tools/call") == 1
+    assert "GET" not in server.methods
+
+
+def test_a_legacy_stream_without_event_ids_cannot_be_resumed():
+    with (
+        ScriptedServer(legacy(tools__call=stream(event(notification("x"))))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match="without its reply"),
+    ):
+        client.call_tool("echo")
+    assert "GET" not in server.methods
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_legacy_stream_is_resumed_where_it_was_left(version, broken):
+    script = legacy(session="s", version=version)
+    script["tools/call"] = stream(event("", id="a-1", retry=120), *([Part.CLOSE] if broken else []))
+    asked = {}
+
+    def resumed(request):
+        asked["id"] = server.named("tools/call")[0].json["id"]
+        return stream(event({"jsonrpc": "2.0", "id": asked["id"], "result": text("late")}, id="a-2"))(request)
+
+    script["GET"] = resumed
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").text == "late"
+        sent, resumption = server.named("tools/call")[0], server.named("GET")[0]
+    assert resumption.headers["last-event-id"] == "a-1"
+    assert resumption.headers["accept"] == "text/event-stream"
+    assert resumption.headers["mcp-session-id"] == "s"
+    assert resumption.headers["mcp-protocol-version"] == version
+    assert resumption.at - sent.at >= 0.12
+    assert server.methods.count("tools/call") == 1
+
+
+def test_resumption_goes_on_while_there_is_progress_and_ends_without():
+    script = legacy(tools__call=stream(event("", id="1", retry=1)))
+    script["GET"] = [
+        stream(event(notification("notifications/message", data=1), id="2")),
+        stream(event(notification("notifications/message", data=2), id="3")),
+        http(500),
+        stream(),
+    ]
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match="could not be resumed"),
+    ):
+        client.call_tool("echo")
+    assert [request.headers["last-event-id"] for request in server.named("GET")] == ["1", "2", "3", "3"]
+
+
+def test_a_stream_that_stays_open_after_the_reply_is_left():
+    reply = stream(reply_event(text("ok")), Part.STALL)
+    with ScriptedServer(modern(tools__call=reply)) as server, MCPClient(server.url) as client:
+        for _ in range(3):
+            assert client.call_tool("echo").text == "ok"
+        assert server.disconnected.wait(2)
+
+
+def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
+    with ScriptedServer(legacy(tools__call=stream(reply_event(text("ok"))))) as server:
+        with MCPClient(server.url) as client:
+            for _ in range(5):
+                client.call_tool("echo")
+        assert server.connections == 1
+
+
+# --- lost sessions
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        http(404, "Session not found", content_type="text/plain"),
+        rpc_error(-32600, "Session terminated", status=404),
+        rpc_error(-32000, "Bad Request: invalid session", status=400),
+    ],
+)
+def test_a_lost_session_is_opened_anew_without_the_old_id(lost):
+    script = legacy(tools__call=[lost, rpc(text("again"))])
+    script["initialize"] = [initialize(session="s-1"), initialize(session="s-2")]
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").text == "again"
+        first, second = server.named("initialize")
+        assert "mcp-session-id" not in second.headers
+        assert "mcp-protocol-version" not in second.headers
+        assert server.named("tools/call")[-1].headers["mcp-session-id"] == "s-2"
+    assert server.methods.count("server/discover") == 1
+    assert first.json["id"] != 0
+
+
+def test_a_session_that_stays_lost_is_an_error():
+    with (
+        ScriptedServer(legacy(session="s", tools__call=http(404))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match="404"),
+    ):
+        client.call_tool("echo")
+    assert server.methods.count("initialize") == 2
+
+
+def test_calls_are_not_sent_again_where_that_was_ruled_out():
+    script = legacy(session="s", tools__call=[http(404), rpc(text("ok"))])
+    with ScriptedServer(script) as server, MCPClient(server.url, reopen_sessions=False) as client:
+        with pytest.raises(SessionLost):
+            client.call_tool("echo")
+        assert client.call_tool("echo").text == "ok"
+
+
+def test_a_404_without_a_session_is_a_wrong_path():
+    with (
+        ScriptedServer(legacy(tools__call=http(404))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match="404") as caught,
+    ):
+        client.call_tool("echo")
+    assert "/mcp" in str(caught.value)
+    assert server.methods.count("initialize") == 1
+
+
+# --- limits
+
+
+def _chunked(body_parts, headers=b""):
+    return [
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+        + headers
+        + b"\r\n",
+        *(b"%x\r\n%s\r\n" % (len(part), part) for part in body_parts),
+        b"0\r\n\r\n",
+    ]
+
+
+def test_a_result_beyond_the_limit_is_not_read():
+    reply = _chunked([b'{"x": "', *([b"y" * 10_000] * 1000)])
+    with pytest.raises(ResultTooLarge) as caught:
+        call(modern(tools__call=reply), limits=Limits(result_bytes=50_000))
+    assert caught.value.limit == 50_000
+    assert "50.0 KB" in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_results_are_read(encoding):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("z" * 5000)}).encode()
+        data = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
+        return http(200, data, headers={"Content-Encoding": encoding})
+
+    assert call(modern(tools__call=reply))[0].text == "z" * 5000
+
+
+def test_deflate_without_its_wrapper_is_read_too():
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("z" * 5000)}).encode()
+        packer = zlib.compressobj(wbits=-15)
+        return http(200, packer.compress(body) + packer.flush(), headers={"Content-Encoding": "deflate"})
+
+    assert call(modern(tools__call=reply))[0].text == "z" * 5000
+
+
+def test_a_bomb_is_noticed_while_it_is_small():
+    reply = http(200, _bomb(100), headers={"Content-Encoding": "gzip"})
+    with pytest.raises(ResultTooLarge):
+        call(modern(tools__call=reply), limits=Limits(result_bytes=10**6))
+
+
+def _bomb(megabytes):
+    packer = zlib.compressobj(wbits=31)
+    return b"".join(packer.compress(b"0" * 1_000_000) for _ in range(megabytes)) + packer.flush()
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
+def test_compressions_that_nobody_asked_for_are_refused(encoding):
+    with pytest.raises(ProtocolError, match="nobody asked"):
+        call(modern(tools__call=http(200, b"x", headers={"Content-Encoding": encoding})))
+
+
+def test_damaged_compression_is_a_protocol_error():
+    with pytest.raises(ProtocolError, match="damaged"):
+        call(modern(tools__call=http(200, b"nonsense", headers={"Content-Encoding": "gzip"})))
+
+
+@ERAS
+def test_an_endless_event_ends_at_the_limit(era):
+    def reply(request):
+        head = stream(end=False)(request)
+        return [*head, *([b"2710\r\n" + b"data: " + b"x" * 9_994 + b"\r\n"] * 500)]
+
+    with pytest.raises(ResultTooLarge):
+        call(era(tools__call=reply), limits=Limits(event_bytes=100_000))
+
+
+@ERAS
+def test_endless_notifications_end_at_the_limit(era):
+    flood = [event(notification("notifications/message", data="x" * 100))] * 200
+    with pytest.raises(ResultTooLarge, match="beside its reply"):
+        call(era(tools__call=stream(*flood, end=False)), limits=Limits(events=100))
+
+
+def test_pages_are_followed_to_the_last_one():
+    def page(request):
+        cursor = request.params.get("cursor")
+        number = 0 if cursor is None else int(cursor or "1")
+        following = {0: "", 1: "2", 2: None}[number]
+        return rpc({"tools": [{"name": f"t{number}", "inputSchema": {}}], "nextCursor": following})(request)
+
+    with ScriptedServer(modern(tools__list=page)) as server, MCPClient(server.url) as client:
+        assert [tool.name for tool in client.list_tools()] == ["t0", "t1", "t2"]
+    first, second, third = server.named("tools/list")
+    assert "cursor" not in first.params
+    assert (second.params["cursor"], third.params["cursor"]) == ("", "2")
+
+
+def test_pages_in_circles_and_endless_pages_end():
+    with (
+        ScriptedServer(modern(tools__list=rpc({"tools": [], "nextCursor": "a"}))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ProtocolError, match="circles"),
+    ):
+        client.list_tools()
+    assert server.methods.count("tools/list") == 2
+
+    def page(request):
+        number = int(request.params.get("cursor", "0"))
+        return rpc({"tools": [{"name": "t"}] * 3, "nextCursor": str(number + 1)})(request)
+
+    with ScriptedServer(modern(tools__list=page)) as server:
+        with (
+            MCPClient(server.url, limits=Limits(pages=3)) as client,
+            pytest.raises(ResultTooLarge, match="3 pages"),
+        ):
+            client.list_tools()
+        with (
+            MCPClient(server.url, limits=Limits(tools=5)) as client,
+            pytest.raises(ResultTooLarge, match="5 tools"),
+        ):
+            client.list_tools()
+
+
+def test_a_listing_that_is_no_list_is_a_protocol_error():
+    with (
+        ScriptedServer(modern(tools__list=rpc({"tools": "x"}))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ProtocolError, match="not a list"),
+    ):
+        client.list_tools()
+
+
+@pytest.mark.requirement("T3")
+def test_a_large_listing_and_odd_definitions_arrive_whole():
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": {"n": {"properties": {"c": {"$ref": "#/$defs/n"}}}},
+        "properties": {
+            "x": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
+            "a": {"enum": ["ü", 1, None]},
+        },
+        "if": {"required": ["x"]},
+        "x-unknown": [1, 2],
+    }
+    tools = [{"name": f"t{i}" * 50, "inputSchema": schema, "future": {"k": i}} for i in range(2000)]
+    with ScriptedServer(modern(tools__list=rpc({"tools": tools}))) as server, MCPClient(server.url) as client:
+        started = time.monotonic()
+        listed = client.list_tools()
+        assert time.monotonic() - started < 5
+    assert [tool.raw for tool in listed] == tools
+    assert list(listed[0].input_schema) == list(schema)

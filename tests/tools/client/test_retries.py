@@ -1,0 +1,122 @@
+"""What is sent again, and what never is."""
+
+import time
+
+import pytest
+
+from knime_mcp.tools import Limits, MCPClient, Timeouts
+from knime_mcp.types.errors import ConnectError
+from tests.support.scripted_server import (
+    Part,
+    ScriptedServer,
+    http,
+    legacy,
+    modern,
+    rpc,
+    rpc_error,
+    text,
+    tool,
+)
+
+ERAS = pytest.mark.parametrize("era", [legacy, modern])
+CLOSED = [Part.CLOSE]
+CUT = [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", Part.CLOSE]
+BROKEN = [CLOSED, [Part.RESET], CUT, http(500), http(502), http(503), http(408)]
+
+
+@ERAS
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_listing_is_repeated_after_an_outage(era, broken):
+    with (
+        ScriptedServer(era(tools__list=[broken, rpc({"tools": [tool()]})])) as server,
+        MCPClient(server.url) as client,
+    ):
+        assert len(client.list_tools()) == 1
+    assert server.methods.count("tools/list") == 2
+
+
+@ERAS
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_call_that_may_have_run_is_never_repeated(era, broken):
+    with (
+        ScriptedServer(era(tools__call=[broken, rpc(text("again"))])) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError) as caught,
+    ):
+        client.call_tool("echo")
+    assert caught.value.phase == "http"
+    assert caught.value.fix
+    assert server.methods.count("tools/call") == 1
+
+
+@ERAS
+def test_a_call_that_was_turned_away_is_repeated_when_the_server_says(era):
+    script = era(tools__call=[http(429, headers={"Retry-After": "1"}), rpc(text("ok"))])
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").text == "ok"
+    first, second = server.named("tools/call")
+    assert second.at - first.at >= 1.0
+
+
+def test_a_pause_that_does_not_fit_is_not_made():
+    script = modern(tools__call=http(429, headers={"Retry-After": "30"}))
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=Timeouts(total=5)) as client:
+        started = time.monotonic()
+        with pytest.raises(ConnectError, match="30 s") as caught:
+            client.call_tool("echo")
+        assert time.monotonic() - started < 3
+    assert "429" in str(caught.value)
+    assert server.methods.count("tools/call") == 1
+
+
+def test_attempts_are_bounded():
+    with (
+        ScriptedServer(modern(tools__list=http(503))) as server,
+        MCPClient(server.url, limits=Limits(attempts=2)) as client,
+        pytest.raises(ConnectError, match="503"),
+    ):
+        client.list_tools()
+    assert server.methods.count("tools/list") == 2
+
+
+def test_json_rpc_errors_are_not_repeated():
+    from knime_mcp.types.errors import ServerError
+
+    with (
+        ScriptedServer(modern(tools__list=rpc_error(-32603))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ServerError),
+    ):
+        client.list_tools()
+    assert server.methods.count("tools/list") == 1
+
+
+def test_initialize_is_repeated_after_an_outage():
+    script = legacy()
+    script["initialize"] = [http(503), script["initialize"]]
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").text == "hi"
+
+
+def test_a_call_is_repeated_when_no_connection_could_be_made():
+    with ScriptedServer(modern()) as server:
+        client = MCPClient(server.url)
+        client.connect()
+    # The server is gone; nothing can have run. It comes back on another port only, so the attempts fail.
+    started = time.monotonic()
+    with pytest.raises(ConnectError) as caught:
+        client.call_tool("echo")
+    client.close()
+    assert caught.value.phase == "tcp"
+    assert time.monotonic() - started > 0.2  # there were pauses between attempts
+
+
+def test_a_wrong_port_fails_at_once():
+    with ScriptedServer() as server:
+        pass
+    started = time.monotonic()
+    with pytest.raises(ConnectError) as caught:
+        MCPClient(server.url).connect()
+    assert time.monotonic() - started < 1
+    assert caught.value.phase == "tcp"
+    assert str(server.port) in str(caught.value)

@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+
+from knime_mcp.tools.protocol.jsonrpc import RpcError
+from knime_mcp.tools.protocol.server_requests import ServerRequests, answer_inputs
+from tests.tools.client.test_jsonrpc import json_values
+
+FORM = {
+    "message": "Who?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"name": {"type": "string", "default": "x"}, "n": {"type": "integer"}, "odd": 3},
+    },
+}
+
+
+def test_ping_is_always_answered():
+    answer = ServerRequests().respond({"id": "a", "method": "ping"})
+    assert answer == {"jsonrpc": "2.0", "id": "a", "result": {}}
+
+
+@pytest.mark.parametrize(
+    "method", ["roots/list", "sampling/createMessage", "elicitation/create", "tasks/get", "made/up"]
+)
+def test_what_was_not_declared_is_refused(method):
+    requests = ServerRequests()
+    assert requests.capabilities == {}
+    answer = requests.respond({"id": 3, "method": method, "params": FORM})
+    assert answer is not None
+    assert answer["error"]["code"] == -32601
+
+
+def test_forms_can_be_declined_or_accepted_with_their_defaults():
+    assert ServerRequests("decline").answer("elicitation/create", FORM) == {"action": "decline"}
+    accepting = ServerRequests("defaults")
+    assert accepting.capabilities == {"elicitation": {}}
+    assert accepting.answer("elicitation/create", FORM) == {"action": "accept", "content": {"name": "x"}}
+
+
+def test_a_mode_that_was_not_declared_is_bad_parameters():
+    answer = ServerRequests("defaults").answer("elicitation/create", {"mode": "url", "url": "https://x"})
+    assert isinstance(answer, RpcError)
+    assert answer.code == -32602
+
+
+def test_input_rounds_are_answered_by_key_or_named():
+    wanted = {
+        "who": {"method": "elicitation/create", "params": FORM},
+        "model": {"method": "sampling/createMessage", "params": {}},
+        "odd": 3,
+    }
+    answers, unanswered = answer_inputs(ServerRequests("defaults"), wanted)
+    assert answers == {"who": {"action": "accept", "content": {"name": "x"}}}
+    assert unanswered[0] == "a language model"
+    assert answer_inputs(ServerRequests(), {"who": wanted["who"]})[1] == ["input from a person (Who?)"]
+
+
+@given(json_values)
+def test_any_parameters_are_answered(params):
+    ServerRequests("defaults").respond({"id": 1, "method": "elicitation/create", "params": params})

@@ -1,0 +1,68 @@
+"""Tools that insist on running as tasks (2025-11-25)."""
+
+import time
+
+import pytest
+
+from knime_mcp.tools import MCPClient
+from knime_mcp.types.errors import Canceled, ProtocolError
+from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, text, tool
+
+CAPABILITIES = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
+TOOL = tool("research", execution={"taskSupport": "required"})
+
+
+def task(status, **more):
+    return {"taskId": "t-1", "status": status, "pollInterval": 50, **more}
+
+
+def script(**replies):
+    return {
+        **legacy(tools__list=rpc({"tools": [TOOL, tool("plain", execution={"taskSupport": "optional"})]})),
+        "initialize": initialize(capabilities=CAPABILITIES),
+        "tools/call": rpc({"task": task("working")}),
+        "tasks/get": [rpc(task("working", statusMessage="half")), rpc(task("completed"))],
+        "tasks/result": rpc(text("found")),
+        "tasks/cancel": rpc(task("cancelled")),
+        **replies,
+    }
+
+
+def test_a_task_is_polled_and_its_result_fetched():
+    told = []
+    with ScriptedServer(script()) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("research", {"q": 1}, timeout=30, on_progress=told.append).text == "found"
+    call = server.named("tools/call")[0]
+    assert call.params["task"] == {"ttl": 30_000}
+    assert call.params["arguments"] == {"q": 1}
+    assert server.methods[-3:] == ["tasks/get", "tasks/get", "tasks/result"]
+    assert server.requests[-1].params["taskId"] == "t-1"
+    assert [progress.message for progress in told] == ["half"]
+
+
+def test_other_tools_are_called_plainly():
+    with ScriptedServer(script(**{"tools/call": rpc(text("hi"))})) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("plain").text == "hi"
+    assert "task" not in server.requests[-1].params
+
+
+def test_cancel_cancels_the_task():
+    started = time.monotonic()
+    endless = script(**{"tasks/get": rpc(task("working"))})
+    with ScriptedServer(endless) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        with pytest.raises(Canceled):
+            client.call_tool("research", is_canceled=lambda: time.monotonic() > started + 0.4)
+    assert server.named("tasks/cancel")[0].params == {"taskId": "t-1"}
+
+
+def test_a_server_that_makes_no_task_is_an_error():
+    with (
+        ScriptedServer(script(**{"tools/call": rpc(text("hi"))})) as server,
+        MCPClient(server.url) as client,
+    ):
+        client.list_tools()
+        with pytest.raises(ProtocolError, match="without one"):
+            client.call_tool("research")

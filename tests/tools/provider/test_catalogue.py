@@ -1,0 +1,119 @@
+from knime_mcp.tools.connection import client_for
+from knime_mcp.tools.provider.provide import ServerRequest, provide
+from knime_mcp.tools.views import catalogue as view
+from knime_mcp.tools.views.catalogue import catalogue
+from knime_mcp.types.routing import ServerRoute
+
+from .conftest import tool
+from .test_html import HOSTILE, parsed
+
+
+def provision(*servers):
+    requests = [
+        ServerRequest(row=f"Row{i}", route=ServerRoute.parse(server.url)) for i, server in enumerate(servers)
+    ]
+    return provide(requests, lambda asked, trace: client_for(asked.route, None, trace=trace))
+
+
+def text_of(page):
+    return " ".join("".join(parsed(page).text).split())
+
+
+def test_a_tool_is_shown_with_all_that_is_known_of_it(serve):
+    schema = {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to look for."},
+            "limit": {"$ref": "#/$defs/limit"},
+        },
+        "required": ["query"],
+        "$defs": {"limit": {"type": "integer", "description": "How many.", "default": 10}},
+    }
+    search = tool(
+        "search",
+        "Finds things.\nSecond line.",
+        schema,
+        title="Search the shop",
+        annotations={"readOnlyHint": True, "destructiveHint": True},
+        outputSchema={"type": "object", "title": "Hits"},
+    )
+    page = catalogue(
+        provision(serve([search], instructions="Be kind.", meta={"name": "shop", "version": "2"}))
+    )
+    shown = text_of(page)
+    for words in (
+        "1 tool from 1 server",
+        "shop 2",
+        "2026-07-28 over http",
+        "Search the shop",
+        "Finds things. Second line.",
+        "search(query: string, limit?: integer)",
+        "What to look for.",
+        "How many.",
+        "required",
+        "read only",
+        "destructive",
+        "contradiction",
+        '"limit": 10',
+        "Hits",
+        "Be kind.",
+        "tools/list",
+        "sha256:",
+    ):
+        assert words.lower() in shown.lower(), words
+
+
+def test_a_failed_server_is_shown_with_every_step(serve):
+    page = catalogue(provision(serve([], status=404), serve([tool("a")])))
+    shown = text_of(page)
+    assert "1 server failed" in shown
+    assert "failed: http" in shown
+    assert "Next step:" in shown
+    for step in ("server/discover", "initialize", "GET as event stream"):
+        assert step in shown
+    assert "<b>a</b>" in page
+
+
+def test_hostile_definitions_stay_text(serve):
+    bad = tool(
+        HOSTILE,
+        HOSTILE,
+        {
+            "type": "object",
+            "properties": {HOSTILE: {"type": HOSTILE, "description": HOSTILE, "default": HOSTILE}},
+        },
+        title=HOSTILE,
+        outputSchema={HOSTILE: HOSTILE},
+    )
+    page = catalogue(
+        provision(serve([bad], instructions=HOSTILE, meta={"name": HOSTILE, "version": HOSTILE}))
+    )
+    tags = parsed(page)
+    assert not {"script", "img", "iframe"} & {name for name, _ in tags.seen}
+    assert not any(key.startswith("on") for _, attributes in tags.seen for key in attributes)
+    assert "".join(tags.text).count(HOSTILE) > 5
+
+
+def test_a_great_many_tools_are_shown_in_short(serve, monkeypatch):
+    monkeypatch.setattr(view, "_MAX_DETAILED", 20_000)
+    page = catalogue(provision(serve([tool(f"tool_{i}", f"Does {i}.") for i in range(300)])))
+    assert len(page) < 80_000
+    shown = text_of(page)
+    assert "tools in short" in shown
+    assert all(f"tool_{i}" in shown for i in range(300))
+
+
+def test_nothing_to_show(serve):
+    assert "No tools to show." in text_of(catalogue(provision(serve([]))))
+    assert "0 tools from 0 servers" in text_of(catalogue(provision()))
+
+
+def test_odd_schemas(serve):
+    schemas = [
+        {},
+        {"properties": []},
+        {"properties": {"a": True, "b": 3, "c": None}, "required": "a"},
+        {"type": 5},
+    ]
+    page = catalogue(provision(serve([tool(f"t{i}", "", schema) for i, schema in enumerate(schemas)])))
+    assert text_of(page).count("Takes no arguments.") == 3

@@ -1,0 +1,122 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.tools.flow_choices import (
+    ToolChoice,
+    decode_choices,
+    encode_choices,
+    signature,
+    type_in_words,
+    variable_name,
+)
+
+SEARCH = ToolChoice(
+    name="search",
+    server="https://h/mcp",
+    signature="query: string",
+    description="Finds things.",
+    parameters='{"type":"object"}',
+)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "servers", "taken", "name"),
+    [
+        ("", ["https://host:8/mcp"], [], "mcp_tools: host:8"),
+        ("crm_", ["https://host/mcp"], [], "mcp_tools: crm"),
+        ("_", ["https://host/mcp"], [], "mcp_tools: host"),
+        ("", ["https://a/x", "https://b/y", "https://a/z"], [], "mcp_tools: a + 1 more"),
+        ("", [], [], "mcp_tools: no server"),
+        ("", ["https://host/mcp"], ["mcp_tools: host", "mcp_tools: host (2)"], "mcp_tools: host (3)"),
+    ],
+)
+def test_the_variable_is_named_by_prefix_or_host(prefix, servers, taken, name):
+    assert variable_name(prefix, servers, taken=taken) == name
+
+
+tools = st.builds(
+    ToolChoice,
+    name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    description=st.text(st.characters(exclude_categories=["Cs"]), max_size=600),
+    parameters=st.text(st.characters(exclude_categories=["Cs"])),
+)
+
+
+@given(st.lists(tools, unique_by=lambda tool: tool.name))
+def test_what_is_encoded_is_decoded(choices):
+    assert decode_choices({"mcp_tools: x": encode_choices(choices), "other": ["a"]}) == choices
+
+
+def test_a_great_many_tools_keep_their_names_and_lose_details():
+    many = [
+        ToolChoice(name=f"tool {i}", description="d" * 500, parameters="p" * 5000, signature="x: string")
+        for i in range(2000)
+    ]
+    entries = encode_choices(many)
+    assert sum(map(len, entries)) <= 1_000_000
+    decoded = decode_choices({"mcp_tools: x": entries})
+    assert [tool.name for tool in decoded] == [tool.name for tool in many]
+    assert decoded[0].label == "tool 0(x: string)"
+    assert decoded[0].description.endswith("…")
+
+
+def test_whatever_stands_in_the_variables_the_dialog_opens():
+    found = decode_choices(
+        {
+            "mcp_tools: a": encode_choices([SEARCH]),
+            "mcp_tools: b": [
+                "",
+                "{",
+                "[]",
+                "null",
+                '{"name": 3}',
+                '{"name": ""}',
+                '{"name":"n","new":1}',
+                "[" * 9999,
+            ],
+            "mcp_tools: c": "text",
+            "mcp_tools: d": [1, 2],
+            "mcp_tools: e": encode_choices([SEARCH]),
+            "mcp_tools: f": None,
+        }
+    )
+    assert found == [SEARCH, ToolChoice(name="n")]
+
+
+def test_entries_are_json_that_others_can_read():
+    assert json.loads(encode_choices([SEARCH])[0])["name"] == "search"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({}, ""),
+        ({"properties": {"a": {"type": "string"}}}, "a?: string"),
+        ({"properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"]}, "b: integer, a?: any"),
+        ({"properties": {"a": {"enum": [1]}}}, "a?: choice"),
+        ({"properties": {"a": {"type": ["null", "string", "integer"]}}}, "a?: string or integer"),
+        (
+            {
+                "properties": {"a": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/d"}]}},
+                "$defs": {"d": {"type": "array"}},
+            },
+            "a?: array",
+        ),
+        ({"properties": {"a": {"properties": {}}}}, "a?: object"),
+        ({"properties": 3, "required": 4}, ""),
+        (
+            {"properties": {str(i): {} for i in range(20)}},
+            ", ".join(f"{i}?: any" for i in range(12)) + ", … 8 more",
+        ),
+    ],
+)
+def test_signatures(schema, text):
+    assert signature(schema) == text
+
+
+def test_alternatives_of_alternatives_end():
+    schema = {"anyOf": [{"$ref": "#"}] * 1000}
+    assert type_in_words(schema, schema) == "any"

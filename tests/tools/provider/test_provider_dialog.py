@@ -1,0 +1,115 @@
+"""What the node repository and the dialog show."""
+
+import pyarrow as pa
+import pytest
+
+NODE = "mcp_tool_provider"
+KEYS = {
+    "server_url": "",
+    "credentials": "<none>",
+    "send_credentials_as": "bearer",
+    "header_name": "X-API-Key",
+    "extra_headers": "",
+    "transport": "auto",
+    "include": "",
+    "exclude": "",
+    "prefix": "",
+    "on_failure": "fail",
+    "column_form": "auto",
+    "connect_timeout": 10.0,
+    "idle_timeout": 60.0,
+    "total_timeout": 300.0,
+    "server_url_column": "",
+    "credentials_column": "<none>",
+    "prefix_column": "<none>",
+}
+
+
+def controls(element):
+    if "scope" in element:
+        yield element
+    for inner in element.get("elements", []):
+        yield from controls(inner)
+
+
+def visible(dialog):
+    """Keys of the settings that are seen at once, in their order."""
+    shown = []
+    for control in controls(dialog["ui_schema"]):
+        rule = control.get("rule")
+        condition = rule and rule["condition"]
+        if condition and condition["scope"] == "#":
+            holds = condition["schema"] == {"type": ["object"]}
+            if holds == (rule["effect"] == "HIDE"):
+                continue
+        if not control.get("options", {}).get("isAdvanced") and control["scope"].count("/") > 1:
+            shown.append(control["scope"].rpartition("/")[2])
+    return shown
+
+
+def settings(document):
+    return document.get("model", document)
+
+
+@pytest.mark.requirement("T12")
+@pytest.mark.requirement("T13")
+def test_the_node_repository(host):
+    described = host.describe()
+    assert [problem for problem in described["problems"] if "provider" in str(problem).lower()] == []
+    node = next(node for node in described["nodes"] if node["id"] == NODE)
+    assert node["name"] == "MCP Tool Provider"
+    assert node["category"] == "/community/mcp"
+    assert node["icon_path"] == "icons/provider.png"
+    assert node["node_type"] == "Source"
+
+
+@pytest.mark.requirement("T14")
+def test_keys_and_defaults(host):
+    found = settings(host.dialog(NODE, [None, None])["data"])
+    # Before 5.9 KNIME writes a column that is not chosen as null.
+    assert {key: "" if value is None else value for key, value in found.items()} == KEYS
+
+
+def test_at_most_five_settings_are_visible(host):
+    alone = visible(host.dialog(NODE, [None, None]))
+    assert alone == ["server_url", "credentials", "prefix", "include", "on_failure"]
+    table = host.table(pa.table({"URL": ["x"], "n": [1]})).schema
+    connected = visible(host.dialog(NODE, [table, None]))
+    assert connected == ["server_url_column", "credentials_column", "prefix_column", "include", "on_failure"]
+
+
+def test_every_setting_tells_what_to_do(host):
+    schema = host.dialog(NODE, [None, None])["schema"]
+    found = schema["properties"].get("model", schema)["properties"]
+    assert set(found) == set(KEYS)
+    for key, setting in found.items():
+        assert len(setting["title"]) > 5, key
+        assert len(setting["description"]) > 30, key
+
+
+def test_a_dialog_does_not_change_a_fresh_node(host):
+    before = host.dialog(NODE, [None, None])["data"]
+    opened = host.dialog(NODE, [None, None], credentials={"prod": ("a", "b"), "dev": ("c", "d")})
+    choices = opened["schema"]["properties"]["model"]["properties"]["credentials"]["oneOf"]
+    assert [choice["const"] for choice in choices] == ["<none>", "dev", "prod"]
+    assert opened["data"] == before
+    assert host.dialog(NODE, [None, None])["data"] == before
+    fresh = host.run(NODE, [None, None], {"server_url": "https://host/mcp"}, execute=False)
+    assert fresh.ok, fresh.failure
+    assert settings(fresh.parameters)["credentials"] == "<none>"
+
+
+def test_only_text_columns_are_offered(host):
+    table = host.table(pa.table({"URL": ["x"], "n": [1], "other": ["y"]})).schema
+    dialog = host.dialog(NODE, [table, None])
+    for key in ("server_url_column", "credentials_column", "prefix_column"):
+        control = next(c for c in controls(dialog["ui_schema"]) if c["scope"].endswith(f"/{key}"))
+        offered = [value["id"] for value in control["options"]["possibleValues"] if value["id"] != "<none>"]
+        assert offered == ["URL", "other"]
+
+
+def test_what_was_saved_is_loaded_again(host):
+    saved = {"model": KEYS | {"server_url": "https://host/mcp", "prefix": "p_", "on_failure": "warn"}}
+    loaded = host.load_parameters(NODE, saved, "0.1.0")
+    assert settings(loaded)["on_failure"] == "warn"
+    assert settings(loaded)["prefix"] == "p_"
