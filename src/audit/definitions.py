@@ -1,0 +1,199 @@
+"""What servers say about their tools now, beside what a person saw when choosing a tool.
+
+A tool cell is a pin: its digest names the definition that somebody read. Before a call the server's current
+definition can be compared with it. Each server is asked once per run, whatever the number of calls.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ..types.errors import Canceled, MCPError, ToolChanged, ToolNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..tools.protocol.tools import ToolDefinition
+    from ..tools.session_pool import SessionPool
+    from ..types.routing import ServerRoute
+    from ..types.tool import MCPTool
+
+_SUGGESTIONS = 3
+
+
+class Pinning(StrEnum):
+    """What to do when a server's definition of a tool is not the one that a person saw."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTool:
+    """A tool that may be called.
+
+    Attributes:
+        tool: The tool as the server defines it now, or as it was pinned if nobody asked.
+        note: What changed, where that is only warned of.
+    """
+
+    tool: MCPTool
+    note: str | None = None
+
+
+class Definitions:
+    """The current definitions of all servers of a run. Safe to use from several threads.
+
+    Args:
+        pool: The run's sessions.
+    """
+
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._listings: dict[ServerRoute, Future[dict[str, ToolDefinition]]] = {}
+
+    def find(
+        self, route: ServerRoute, tool_name: str, *, is_canceled: Callable[[], bool] | None = None
+    ) -> ToolDefinition:
+        """Finds the current definition of a tool.
+
+        Args:
+            route: The server.
+            tool_name: The name that the server knows.
+            is_canceled: Ends waiting.
+
+        Returns:
+            The definition.
+
+        Raises:
+            ToolNotFound: The server has no such tool; names the ones that may have been meant.
+            MCPError: The server cannot be asked. Whoever asks for another of its tools gets the same error.
+        """
+        found = self._listing(route, is_canceled)
+        if tool_name not in found:
+            similar = tuple(difflib.get_close_matches(tool_name, found, n=_SUGGESTIONS, cutoff=0.5))
+            fix = f"Did you mean {' or '.join(similar)}? " if similar else ""
+            raise ToolNotFound(
+                f"The server has no tool {tool_name!r}",
+                suggestions=similar,
+                server=route.display,
+                tool=tool_name,
+                fix=f"{fix}Execute the MCP Tool Provider again to see what the server offers",
+            )
+        return found[tool_name]
+
+    def check(
+        self, tool: MCPTool, pinning: Pinning, *, is_canceled: Callable[[], bool] | None = None
+    ) -> CheckedTool:
+        """Compares a tool with its server's current definition.
+
+        Args:
+            tool: The tool; without a digest there is nothing to compare.
+            pinning: What to do with a tool that changed.
+            is_canceled: Ends waiting.
+
+        Returns:
+            The tool to call: with the definition that the server has now, if it was compared.
+
+        Raises:
+            ToolChanged: It changed, and ``pinning`` is to fail.
+            ToolNotFound: The server has no such tool any more.
+            MCPError: The server cannot be asked.
+        """
+        pinned = tool.digest
+        if pinning is Pinning.IGNORE or pinned is None:
+            return CheckedTool(tool)
+        definition = self.find(tool.route, tool.tool_name, is_canceled=is_canceled)
+        if definition.digest == pinned:
+            return CheckedTool(tool)
+        changes = changed_parts(tool, definition)
+        what = f"The server has changed the tool since it was chosen: {', '.join(changes)}"
+        if pinning is Pinning.FAIL:
+            raise ToolChanged(
+                what,
+                changes=changes,
+                server=tool.route.display,
+                tool=tool.name,
+                fix="Read the tool's new definition; execute the MCP Tool Provider again to accept it",
+            )
+        return CheckedTool(pinned_tool(definition, tool.route, shown_name=tool.name), f"{tool.name}: {what}")
+
+    def _listing(
+        self, route: ServerRoute, is_canceled: Callable[[], bool] | None
+    ) -> dict[str, ToolDefinition]:
+        server = _server_of(route)
+        with self._lock:
+            listing = self._listings.get(server)
+            mine = listing is None
+            if listing is None:
+                listing = self._listings[server] = Future()
+        if mine:
+            self._ask(server, listing, is_canceled)
+        return listing.result()
+
+    def _ask(
+        self,
+        server: ServerRoute,
+        listing: Future[dict[str, ToolDefinition]],
+        is_canceled: Callable[[], bool] | None,
+    ) -> None:
+        try:
+            tools = self._pool.client(server).list_tools(is_canceled=is_canceled)
+            named: dict[str, ToolDefinition] = {}
+            for tool in tools:
+                named.setdefault(tool.name, tool)  # a server calls the first of two tools of one name
+            listing.set_result(named)
+        except BaseException as error:
+            if isinstance(error, Canceled) or not isinstance(error, MCPError):
+                with self._lock:
+                    del self._listings[server]
+            listing.set_exception(error)
+
+
+@lru_cache(maxsize=256)
+def _server_of(route: ServerRoute) -> ServerRoute:
+    return replace(route, tool=None, digest=None)
+
+
+def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: str) -> MCPTool:
+    """Makes a tool cell that pins a definition.
+
+    Args:
+        definition: What the server says.
+        route: The server.
+        shown_name: The name for people.
+
+    Returns:
+        The tool, with the definition's digest.
+    """
+    return definition.to_tool(replace(route, tool=None, digest=definition.digest), shown_name=shown_name)
+
+
+def changed_parts(tool: MCPTool, definition: ToolDefinition) -> tuple[str, ...]:
+    """Names the parts of a definition that differ from a cell's.
+
+    Args:
+        tool: The cell. One that holds no definition beside its digest cannot say which parts.
+        definition: What the server says now.
+
+    Returns:
+        Such as ``("description", "parameters")``; ``("definition",)`` where the parts are not known.
+    """
+    parts = {
+        "description": (tool.description, definition.description or ""),
+        "title": (tool.title, definition.title),
+        "parameters": (tool.parameter_schema, definition.input_schema),
+        "output schema": (tool.output_schema, definition.output_schema),
+        "annotations": (tool.annotations, definition.annotations),
+    }
+    known = tool.schema_json != ""
+    changed = tuple(part for part, (before, now) in parts.items() if before != now)
+    return changed if known and changed else ("definition",)

@@ -1,0 +1,160 @@
+"""The record of one call: a frozen value that tables, journals and views are made from.
+
+A record holds text only (JSON as canonical JSON text, times as UTC with microseconds), so that the same
+call gives the same record wherever it is read, and so that a record can be hashed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class CallStatus(StrEnum):
+    """How a call ended; the text of the *Status* column."""
+
+    OK = "ok"
+    TOOL_ERROR = "tool error"
+    """The tool ran and said that it failed (MCP: ``isError``)."""
+    INVALID_ARGUMENTS = "invalid arguments"
+    """The arguments violate the tool's schema; nothing was sent."""
+    NOT_FOUND = "not found"
+    """Neither the tools at hand nor the server know the tool."""
+    DENIED = "denied"
+    """A policy or a person did not allow the call; nothing was sent."""
+    FAILED = "failed"
+    """Connection, protocol, time limit, size limit, or a definition that changed."""
+    CANCELED = "canceled"
+    """The run was stopped before the call finished, or before it began."""
+
+
+def status_of(error: BaseException) -> CallStatus:
+    """Says which status an error gives the call that it ended.
+
+    Args:
+        error: What ended the call.
+
+    Returns:
+        Never `CallStatus.OK`, nor `CallStatus.TOOL_ERROR`: a tool's own failure is a result, not an error.
+    """
+    match error:
+        case ArgumentsInvalid():
+            return CallStatus.INVALID_ARGUMENTS
+        case ToolNotFound():
+            return CallStatus.NOT_FOUND
+        case Canceled():
+            return CallStatus.CANCELED
+        case _:
+            return CallStatus.FAILED
+
+
+def utc_text(moment: datetime) -> str:
+    """Writes a moment as a record holds it.
+
+    Args:
+        moment: A moment with a time zone.
+
+    Returns:
+        ISO 8601 in UTC, always with six digits of microseconds, such as ``2026-01-31T12:00:00.000000Z``.
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One call, as it is kept.
+
+    Attributes:
+        run: Id of the run that the call belongs to.
+        call: Completion number in the run, from 1; 0 until a journal has taken the record.
+        iteration: The agent's turn, or None outside an agent.
+        input_row: RowID of the row of parameters, or None for a single call.
+        tool: The tool in portable form (JSON text), or None if it is not known.
+        tool_name: The name shown to people.
+        tool_type: ``workflow`` or ``mcp``; None if the tool is not known.
+        server: The server's URL without secrets, or None.
+        digest: Digest of the definition that was called, or None.
+        arguments: The arguments as sent, canonical JSON, secrets marked; None if there were none to read.
+        status: How the call ended.
+        result: Text for people, or None.
+        structured_result: Canonical JSON, or None where the server sent none.
+        error: What went wrong, as one text with the next step, or None.
+        files: Paths of the blobs of the result, saved as files.
+        image: Path of the first image among them that is a PNG, or None.
+        started_at: When the call began, see `utc_text`; None if it never began.
+        duration: Seconds from the beginning to the end of the call, retries included.
+        attempts: How often the call was sent; 0 if it was not.
+        server_version: What the server says that it is, or None.
+        protocol: The protocol revision that was spoken, or None.
+        resumed_from: Id of the earlier run in whose journal the call was found, or None.
+    """
+
+    run: str
+    call: int = 0
+    iteration: int | None = None
+    input_row: str | None = None
+    tool: str | None = None
+    tool_name: str | None = None
+    tool_type: str | None = None
+    server: str | None = None
+    digest: str | None = None
+    arguments: str | None = None
+    status: CallStatus
+    result: str | None = None
+    structured_result: str | None = None
+    error: str | None = None
+    files: tuple[str, ...] = ()
+    image: str | None = None
+    started_at: str | None = None
+    duration: float | None = None
+    attempts: int = 0
+    server_version: str | None = None
+    protocol: str | None = None
+    resumed_from: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call gave a result."""
+        return self.status is CallStatus.OK
+
+    @property
+    def moment(self) -> datetime | None:
+        """`started_at` as a moment in UTC."""
+        return None if self.started_at is None else datetime.fromisoformat(self.started_at)
+
+    def to_json(self) -> dict[str, Any]:
+        """Turns the record into a JSON object with one key per attribute, absent ones left out."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        found["status"] = self.status.value
+        found["files"] = list(self.files)
+        return {name: value for name, value in found.items() if value is not None and value != []}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Reads what `to_json` wrote.
+
+        Args:
+            data: The JSON object. Keys of a later version of the record are ignored.
+
+        Returns:
+            The record.
+
+        Raises:
+            ValueError: A key is missing, or the status is unknown.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        found = {name: value for name, value in data.items() if name in known}
+        try:
+            found["status"] = CallStatus(found["status"])
+            found["files"] = tuple(found.get("files", ()))
+            return cls(**found)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a record of a call: {error}") from error

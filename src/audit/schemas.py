@@ -1,0 +1,138 @@
+"""Reading a JSON Schema without a validator: which parts of it describe a value, and what they say.
+
+Only what can be said without evaluating: all branches of ``allOf``, ``anyOf`` and ``oneOf`` and all local
+references count. Nothing is fetched, and recursion ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Finds everything that describes the same value as a schema does.
+
+    Args:
+        schema: Schema of a value; anything but an object says nothing.
+        root: The schema that references point into.
+
+    Returns:
+        The schema itself, then its branches and what they refer to; each once.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    waiting: deque[Any] = deque([schema])
+    while waiting:
+        part = _object(waiting.popleft())
+        if part is None or id(part) in found:
+            continue
+        found[id(part)] = part
+        waiting.append(_referred(part.get("$ref"), root))
+        for key in ("allOf", "anyOf", "oneOf"):
+            waiting.extend(_list(part.get(key)))
+        waiting.extend((part.get("then"), part.get("else")))
+    return list(found.values())
+
+
+def properties_in(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Names the members that a schema of an object declares.
+
+    Args:
+        schema: Schema of an object.
+        root: The schema that references point into.
+
+    Returns:
+        Schema by name, in the order in which they are declared.
+    """
+    found: dict[str, Any] = {}
+    for part in parts_of(schema, root):
+        for name, inner in (_object(part.get("properties")) or {}).items():
+            found.setdefault(name, inner)
+    return found
+
+
+def member(schema: Any, root: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Finds what describes one member of an object.
+
+    Args:
+        schema: Schema of the object.
+        root: The schema that references point into.
+        name: The member.
+
+    Returns:
+        A schema of which every branch may apply.
+    """
+    found: list[Any] = []
+    for part in parts_of(schema, root):
+        properties = _object(part.get("properties")) or {}
+        if name in properties:
+            found.append(properties[name])
+            continue
+        found.append(part.get("additionalProperties"))
+        patterns = _object(part.get("patternProperties")) or {}
+        found += [inner for pattern, inner in patterns.items() if _matches(pattern, name)]
+    return {"anyOf": found}
+
+
+def items(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Finds what describes the items of an array.
+
+    Args:
+        schema: Schema of the array.
+        root: The schema that references point into.
+
+    Returns:
+        A schema of which every branch may apply.
+    """
+    found: list[Any] = []
+    for part in parts_of(schema, root):
+        declared = part.get("items")
+        found += [*(_list(declared) or [declared]), *_list(part.get("prefixItems"))]
+    return {"anyOf": found}
+
+
+def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    """Says which JSON types a schema asks for.
+
+    Args:
+        schema: Schema of a value.
+        root: The schema that references point into.
+
+    Returns:
+        Names such as ``integer``; empty where the schema does not say.
+    """
+    found: set[str] = set()
+    for part in parts_of(schema, root):
+        declared = part.get("type")
+        names = _list(declared) or [declared]
+        found.update(name for name in names if isinstance(name, str))
+    return frozenset(found)
+
+
+def _referred(ref: Any, root: Mapping[str, Any]) -> Any:
+    """Follows a JSON pointer within the schema; references to anything else say nothing."""
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        return None
+    found: Any = root
+    for step in ref[1:].split("/")[1:]:
+        found = (_object(found) or {}).get(step.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return True  # a pattern of another dialect: it may apply

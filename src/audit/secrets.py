@@ -1,0 +1,205 @@
+"""Keeping secrets out of what is recorded: finds them in arguments and marks them.
+
+A value is a secret if the tool's schema says so (``format: password`` or ``writeOnly: true``) or if it
+equals, or contains, a credential in use. It is replaced by a mark with a short digest that shows where the
+same secret was used twice. The digest is keyed with a key that exists only in memory and only for one run: a
+mark in a file cannot be tried out against guesses.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from .schemas import items, member, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_MARK = re.compile(r"⟨secret [0-9a-f]{12}⟩")
+_SHORTEST_IN_TEXT = 4  # shorter credentials are marked where they are a whole value, but not inside of words
+_DEEPEST = 64
+
+
+class SecretMarker:
+    """Marks the secrets of one run, or of one call in it. Safe to use from several threads.
+
+    Args:
+        credentials: Passwords, tokens and keys in use. Empty ones are passed over.
+    """
+
+    def __init__(self, credentials: Iterable[str] = ()) -> None:
+        self._key = secrets.token_bytes(16)
+        self._known: frozenset[str] = frozenset()
+        self._spellings: tuple[tuple[str, str], ...] = ()
+        self.learn(credentials)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self._known)} secrets>"
+
+    def for_call(self, arguments: Mapping[str, Any], schema_json: str) -> SecretMarker:
+        """Makes the marker of one call: it knows the arguments that the tool's schema calls secret, too.
+
+        A server that repeats such an argument in its answer does not bring it into the record.
+
+        Args:
+            arguments: The arguments of the call.
+            schema_json: The tool's schema as text; one that cannot be read calls nothing secret.
+
+        Returns:
+            A marker with the same key.
+        """
+        schema = _schema_with_secrets(schema_json)
+        values = [] if schema is None else list(_secret_values(arguments, schema, schema))
+        if not values:
+            return self
+        marker = copy.copy(self)
+        marker.learn(value if isinstance(value, str) else json.dumps(value) for value in values)
+        return marker
+
+    def mark(self, arguments: Mapping[str, Any], schema_json: str = "") -> dict[str, Any]:
+        """Marks the secrets in the arguments of a call.
+
+        Args:
+            arguments: The arguments as sent; left as they are.
+            schema_json: The tool's schema as text; one that cannot be read calls nothing secret.
+
+        Returns:
+            A copy with marks in the place of secrets.
+        """
+        schema = _schema_with_secrets(schema_json)
+        if schema is None:
+            return self.scrub(dict(arguments))
+        return self._copy(arguments, schema, schema)
+
+    def scrub(self, value: Any) -> Any:
+        """Marks every secret of the run in text, or in the strings of a JSON value.
+
+        Args:
+            value: Text or JSON value.
+
+        Returns:
+            The same with marks in the place of secrets.
+        """
+        match value:
+            case str():
+                if value in self._known:
+                    return self._mark(value)
+                for spelling, mark in self._spellings:
+                    value = value.replace(spelling, mark)
+                return value
+            case dict():
+                members = cast("dict[str, Any]", value)
+                return {self.scrub(name): self.scrub(inner) for name, inner in members.items()}
+            case list():
+                return [self.scrub(inner) for inner in cast("list[Any]", value)]
+            case _:
+                return value
+
+    def learn(self, credentials: Iterable[str]) -> None:
+        """Adds secrets before they are used.
+
+        Args:
+            credentials: Passwords, tokens and keys. Empty ones are passed over.
+        """
+        new = {secret for secret in credentials if secret} - self._known
+        found = dict(self._spellings)
+        for secret in new:
+            if len(secret) >= _SHORTEST_IN_TEXT:
+                mark = self._mark(secret)
+                # In JSON text a secret with quotes or umlauts is spelled differently.
+                for spelling in (
+                    secret,
+                    json.dumps(secret)[1:-1],
+                    json.dumps(secret, ensure_ascii=False)[1:-1],
+                ):
+                    found[spelling] = mark
+        self._known |= new
+        # The longest first: a secret may be part of another one.
+        self._spellings = tuple(sorted(found.items(), key=lambda entry: len(entry[0]), reverse=True))
+
+    def _copy(self, value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
+        if depth > _DEEPEST:
+            return self.scrub(value)
+        if value is not None and _is_secret(schema, root):
+            return self._mark(value if isinstance(value, str) else json.dumps(value, sort_keys=True))
+        match value:
+            case dict():
+                members = cast("dict[str, Any]", value)
+                return {
+                    self.scrub(name): self._copy(inner, member(schema, root, name), root, depth + 1)
+                    for name, inner in members.items()
+                }
+            case list():
+                item = items(schema, root)
+                return [self._copy(inner, item, root, depth + 1) for inner in cast("list[Any]", value)]
+            case _:
+                return self.scrub(value)
+
+    def _mark(self, secret: str) -> str:
+        digest = hmac.new(self._key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+        return f"⟨secret {digest[:12]}⟩"
+
+
+def without_digests(text: str) -> str:
+    """Takes the digests out of marks, so that marks of different runs are equal.
+
+    Args:
+        text: Text that may hold marks.
+
+    Returns:
+        The text with bare marks.
+    """
+    return _MARK.sub("⟨secret⟩", text)
+
+
+@lru_cache(maxsize=256)
+def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
+    """Parses a schema that may call something secret; None for all others, which need not be walked."""
+    if not any(word in schema_json for word in ("password", "writeOnly")):
+        return None
+    try:
+        schema = json.loads(schema_json)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
+
+
+def _is_secret(schema: Any, root: Mapping[str, Any]) -> bool:
+    return any(
+        part.get("format") == "password" or part.get("writeOnly") is True for part in parts_of(schema, root)
+    )
+
+
+def _secret_values(value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
+    if depth > _DEEPEST:
+        return
+    if _is_secret(schema, root):
+        yield from _scalars(value)
+        return
+    for inner, inner_schema in _members(value, schema, root):
+        yield from _secret_values(inner, inner_schema, root, depth + 1)
+
+
+def _members(value: Any, schema: Any, root: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields each member of an object or item of an array with what describes it."""
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            yield inner, member(schema, root, name)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield inner, items(schema, root)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for inner, _ in _members(value, {}, {}):
+            yield from _scalars(inner)
+    elif value is not None and not isinstance(value, bool):
+        yield value

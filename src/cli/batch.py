@@ -1,0 +1,155 @@
+"""``knime-mcp batch``: one call per row of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .exits import ExitCode, UsageError, reports_errors
+from .interrupt import Interrupt
+from .options import ConnectionOptions, takes_connection
+from .tables import check_ending
+from .terminal import complain, note
+
+if TYPE_CHECKING:
+    from ..types.routing import ServerRoute
+    from .batch_run import BatchRun
+    from .parameters import Parameters
+    from .sessions import Sessions
+
+
+@reports_errors
+@takes_connection
+def batch(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name that the server knows.")],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="A .csv, .parquet or .jsonl file with a row per call. Columns named like the tool's"
+            " parameters are its arguments; a missing cell is an argument left out.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the results into a .csv, .parquet or .json file."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON array with the record of each call.")
+    ] = False,
+    arguments_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Take all arguments from this column, which holds JSON."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=256, help="How many calls may run at the same time.")
+    ] = 4,
+    on_error: Annotated[
+        str, typer.Option(metavar="row|fail", help="A call that fails becomes a row, or ends the run.")
+    ] = "row",
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Write a line per finished call there, as they finish."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Take the results in this earlier --audit file from there, and make only the other calls.",
+        ),
+    ] = None,
+    save_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the results there."),
+    ] = None,
+    *,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Call a tool once per row of a table.
+
+    Every row has a result, in the order of the table; a call that fails is a row that says why. The exit
+    code is 1 if any failed.
+
+    Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
+    """
+    if on_error not in {"row", "fail"}:
+        raise UsageError(f"--on-error is '{on_error}'. Write row or fail.")
+    check_ending(out)
+    _check_files(table, out, audit, resume)
+    (route,) = connection.routes([url])
+    from .parameters import read_parameters
+    from .sessions import Sessions
+
+    parameters = read_parameters(table)
+    if arguments_column is not None and arguments_column not in parameters.columns:
+        raise UsageError(
+            f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
+        )
+    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+        run = _prepare(sessions, route, tool, parameters, arguments_column)
+        run.concurrency, run.fail = concurrency, on_error == "fail"
+        run.journal_file, run.earlier_file = audit or resume, resume
+        run.execute(out, as_json=as_json, save_dir=save_dir)
+    return _report(run, out)
+
+
+def _prepare(
+    sessions: Sessions, route: ServerRoute, tool: str, parameters: Parameters, column: str | None
+) -> BatchRun:
+    from .batch_run import BatchRun
+    from .lookup import find_tool
+
+    return BatchRun(sessions, find_tool(sessions, route, tool), parameters, column)
+
+
+def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
+    if resume is not None and not resume.is_file():
+        raise UsageError(f"There is no file {resume} to resume from.")
+    written = [file for file in (out, audit) if file is not None]
+    for file in written:
+        if file.resolve() == table.resolve():
+            raise UsageError(f"{file} is the table of parameters itself. Write into another file.")
+    if audit is not None and audit.suffix.lower() != ".jsonl":
+        raise UsageError(f"{audit} should end in .jsonl: it gets one line of JSON per call.")
+    if audit is not None and resume is None and audit.exists() and audit.stat().st_size:
+        raise UsageError(
+            f"{audit} exists and would be overwritten. Name another file, or go on with that run:"
+            f" --resume {audit}."
+        )
+
+
+def _report(run: BatchRun, out: Path | None) -> ExitCode:
+    from ..audit.record import CallStatus
+
+    summary = run.summary
+    total = summary.total
+    if out is not None:
+        note(f"Wrote {total} rows to {out}")
+    if summary.resumed:
+        note(f"{summary.resumed} of {total} calls were taken from {run.earlier_file}")
+    if run.canceled:
+        complain(
+            f"Canceled after {run.finished} of {total} calls."
+            + (
+                f" Go on with: --resume {run.journal_file}"
+                if run.journal_file
+                else " With --audit FILE it could go on."
+            )
+        )
+        return ExitCode.CANCELED
+    warning = summary.warning()
+    if summary.failed and run.fail:
+        first = summary.failures[0]
+        complain(f"Ended at the first failure, row {first.input_row}: {first.error}")
+        complain(f"{summary.statuses[CallStatus.CANCELED]} of {total} calls were not made.")
+        return ExitCode.FAILED
+    if summary.failed:
+        complain(warning or "")
+        return ExitCode.FAILED
+    if warning:
+        note(warning)
+    note(f"{total} of {total} calls gave a result")
+    return ExitCode.OK

@@ -1,0 +1,254 @@
+"""The calls of ``knime-mcp batch``: made from rows, run side by side, journaled, written in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
+from ..audit.journal import Journal, JournalError, read_journal
+from ..tools.caller.batch import run_batch
+from ..tools.caller.mapping import (
+    arguments_from_json,
+    arguments_from_pairs,
+    arguments_from_row,
+    parameters_of,
+    plan_columns,
+)
+from ..tools.caller.results_table import ResultsWriter, plan_results
+from ..tools.caller.run import EarlierRun
+from ..tools.caller.summary import RunSummary
+from ..types.columns import ColumnForm
+from ..types.errors import ArgumentsInvalid, Canceled
+from .exits import CommandError
+from .progress import BatchProgress
+from .records import record_for_people
+from .tables import TableFile
+from .terminal import one_line, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..types.tool import MCPTool
+    from .parameters import Parameters
+    from .sessions import Sessions
+
+
+class BatchRun:
+    """One run over a table.
+
+    Args:
+        sessions: The connections.
+        tool: The tool of all calls.
+        parameters: The table.
+        column: The column that holds all arguments as JSON; None for one column per argument.
+
+    Attributes:
+        concurrency: How many calls may be in flight.
+        fail: Whether the first call that fails ends the run.
+        journal_file: Where finished calls are written as they finish, or None.
+        earlier_file: The journal of an earlier run whose results are taken over, or None.
+        summary: What became of the calls.
+        finished: How many calls were made, or taken over.
+        canceled: Whether the person stopped the run.
+    """
+
+    def __init__(self, sessions: Sessions, tool: MCPTool, parameters: Parameters, column: str | None) -> None:
+        self.concurrency = 4
+        self.fail = False
+        self.journal_file: Path | None = None
+        self.earlier_file: Path | None = None
+        self.summary = RunSummary(total=len(parameters.rows))
+        self.finished = 0
+        self.canceled = False
+        self._sessions = sessions
+        self._tool = tool
+        self._parameters = parameters
+        self._column = column
+        self._known = parameters_of(tool)
+        self._plan = plan_columns(self._known, parameters.columns)
+        if column is None:
+            self.summary.unmatched = self._plan.unmatched
+
+    def execute(self, out: Path | None, *, as_json: bool, save_dir: Path | None) -> None:
+        """Makes all calls and writes what becomes of them.
+
+        Args:
+            out: The file for the results, or None.
+            as_json: Whether to print the records as JSON; without this and ``out`` a table is printed.
+            save_dir: Where to save blobs, or None.
+
+        Raises:
+            CommandError: The journal to resume from cannot be read.
+        """
+        dispatcher = self._sessions.dispatcher([self._tool.route], save_dir)
+        earlier = None if self.earlier_file is None else _earlier(self.earlier_file, dispatcher)
+        with ExitStack() as stack:
+            sinks: list[Sink] = []
+            if out is not None:
+                sinks.append(stack.enter_context(_file_sink(out, self._parameters)))
+            if as_json:
+                sinks.append(stack.enter_context(_JsonSink(None)))
+            elif out is None:
+                sinks.append(stack.enter_context(_TerminalSink()))
+            journal = stack.enter_context(self._journal(dispatcher)) if self.journal_file else None
+            self._run(dispatcher, sinks, journal, earlier)
+            if journal is not None and (self.canceled or self.finished < self.summary.total):
+                journal.close("canceled" if self.canceled else "failed")
+
+    def _run(
+        self, dispatcher: Dispatcher, sinks: list[Sink], journal: Journal | None, earlier: EarlierRun | None
+    ) -> None:
+        def kept(outcome: CallOutcome) -> CallOutcome:
+            return outcome if journal is None else replace(outcome, record=journal.append(outcome.record))
+
+        interrupt, stop = self._sessions.interrupt, self._sessions.stop
+        taken = 0
+        with BatchProgress(self.summary.total) as progress:
+            results = run_batch(
+                self._calls(),
+                lambda call: kept(
+                    (earlier.find(call) if earlier else None) or recorded_call(call, dispatcher)
+                ),
+                failed=lambda call, error: kept(failed_call(call, error, dispatcher)),
+                concurrency=self.concurrency,
+                is_canceled=lambda: interrupt() or stop.is_set(),
+                on_cancel=stop.set,
+                on_finished=progress,
+            )
+            for outcome in results:
+                taken += 1
+                self.finished += outcome.record.status != "canceled"
+                self._take(outcome, sinks)
+                if self.fail and not outcome.record.ok:
+                    stop.set()  # what is in flight ends, and has its rows
+        self.canceled = interrupt() and self.finished < self.summary.total
+        why = Canceled("The run was stopped before this call")
+        for call in self._calls(taken):
+            self._take(failed_call(call, why, dispatcher), sinks)
+
+    def _take(self, outcome: CallOutcome, sinks: list[Sink]) -> None:
+        self.summary.add(outcome)
+        for sink in sinks:
+            sink.add(outcome)
+
+    def _calls(self, start: int = 0) -> Iterator[Call]:
+        rows = self._parameters.rows
+        for number in range(start, len(rows)):
+            row_id = str(number + 1)
+            try:
+                yield Call(tool=self._tool, arguments=self._arguments(rows[number]), input_row=row_id)
+            except ArgumentsInvalid as error:
+                yield Call(tool=self._tool, input_row=row_id, error=error)
+
+    def _arguments(self, row: dict[str, Any]) -> dict[str, Any]:
+        if self._column is not None:
+            return arguments_from_json(row[self._column], source=f"column '{self._column}'")
+        if self._parameters.typed:
+            return arguments_from_row(row, self._plan, self._known)
+        cells = ((name, row[column]) for name, column in self._plan.arguments.items())
+        return arguments_from_pairs([(name, text) for name, text in cells if text is not None], self._known)
+
+    def _journal(self, dispatcher: Dispatcher) -> Journal:
+        assert self.journal_file is not None
+        return Journal(
+            self.journal_file,
+            run=dispatcher.run,
+            about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
+            calls=self.summary.total,
+            append=self.journal_file == self.earlier_file,
+        )
+
+
+class Sink(Protocol):
+    """Takes finished calls in the order of the rows."""
+
+    def add(self, outcome: CallOutcome) -> None:
+        """Takes the next one."""
+        ...
+
+
+def _earlier(file: Path, dispatcher: Dispatcher) -> EarlierRun:
+    try:
+        return EarlierRun(read_journal(file).records, dispatcher)
+    except JournalError as error:
+        raise CommandError(f"{file} cannot be resumed from: {error}.") from None
+
+
+class _TableSink:
+    """Results as a CSV or Parquet file, with the columns of the node's output table."""
+
+    def __init__(self, out: Path, parameters: Parameters) -> None:
+        self._file = TableFile(out)
+        layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
+        self._writer = ResultsWriter(layout, _with_row_ids(parameters.table), self._file.write)
+
+    def __enter__(self) -> _TableSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._file:
+            self._writer.close()
+
+    def add(self, outcome: CallOutcome) -> None:
+        self._writer.add(outcome)
+
+
+class _JsonSink:
+    """Results as one JSON array of records, written as they come."""
+
+    def __init__(self, out: Path | None) -> None:
+        self._out = out
+        self._stream = sys.stdout if out is None else out.open("w", encoding="utf-8")
+        self._first = True
+
+    def __enter__(self) -> _JsonSink:
+        self._stream.write("[")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.write("]\n" if self._first else "\n]\n")
+        if self._out is not None:
+            self._stream.close()
+
+    def add(self, outcome: CallOutcome) -> None:
+        text = json.dumps(record_for_people(outcome.record), ensure_ascii=self._out is None)
+        self._stream.write(("\n  " if self._first else ",\n  ") + text)
+        self._first = False
+
+
+class _TerminalSink:
+    """Results as a table for people: row, status, and the beginning of what came of it."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, str, str]] = []
+
+    def __enter__(self) -> _TerminalSink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            show(table(None, ("row", "status", "result"), self._rows))
+
+    def add(self, outcome: CallOutcome) -> None:
+        record = outcome.record
+        self._rows.append(
+            (record.input_row or "", record.status.value, one_line(record.result or record.error))
+        )
+
+
+def _file_sink(out: Path, parameters: Parameters) -> _TableSink | _JsonSink:
+    return _JsonSink(out) if out.suffix.lower() == ".json" else _TableSink(out, parameters)
+
+
+def _with_row_ids(found: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    row_ids = pa.array([str(number + 1) for number in range(found.num_rows)], pa.string())
+    return found.add_column(0, "<RowID>", row_ids)

@@ -1,0 +1,140 @@
+"""``knime-mcp call``: one call of one tool."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .interrupt import Interrupt
+from .options import ConnectionOptions, takes_connection
+from .terminal import complain, note, print_json, print_text
+
+if TYPE_CHECKING:
+    from ..tools.caller.mapping import Parameter
+
+
+@reports_errors
+@takes_connection
+def call(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name that the server knows.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE...",
+            help="Arguments. A value becomes a number, true or false, or a list where the tool wants one;"
+            " KEY:=JSON says it in JSON.",
+        ),
+    ] = None,
+    json_arguments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE", help="All arguments as a JSON object, or a file with one; @- reads stdin."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the whole record of the call as JSON.")
+    ] = False,
+    save_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the result there."),
+    ] = None,
+    *,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Call a tool once and print what it answers.
+
+    Example: knime-mcp call http://127.0.0.1:8931/mcp search_text text=desk
+    """
+    pairs = [_split(argument) for argument in arguments or ()]
+    given = _whole(json_arguments)
+    (route,) = connection.routes([url])
+    with Interrupt() as interrupt:
+        from ..audit.dispatch import Call, recorded_call
+        from ..tools.caller.mapping import parameters_of
+        from .lookup import find_tool
+        from .progress import CallProgress
+        from .records import record_for_people
+        from .sessions import Sessions
+
+        with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
+            found = find_tool(sessions, route, tool)
+            parameters = parameters_of(found)
+            typed = {**given, **_typed(pairs, parameters)}
+            for stray in _strays(typed, parameters):
+                note(stray)
+            outcome = recorded_call(Call(tool=found, arguments=typed), sessions.dispatcher([route], save_dir))
+    record = outcome.record
+    for coercion in outcome.coercions:
+        note(coercion)
+    for file in record.files:
+        note(f"Saved {file}")
+    if as_json:
+        print_json(record_for_people(record))
+    elif record.ok:
+        print_text(record.result or "")
+    if record.ok:
+        return ExitCode.OK
+    complain(record.error or "The call failed.")
+    return ExitCode.CANCELED if record.status == "canceled" else ExitCode.FAILED
+
+
+def _split(argument: str) -> tuple[str, str, bool]:
+    """Key, value, and whether the value is JSON."""
+    key, equals, value = argument.partition("=")
+    if not equals or not key.strip(":"):
+        raise UsageError(f"'{argument}' is no argument of a tool. Write it as key=value, or as key:=JSON.")
+    return key.removesuffix(":").strip(), value, key.endswith(":")
+
+
+def _typed(pairs: list[tuple[str, str, bool]], parameters: dict[str, Parameter]) -> dict[str, Any]:
+    from ..tools.caller.mapping import arguments_from_pairs
+
+    found: dict[str, Any] = {}
+    for key, value, is_json in pairs:
+        if not is_json:
+            found |= arguments_from_pairs([(key, value)], parameters)
+            continue
+        try:
+            found[key] = json.loads(value)
+        except ValueError as error:
+            raise UsageError(f"The value of {key}:= is not JSON: {error}.") from None
+    return found
+
+
+def _strays(arguments: dict[str, Any], parameters: dict[str, Parameter]) -> list[str]:
+    """Remarks on arguments that the tool does not declare: typing errors, where its schema allows others."""
+    found: list[str] = []
+    for name in arguments:
+        if parameters and name not in parameters:
+            meant = difflib.get_close_matches(name, parameters, n=1, cutoff=0.5)
+            ask = f" Did you mean '{meant[0]}'?" if meant else ""
+            found.append(f"The tool declares no argument '{name}'.{ask}")
+    return found
+
+
+def _whole(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    from ..tools.caller.mapping import arguments_from_json
+    from ..types.errors import ArgumentsInvalid
+
+    source = "--json-arguments"
+    if text == "@-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        source = text[1:]
+        try:
+            text = Path(source).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise CommandError(f"{source} is not UTF-8 text.") from None
+    try:
+        return arguments_from_json(text, source=source)
+    except ArgumentsInvalid as error:
+        raise UsageError(str(error)) from None

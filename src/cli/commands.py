@@ -1,0 +1,60 @@
+"""All commands of ``knime-mcp`` under one roof. Importing them is cheap: what they need, they load later."""
+
+from typing import Annotated
+
+import typer
+
+from ..version import VERSION
+from .batch import batch
+from .call import call
+from .demo import demo
+from .inspect import inspect
+from .login import login, logout
+from .tools_command import list_tools
+
+
+def build_app() -> typer.Typer:
+    """Builds the command line."""
+    app = typer.Typer(
+        help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"
+        " table. The same code that KNIME's nodes run.",
+        epilog="Start with: knime-mcp demo",
+        no_args_is_help=True,
+        add_completion=False,
+        # A traceback with the values of local variables would show tokens.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    commands = {
+        "demo": demo,
+        "inspect": inspect,
+        "list": list_tools,
+        "call": call,
+        "batch": batch,
+        "login": login,
+        "logout": logout,
+    }
+    for name, command in commands.items():
+        app.command(name, help=_unwrapped(command.__doc__ or ""))(command)
+    return app
+
+
+def _unwrapped(text: str) -> str:
+    """A docstring with one line per paragraph: the terminal's width decides where lines end."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"knime-mcp {VERSION}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show version."),
+    ] = False,
+) -> None:
+    """Hosts the options that belong to no command."""

@@ -1,0 +1,108 @@
+"""Where the command line takes secrets from: the environment, the system's keyring, or a question.
+
+Never from the command line itself, where every program on the machine could read them.
+"""
+
+import os
+import re
+import signal
+
+import typer
+
+from ..tools.credentials import Credential
+from ..types.errors import SettingInvalid
+from .options import ConnectionOptions
+
+KEYRING_SERVICE = "knime-mcp"
+
+
+class Credentials:
+    """The credentials that routes name. Each is looked up once.
+
+    Args:
+        options: Says whether a name stands for an environment variable or for a question.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._options = options
+        self._found: dict[str, Credential] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self._found) or 'none'}>"
+
+    def __call__(self, name: str | None) -> Credential | None:
+        """Looks up a credential.
+
+        Args:
+            name: Its name, as routes have it; None for no credential.
+
+        Returns:
+            User name (may be empty) and password; None for None.
+
+        Raises:
+            SettingInvalid: There is none of that name; says where it was looked for.
+        """
+        if name is None:
+            return None
+        if name not in self._found:
+            self._found[name] = self._look_up(name)
+        return self._found[name]
+
+    @property
+    def secrets(self) -> list[str]:
+        """The passwords in use so far, so that records can be kept free of them."""
+        return [credential.password for credential in self._found.values()]
+
+    def _look_up(self, name: str) -> Credential:
+        if self._options.bearer_prompt:
+            return Credential(name, "", _ask("Token"))
+        if name == self._options.bearer_env:
+            token = os.environ.get(name, "").strip()
+            if not token:
+                raise SettingInvalid(
+                    f"The environment variable {name} is not set or empty",
+                    setting="credentials",
+                    fix="Put the token there",
+                )
+            return Credential(name, "", token)
+        found = _from_environment(name) or _from_keyring(name)
+        if found is None:
+            raise SettingInvalid(
+                f"There is no credential '{name}'",
+                setting="credentials",
+                fix=f"Set the environment variable {variable(name, 'PASSWORD')}, and if it has a user name"
+                f" {variable(name, 'USERNAME')}, or store it with: keyring set {KEYRING_SERVICE}:{name} USER",
+            )
+        return found
+
+
+def variable(name: str, part: str) -> str:
+    """Names the environment variable of a credential's part, such as ``KNIME_MCP_PROD_PASSWORD``."""
+    return f"KNIME_MCP_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_{part}"
+
+
+def _ask(what: str) -> str:
+    # Elsewhere the first Ctrl-C is only remembered; a question ends with it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return str(typer.prompt(what, hide_input=True, err=True)).strip()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _from_environment(name: str) -> Credential | None:
+    password = os.environ.get(variable(name, "PASSWORD"))
+    return Credential(name, os.environ.get(variable(name, "USERNAME"), ""), password) if password else None
+
+
+def _from_keyring(name: str) -> Credential | None:
+    try:
+        import keyring  # only here: asks the system which keyrings it has
+        from keyring.errors import KeyringError
+    except ModuleNotFoundError:
+        return None
+    try:
+        found = keyring.get_credential(f"{KEYRING_SERVICE}:{name}", None)
+    except KeyringError:  # no keyring on this machine, or a locked one
+        return None
+    return Credential(name, found.username, found.password) if found else None

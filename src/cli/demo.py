@@ -1,0 +1,83 @@
+"""``knime-mcp demo``: the extension's own nodes at work, on a real MCP server, without any account."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..types.errors import Canceled
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .interrupt import Interrupt
+from .terminal import note, say
+
+
+@reports_errors
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to write the tables.", file_okay=False)
+    ] = Path("demo-output"),
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Only run the demo's MCP server, until Ctrl-C, so that you can use it."),
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
+) -> ExitCode:
+    """Show what this does, in a few seconds, without any account.
+
+    Starts a small MCP server on this machine, runs KNIME's nodes MCP Tool Provider and MCP Tool Caller
+    against it, and shows the tables that they make. Nothing leaves this machine.
+    """
+    root = extension_root()
+    with Interrupt() as interrupt:
+        return _serve(root, port, interrupt) if serve else _run(root, port, out, interrupt)
+
+
+def extension_root() -> Path:
+    """Finds the folder of knime.yml and of the examples: the checkout, or their copy inside the wheel.
+
+    Raises:
+        CommandError: Neither is there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for root in (package.parent, package):
+        if (root / "knime.yml").is_file() and (root / "examples" / "demo").is_dir():
+            return root
+    raise CommandError(
+        "This installation came without the demo's example files. Run the demo from a clone of the project."
+    )
+
+
+def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
+    from .demo_process import DemoServer
+
+    with DemoServer(_files(root), port) as server:
+        say(f"The demo's MCP server runs on this machine only: {server.url}")
+        say(f"Try, in another terminal:  knime-mcp list {server.url}")
+        note("Ctrl-C ends it.")
+        while not interrupt():
+            if server.wait(0.2):
+                raise CommandError(
+                    "The demo's server ended by itself. Start it again, with another --port if it was taken."
+                )
+    return ExitCode.OK
+
+
+def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
+    from .demo_process import DemoServer
+    from .demo_story import DemoStory
+
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file. Name a folder with --out.")
+    began = time.perf_counter()
+    with DemoServer(_files(root), port) as server:
+        if interrupt():
+            raise Canceled("The demo was stopped")
+        story = DemoStory(root, server, out, interrupt)
+        story.tell()
+    story.close(time.perf_counter() - began)
+    return ExitCode.OK
+
+
+def _files(root: Path) -> Path:
+    return root / "examples" / "demo" / "files"

@@ -1,0 +1,220 @@
+"""What the tools of the demo's server do with the files of one folder: pure Python, no protocol.
+
+Every function takes the folder first and refuses to leave it, as any server that is given paths by a model
+has to. The records have no slots: the SDK reads a class attribute as the default of a field.
+"""
+
+import csv
+import json
+import re
+import statistics
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+
+
+class DemoFileError(Exception):
+    """A request that cannot be served; the text is meant for the caller."""
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """One file of the folder."""
+
+    path: str
+    kind: str
+    bytes: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class WordCount:
+    """The words of one file; `most_common` maps a word to how often it occurs."""
+
+    path: str
+    words: int
+    distinct: int
+    most_common: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line that holds the text; lines count from 1."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column of a CSV file; the numbers are null for a column of texts."""
+
+    column: str
+    type: Literal["number", "text"]
+    rows: int
+    missing: int
+    distinct: int
+    minimum: float | None
+    mean: float | None
+    maximum: float | None
+
+
+def inside(folder: Path, path: str) -> Path:
+    """Finds a file in the folder.
+
+    Raises:
+        DemoFileError: It is not there, or not inside the folder.
+    """
+    root = folder.resolve()
+    file = (root / path).resolve()
+    names = ", ".join(found.name for found in _files(root))
+    if not file.is_relative_to(root):
+        raise DemoFileError(f"'{path}' is outside of the folder. There are: {names}.")
+    if not file.is_file():
+        raise DemoFileError(f"There is no file '{path}'. There are: {names}.")
+    return file
+
+
+def list_files(folder: Path) -> list[FileInfo]:
+    """Lists the files with kind and size."""
+    return [
+        FileInfo(
+            path=file.name,
+            kind=file.suffix.removeprefix(".") or "file",
+            bytes=file.stat().st_size,
+            lines=len(_text(file).splitlines()),
+        )
+        for file in _files(folder)
+    ]
+
+
+def count_words(folder: Path, path: str, min_length: int, top: int) -> WordCount:
+    """Counts the words of a file, upper and lower case alike, from `min_length` letters on."""
+    words = [word for word in _WORD.findall(_text(inside(folder, path)).lower()) if len(word) >= min_length]
+    counts = Counter(words)
+    # Equally common words in alphabetical order: the same call has the same result, always.
+    common = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:top]
+    return WordCount(path=path, words=len(words), distinct=len(counts), most_common=dict(common))
+
+
+def search_text(folder: Path, text: str, path: str | None, *, case_sensitive: bool) -> list[Match]:
+    """Finds the lines that hold a text, in one file or in all of them."""
+    files = [inside(folder, path)] if path else _files(folder)
+    wanted = text if case_sensitive else text.casefold()
+    return [
+        Match(path=file.name, line=number, text=line.strip())
+        for file in files
+        for number, line in enumerate(_text(file).splitlines(), 1)
+        if wanted in (line if case_sensitive else line.casefold())
+    ]
+
+
+def summarize_csv(folder: Path, path: str, columns: Sequence[str]) -> list[ColumnSummary]:
+    """Summarizes the columns of a CSV file: type, missing cells, distinct values, range and mean."""
+    table = _columns(inside(folder, path))
+    return [_summary(name, _column(table, name)) for name in columns or table]
+
+
+def convert_csv(folder: Path, path: str, to: Literal["json", "markdown"], rows: int) -> str:
+    """Writes the first rows of a CSV file as JSON or as a Markdown table."""
+    with inside(folder, path).open(encoding="utf-8", newline="") as stream:
+        head = list(islice(csv.reader(stream), rows + 1))
+    header, body = head[0], head[1:]
+    if to == "json":
+        return json.dumps(
+            [dict(zip(header, row, strict=False)) for row in body], ensure_ascii=False, indent=1
+        )
+    lines = [header, ["---"] * len(header), *body]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def plot_column(folder: Path, path: str, column: str, bars: int) -> bytes:
+    """Draws the distribution of a column of numbers as bars.
+
+    Returns:
+        A PNG.
+    """
+    cells = _column(_columns(inside(folder, path)), column)
+    numbers = [number for cell in cells if cell and (number := _number(cell)) is not None]
+    if not numbers:
+        raise DemoFileError(f"The column '{column}' of '{path}' holds no numbers.")
+    low, width = min(numbers), (max(numbers) - min(numbers)) or 1
+    heights = [0] * bars
+    for number in numbers:
+        heights[min(bars - 1, int((number - low) / width * bars))] += 1
+    return _png_of_bars(heights)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _columns(file: Path) -> dict[str, list[str]]:
+    if file.suffix != ".csv":
+        raise DemoFileError(f"'{file.name}' is not a CSV file.")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = csv.reader(stream)
+        header = next(rows)
+        body = list(rows)
+    return {name: [row[index] for row in body] for index, name in enumerate(header)}
+
+
+def _column(table: dict[str, list[str]], name: str) -> list[str]:
+    if name not in table:
+        raise DemoFileError(f"There is no column '{name}'. There are: {', '.join(table)}.")
+    return table[name]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _summary(name: str, cells: list[str]) -> ColumnSummary:
+    present = [cell for cell in cells if cell]
+    numbers = [number for cell in present if (number := _number(cell)) is not None]
+    numeric = bool(present) and len(numbers) == len(present)
+    return ColumnSummary(
+        column=name,
+        type="number" if numeric else "text",
+        rows=len(cells),
+        missing=len(cells) - len(present),
+        distinct=len(set(present)),
+        minimum=min(numbers) if numeric else None,
+        mean=round(statistics.fmean(numbers), 4) if numeric else None,
+        maximum=max(numbers) if numeric else None,
+    )
+
+
+def _png_of_bars(heights: list[int], *, bar: int = 24, gap: int = 4, height: int = 160) -> bytes:
+    tallest = max(heights)
+    tops = [height - round(count / tallest * (height - 8)) for count in heights]
+    paper, ink = b"\xff\xff\xff", b"\x2f\x6f\xb3"
+
+    def line(y: int) -> Iterator[bytes]:
+        yield b"\x00"  # PNG's filter type "none", before every line
+        for top in tops:
+            yield paper * gap + (ink if y >= top else paper) * bar
+        yield paper * gap
+
+    pixels = b"".join(part for y in range(height) for part in line(y))
+    size = struct.pack(">IIBBBBB", len(heights) * (bar + gap) + gap, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", size), (b"IDAT", zlib.compress(pixels, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )

@@ -1,0 +1,157 @@
+"""The demo's MCP server: tools over the files of one folder, on the official SDK and on loopback only.
+
+Run as a process of its own, ``python -m knime_mcp.cli.demo_server FOLDER [PORT]``. It prints one line with
+its URL as soon as it listens, and ends when its standard input closes: however the process that started it
+ends, the server does not outlive it.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Literal
+
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Image
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from ..version import VERSION
+from . import demo_files as files
+from .demo_files import ColumnSummary, DemoFileError, FileInfo, Match, WordCount
+
+INSTRUCTIONS = """A small server that belongs to knime-mcp's demo. It reads the files of one folder and \
+changes nothing. Start with list_files."""
+
+_READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_Path = Annotated[str, Field(description="Name of the file, as list_files gives it.")]
+
+
+def build_server(folder: Path) -> MCPServer:
+    """Builds the server for the files of a folder.
+
+    Args:
+        folder: What its tools may read.
+
+    Returns:
+        The server, not yet listening.
+    """
+    server = MCPServer(
+        "knime-mcp-demo",
+        title="knime-mcp demo",
+        version=VERSION,
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+    )
+    _add_text_tools(server, folder)
+    _add_csv_tools(server, folder)
+    return server
+
+
+def _add_text_tools(server: MCPServer, folder: Path) -> None:
+    @server.tool(annotations=_READ_ONLY)
+    def list_files() -> list[FileInfo]:
+        """List the files of the folder with kind, size and number of lines."""
+        return files.list_files(folder)
+
+    @server.tool(annotations=_READ_ONLY)
+    def count_words(
+        path: _Path,
+        min_length: Annotated[int, Field(ge=1, description="Count words from this many letters on.")] = 1,
+        top: Annotated[
+            int, Field(ge=0, le=100, description="How many of the most common words to return.")
+        ] = 3,
+    ) -> WordCount:
+        """Count the words of a file and return the most common ones."""
+        try:
+            return files.count_words(folder, path, min_length, top)
+        except DemoFileError as error:
+            raise ToolError(str(error)) from None
+
+    @server.tool(annotations=_READ_ONLY)
+    def search_text(
+        text: Annotated[str, Field(min_length=1, description="The text to look for.")],
+        path: Annotated[str | None, Field(description="One file; all files if left out.")] = None,
+        case_sensitive: bool = False,
+    ) -> list[Match]:
+        """Find the lines that hold a text."""
+        try:
+            return files.search_text(folder, text, path, case_sensitive=case_sensitive)
+        except DemoFileError as error:
+            raise ToolError(str(error)) from None
+
+
+def _add_csv_tools(server: MCPServer, folder: Path) -> None:
+    @server.tool(annotations=_READ_ONLY)
+    def summarize_csv(
+        path: _Path,
+        columns: Annotated[
+            list[str] | None, Field(description="These columns only; all if left out.")
+        ] = None,
+    ) -> list[ColumnSummary]:
+        """Summarize the columns of a CSV file: type, missing cells, distinct values, range and mean."""
+        try:
+            return files.summarize_csv(folder, path, columns or [])
+        except DemoFileError as error:
+            raise ToolError(str(error)) from None
+
+    @server.tool(annotations=_READ_ONLY, structured_output=False)
+    def convert_csv(
+        path: _Path,
+        to: Annotated[Literal["json", "markdown"], Field(description="The format to write.")] = "markdown",
+        rows: Annotated[int, Field(ge=1, le=1000, description="How many rows, from the first on.")] = 10,
+    ) -> str:
+        """Write the first rows of a CSV file as JSON or as a Markdown table."""
+        try:
+            return files.convert_csv(folder, path, to, rows)
+        except DemoFileError as error:
+            raise ToolError(str(error)) from None
+
+    @server.tool(annotations=_READ_ONLY, structured_output=False)
+    def plot_column(
+        path: _Path,
+        column: Annotated[str, Field(description="A column of numbers.")],
+        bars: Annotated[int, Field(ge=1, le=60, description="How many bars to draw.")] = 20,
+    ) -> Image:
+        """Draw the distribution of a column of numbers as a picture."""
+        try:
+            return Image(data=files.plot_column(folder, path, column, bars), format="png")
+        except DemoFileError as error:
+            raise ToolError(str(error)) from None
+
+
+def serve(folder: Path, port: int) -> None:
+    """Serves until standard input closes.
+
+    Args:
+        folder: What the tools may read.
+        port: Port on loopback, 0 for a free one.
+    """
+    # asyncio switches Nagle's algorithm off only where the protocol is spelled out; it costs 40 ms a reply.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    listening.listen()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    app = build_server(folder).streamable_http_app(stateless_http=True)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+    # A daemon: it may still wait in read() when the server ends for another reason.
+    threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+    print(json.dumps({"url": url}), flush=True)
+    asyncio.run(server.serve(sockets=[listening]))
+
+
+def _end_with_stdin(server: uvicorn.Server) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    server.should_exit = True
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)

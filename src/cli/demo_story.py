@@ -1,0 +1,208 @@
+"""What the demo does with the nodes, step by step, and what it says about it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from ..types.errors import Canceled
+from .exits import CommandError
+from .tables import TableFile
+from .terminal import complain, one_line, out, say, show, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..headless import NodeResult, OutputTable
+    from .demo_process import DemoServer
+    from .interrupt import Interrupt
+
+PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
+
+
+class DemoStory:
+    """Runs the nodes against the demo's server and tells a newcomer what they see.
+
+    Args:
+        root: The folder of knime.yml and of the examples.
+        server: The running server.
+        out: Where the tables are written.
+        interrupt: Whether the person wants to stop.
+    """
+
+    def __init__(self, root: Path, server: DemoServer, out: Path, interrupt: Interrupt) -> None:
+        self._root = root
+        self._server = server
+        self._out = out
+        self._interrupt = interrupt
+        self._written: list[Path] = []
+
+    def tell(self) -> None:
+        """Runs everything.
+
+        Raises:
+            CommandError: A node failed; says why.
+            Canceled: The person stopped it.
+        """
+        say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
+        _tell(
+            f"A small MCP server now runs on this machine only, at {self._server.url} (process"
+            f" {self._server.pid}). It is built on the official MCP Python SDK; its tools read the files in"
+            " examples/demo/files. The nodes below are the extension's own, run without KNIME Analytics"
+            " Platform by a stand-in for KNIME's Python API."
+        )
+        tools = self._provider()
+        self._one_call(tools)
+        self._batch(tools)
+
+    def close(self, seconds: float) -> None:
+        """Says where the files are and what to do next, when the server is gone."""
+        say("\nWritten:", "bold")
+        for file in self._written:
+            say(f"  {file}")
+        say(f"  {self._workflow / 'data'}  (the journals that the Caller keeps of its calls)")
+        say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
+        say("  knime-mcp demo --serve   keeps the server running, for you to use its tools")
+        say("  knime-mcp --help         everything else, with any MCP server")
+
+    def _provider(self) -> OutputTable:
+        result = self._run(PROVIDER, [], {"server_url": self._server.url})
+        tools: OutputTable = result.outputs[0]
+        rows = [
+            (row["Tool name"], _parameters(row["Parameters"]), one_line(row["Description"], 80))
+            for row in tools.to_pylist()
+        ]
+        say("\n1. MCP Tool Provider lists the server's tools into a table", "bold")
+        show(table(None, ("Tool name", "Parameters", "Description"), rows))
+        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
+        self._write("tools", tools)
+        return tools
+
+    def _one_call(self, tools: OutputTable) -> None:
+        arguments = [{"name": "text", "value": "desk"}, {"name": "path", "value": "meeting_notes.md"}]
+        parameters = {"tool": "search_text", "arguments": arguments}
+        result = self._run(CALLER, [tools.as_input()], parameters)
+        (row,) = result.outputs[0].to_pylist()
+        say(
+            '\n2. MCP Tool Caller calls one tool: search_text, text = "desk", path = "meeting_notes.md"',
+            "bold",
+        )
+        say(f"   Status: {row['Status']}, {row['Duration (s)']:.3f} s. Result:")
+        for match in json.loads(row["Structured result"])["result"]:
+            _tell(f"{match['path']}, line {match['line']}: {match['text']}")
+
+    def _batch(self, tools: OutputTable) -> None:
+        from .parameters import read_parameters
+
+        file = self._root / "examples" / "demo" / "parameters.csv"
+        parameters = _typed(read_parameters(file).table)
+        result = self._run(CALLER, [tools.as_input(), parameters], {"tool": "count_words"})
+        output: OutputTable = result.outputs[0]
+        rows = [
+            (row["path"], row["Status"], _words(row["Structured result"]) or one_line(row["Error"], 80))
+            for row in output.to_pylist()
+        ]
+        say("\n3. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
+        show(table(None, ("path", "Status", "what came of it"), rows))
+        _tell("The bad row is a row like the others. The node goes on, and warns:")
+        for warning in result.warnings:
+            _tell(warning)
+        self._write("results", output)
+
+    def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
+        from ..headless import HeadlessError, load_extension
+
+        try:
+            host = load_extension(self._root)
+            unconnected = [None] * (len(host.declared(node_id).input_ports) - len(inputs))
+            result = host.run_node(
+                node_id,
+                [*inputs, *unconnected],
+                parameters,
+                cancel=self._interrupt,
+                workflow_dir=self._workflow,
+            )
+        except HeadlessError as error:
+            raise CommandError(f"The extension does not load or run: {error}") from None
+        if self._interrupt():
+            raise Canceled("The demo was stopped")
+        for problem in result.problems:
+            complain(problem)
+        if not result.ok:
+            why = (result.failure or {}).get("message", "for an unknown reason")
+            raise CommandError(f"The node {node_id} failed: {why}")
+        return result
+
+    @property
+    def _workflow(self) -> Path:
+        """What is a workflow's folder in KNIME: journals and files of results go there."""
+        return self._out / "workflow"
+
+    def _write(self, name: str, output: OutputTable) -> None:
+        self._out.mkdir(parents=True, exist_ok=True)
+        for ending in (".csv", ".parquet"):
+            file = self._out / f"{name}{ending}"
+            with TableFile(file) as written:
+                written.write(plain_table(output))
+            self._written.append(file)
+
+
+def plain_table(output: OutputTable) -> pa.Table:
+    """Turns a node's output into a table that any program can read: tools as their JSON text.
+
+    Args:
+        output: The table.
+
+    Returns:
+        The same rows without KNIME's types.
+    """
+    from ..types.columns import ColumnForm, column_name
+    from ..types.portable import to_json_text
+    from ..types.tool import MCPTool, WorkflowTool
+
+    rows = output.to_pylist()
+    columns: dict[str, list[Any]] = {}
+    for name in output.column_names:
+        cells = [row[name] for row in rows]
+        if any(isinstance(cell, MCPTool | WorkflowTool) for cell in cells):
+            name = column_name(ColumnForm.PORTABLE)
+            cells = [None if cell is None else to_json_text(cell) for cell in cells]
+        columns[name] = cells
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def _tell(text: str) -> None:
+    """Prints a paragraph in lines that are easy to read."""
+    say(textwrap.fill(text, min(100, out().width), initial_indent="   ", subsequent_indent="   "))
+
+
+def _typed(parameters: pa.Table) -> pa.Table:
+    """The parameter table with whole numbers as numbers, as KNIME's CSV Reader would give it."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for position, name in enumerate(parameters.column_names):
+        column = parameters[name]
+        if compute.all(compute.match_substring_regex(column, r"^\d+$")).as_py():
+            parameters = parameters.set_column(position, name, column.cast(pa.int64()))
+    return parameters
+
+
+def _parameters(schema: str) -> str:
+    from ..tools.flow_choices import signature
+
+    return signature(json.loads(schema))
+
+
+def _words(structured: str | None) -> str:
+    if structured is None:
+        return ""
+    found = json.loads(structured)
+    by_count = sorted(found["most_common"].items(), key=lambda pair: -pair[1])
+    common = ", ".join(f"{word} ({count})" for word, count in by_count)
+    return f"{found['words']} words, {found['distinct']} different, most common: {common}"

@@ -1,0 +1,90 @@
+"""How the process ends: exit codes, and every error as sentences on standard error."""
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from typing import ParamSpec
+
+import typer
+
+from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
+from .terminal import complain
+
+P = ParamSpec("P")
+
+CREDENTIAL_HINT = (
+    "On the command line: --credential NAME or --bearer-env VARIABLE, and --send-credentials-as."
+)
+
+
+class ExitCode(IntEnum):
+    """What the process tells the shell."""
+
+    OK = 0
+    FAILED = 1
+    """Something failed; what, was said on standard error."""
+    USAGE = 2
+    """The command line itself cannot work."""
+    CANCELED = 3
+
+
+class UsageError(Exception):
+    """The command line cannot work; the text says how to write it."""
+
+
+class CommandError(Exception):
+    """Something outside of MCP failed; the text says what and what to do."""
+
+
+def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
+    """Lets a command return its exit code and raise what it likes.
+
+    Args:
+        command: The command; raises `MCPError`, `UsageError`, `CommandError`, OSError, KeyboardInterrupt.
+
+    Returns:
+        The command for typer.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        raise typer.Exit(_exit_code(lambda: command(*args, **kwargs)))
+
+    return run
+
+
+def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code
+    except (Canceled, KeyboardInterrupt, typer.Abort):
+        complain("Canceled.")
+        return ExitCode.CANCELED
+    except (SettingInvalid, UsageError) as error:
+        complain(str(error))
+        return ExitCode.USAGE
+    except BrokenPipeError:
+        # Who reads has enough (`| head`). Python flushes once more at its end, which must not fail again:
+        # https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except (MCPError, CommandError) as error:
+        complain(f"{error}{how_here(error)}")
+        return ExitCode.FAILED
+    except OSError as error:
+        complain(f"{error.filename or 'A file'}: {(error.strerror or str(error)).lower()}.")
+        return ExitCode.FAILED
+    except Exception as error:
+        # Only where it happened: the text of an unforeseen error may hold anything, secrets included.
+        complain(f"Unexpected {type(error).__name__}. Please report this:")
+        complain("".join(traceback.format_tb(error.__traceback__)))
+        return ExitCode.FAILED
+
+
+def how_here(error: Exception | None) -> str:
+    """What the next step, worded for the dialogs of KNIME's nodes, is on the command line."""
+    return f" {CREDENTIAL_HINT}" if isinstance(error, AuthError) else ""

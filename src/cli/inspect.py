@@ -1,0 +1,133 @@
+"""``knime-mcp inspect``: every step of connecting to a server, and what to do about the one that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
+from .exits import CREDENTIAL_HINT, ExitCode, reports_errors
+from .interrupt import Interrupt
+from .options import ConnectionOptions, takes_connection
+from .terminal import print_json, say, show, table
+
+if TYPE_CHECKING:
+    from ..tools.mcp_client import ServerInfo, Step
+    from ..tools.protocol.tools import ToolDefinition
+
+
+@reports_errors
+@takes_connection
+def inspect(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    *,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Show every step of connecting to a server: why can I not connect?
+
+    Name look-up, TCP, TLS, HTTP, authorization, negotiation of the protocol, list of tools: what was done,
+    what was seen, how long it took, and the next step where one fails.
+    """
+    (route,) = connection.routes([url])
+    from .sessions import Sessions
+
+    steps: list[Step] = []
+    server: ServerInfo | None = None
+    tools: list[ToolDefinition] = []
+    error: MCPError | None = None
+    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+        client = sessions.client(route, steps.append)
+        try:
+            server = client.connect(is_canceled=interrupt)
+            tools = client.list_tools(is_canceled=interrupt)
+        except (Canceled, SettingInvalid):
+            raise
+        except MCPError as caught:
+            error = caught.at(server=route.url)
+        finally:
+            client.close()
+    (_print_json if as_json else _print)(route.display, steps, server, tools, error)
+    return ExitCode.FAILED if error else ExitCode.OK
+
+
+def _print(
+    url: str,
+    steps: list[Step],
+    server: ServerInfo | None,
+    tools: list[ToolDefinition],
+    error: MCPError | None,
+) -> None:
+    rows = [
+        (
+            "ok" if step.ok else "FAILED",
+            step.phase,
+            step.what,
+            step.detail or "",
+            f"{step.seconds * 1000:.1f} ms",
+        )
+        for step in steps
+    ]
+    show(table(f"Connecting to {url}", ("", "phase", "step", "seen", "time"), rows))
+    if server is not None:
+        name = " ".join(part for part in (server.title or server.name, server.version) if part)
+        spoken = f"protocol {server.protocol_version} over {server.transport}"
+        say(f"Server: {name or 'does not say its name'}, {spoken}")
+        if server.instructions:
+            say(f"It says about itself: {server.instructions}")
+    if error is None:
+        names = ", ".join(tool.name for tool in tools[:20])
+        more = f" and {len(tools) - 20} more" if len(tools) > 20 else ""
+        say(f"Tools: {len(tools)}{f' ({names}{more})' if tools else ''}")
+        say("All is well. Next step: knime-mcp list " + url)
+        return
+    say(f"Failed: {error.what}.", "bold red")
+    say(f"Next step: {(error.fix or 'Ask whoever runs the server').rstrip('.')}.")
+    if isinstance(error, AuthError):
+        say(CREDENTIAL_HINT)
+
+
+def _print_json(
+    url: str,
+    steps: list[Step],
+    server: ServerInfo | None,
+    tools: list[ToolDefinition],
+    error: MCPError | None,
+) -> None:
+    found: dict[str, Any] = {
+        "url": url,
+        "ok": error is None,
+        "steps": [
+            {
+                "phase": step.phase,
+                "what": step.what,
+                "ok": step.ok,
+                "detail": step.detail,
+                "seconds": round(step.seconds, 6),
+            }
+            for step in steps
+        ],
+    }
+    if server is not None:
+        found["server"] = {
+            "name": server.name,
+            "title": server.title,
+            "version": server.version,
+            "protocol": server.protocol_version,
+            "transport": server.transport,
+            "instructions": server.instructions,
+            "capabilities": server.capabilities,
+        }
+    if error is None:
+        found["tools"] = [tool.name for tool in tools]
+    else:
+        found["error"] = {"phase": _phase(error, steps), "what": error.what, "fix": error.fix}
+    print_json(found)
+
+
+def _phase(error: MCPError, steps: list[Step]) -> str | None:
+    named: str | None = getattr(error, "phase", None)
+    if named is None and isinstance(error, AuthError):
+        return "auth"
+    return named or next((step.phase for step in reversed(steps) if not step.ok), None)

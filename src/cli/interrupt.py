@@ -1,0 +1,41 @@
+"""Ctrl-C as a question that long work asks: the first one stops it in order, the second one at once."""
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from .terminal import note
+
+
+class Interrupt:
+    """Whether the person wants to stop; the ``is_canceled`` of everything that waits.
+
+    While it is active, Ctrl-C (and a request to terminate) is remembered instead of raised, so that a call in
+    flight can be canceled in the protocol's way and finished rows are kept. A second one raises
+    KeyboardInterrupt.
+    """
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> bool:
+        """Tells whether the person wants to stop."""
+        return self.happened
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _remember(self, _number: int, _frame: FrameType | None) -> None:
+        if self.happened:
+            raise KeyboardInterrupt
+        self.happened = True
+        note("Stopping. Ctrl-C once more stops at once.")

@@ -1,0 +1,230 @@
+"""OAuth logins: made by a person or a program, kept in the system's keyring, used by all commands."""
+
+import os
+import time
+import webbrowser
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..tools.mcp_client import MCPClient
+from ..tools.network import NetworkSettings
+from ..tools.oauth.authorization import OAuth, login_key
+from ..tools.oauth.grants import AuthorizationCode, ClientCredentials, Grant, client_key
+from ..tools.oauth.loopback import LoopbackBrowser
+from ..tools.oauth.store import KeyringStore, MemoryStore, TokenStore
+from ..tools.oauth.tokens import Client, Login, login_from_text
+from ..types.errors import AuthError, SettingInvalid, origin_and_path
+from ..types.routing import ServerRoute
+from .exits import ExitCode, UsageError
+from .interrupt import Interrupt
+from .terminal import note, print_text, say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginOptions:
+    """What ``knime-mcp login`` was called with; its help says what each option means."""
+
+    url: str
+    scope: str | None
+    no_browser: bool
+    port: int | None
+    print_token: bool
+    client_id: str | None
+    client_secret_env: str | None
+    private_key: Path | None
+    algorithm: str
+    client_metadata_url: str | None
+    client_credentials: bool
+    issuer: str | None
+    ca_file: str | None
+    proxy: str | None
+
+
+def log_in(options: LoginOptions) -> ExitCode:
+    """Logs in to a server, lists its tools to see that it works, and keeps the login.
+
+    Args:
+        options: What the command was called with.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        MCPError: The login did not work; says what to do.
+        UsageError: Options that do not go together.
+    """
+    server = ServerRoute.parse(options.url).url
+    network = NetworkSettings(ca_file=options.ca_file, proxy=options.proxy)
+    client = _client(options.client_id, options.client_secret_env, options.private_key, options.algorithm)
+    if options.client_credentials and client is None:
+        raise UsageError("--client-credentials needs --client-id, and --client-secret-env or --private-key.")
+    store: TokenStore = MemoryStore() if options.print_token else KeyringStore()
+    with (
+        Interrupt() as interrupt,
+        LoopbackBrowser(_opener(show_only=options.no_browser), port=options.port) as browser,
+    ):
+        challenge = _challenge(server, network, interrupt)
+        if challenge is None:
+            say(f"{origin_and_path(server)} lets everybody in; there is nothing to log in to.")
+            return ExitCode.OK
+        grant: Grant = AuthorizationCode(
+            browser, client=client, client_metadata_url=options.client_metadata_url
+        )
+        if options.client_credentials and client is not None:
+            grant = ClientCredentials(client)
+        authorization = OAuth(
+            server,
+            grant,
+            store=store,
+            issuer=options.issuer,
+            scope=options.scope,
+            network=network,
+            is_canceled=interrupt,
+        )
+        made = authorization.log_in(challenge.challenge)
+        with MCPClient(server, auth=authorization, network=network) as mcp:
+            tools = mcp.list_tools(is_canceled=interrupt)
+        made = authorization.login or made
+    if options.print_token:
+        print_text(made.tokens.access_token)
+    else:
+        say(_summary(made, len(tools)))
+        say(f"Next step: knime-mcp list {origin_and_path(server)}")
+    return ExitCode.OK
+
+
+def log_out(url: str) -> ExitCode:
+    """Forgets the login to a server.
+
+    Args:
+        url: The server.
+
+    Returns:
+        The exit code.
+    """
+    server = ServerRoute.parse(url).url
+    store = KeyringStore()
+    known = login_from_text(store.load(login_key(server)) or "")
+    if known is not None:
+        store.delete(client_key(known.issuer))
+    if not store.delete(login_key(server)):
+        say(f"There was no login to {origin_and_path(server)}.")
+        return ExitCode.OK
+    say(f"The login to {origin_and_path(server)} is forgotten.")
+    return ExitCode.OK
+
+
+def stored_login(
+    server_url: str,
+    *,
+    network: NetworkSettings,
+    is_canceled: Callable[[], bool] | None = None,
+    store: TokenStore | None = None,
+) -> OAuth | None:
+    """Makes the authorization of a login that ``knime-mcp login`` has left.
+
+    Args:
+        server_url: The MCP server.
+        network: Trust store and proxy.
+        is_canceled: Asked at least every 0.5 s.
+        store: Where to look, instead of the keyring.
+
+    Returns:
+        The authorization; it renews its token but never asks a person. None if there is no login.
+    """
+    try:
+        place = KeyringStore() if store is None else store
+        known = login_from_text(place.load(login_key(server_url)) or "")
+    except SettingInvalid:
+        return None
+    if known is None:
+        return None
+    grant: Grant = (
+        ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
+    )
+    return OAuth(
+        server_url, grant, store=place, issuer=known.issuer, network=network, is_canceled=is_canceled
+    )
+
+
+class _Probe:
+    """Sends nothing and remembers what the server asks for."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.challenge: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        return {}
+
+    def challenged(self, status: int, challenge: str | None) -> bool:  # noqa: ARG002 - of the protocol
+        self.asked = True
+        self.challenge = challenge
+        return False
+
+    @property
+    def identity(self) -> str:
+        return "nobody, before a login"
+
+    def describe(self) -> str:
+        return "no credentials"
+
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+
+def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _Probe | None:
+    """What the server asks for, None if it asks for nothing.
+
+    The login itself happens afterwards: no clock of a connection runs while a person types a password.
+    """
+    probe = _Probe()
+    client = MCPClient(server, auth=probe, network=network)
+    try:
+        client.connect(is_canceled=interrupt)
+        client.list_tools(is_canceled=interrupt)
+    except AuthError:
+        if not probe.asked:
+            raise
+    finally:
+        client.close()
+    return probe if probe.asked else None
+
+
+def _client(
+    client_id: str | None, secret_variable: str | None, private_key: Path | None, algorithm: str
+) -> Client | None:
+    if client_id is None:
+        if secret_variable or private_key:
+            raise UsageError("--client-secret-env and --private-key need --client-id.")
+        return None
+    if secret_variable and private_key:
+        raise UsageError("--client-secret-env and --private-key cannot be used together. Choose one of them.")
+    secret = None
+    if secret_variable:
+        secret = os.environ.get(secret_variable, "").strip()
+        if not secret:
+            raise UsageError(f"The environment variable {secret_variable} is not set or empty.")
+    key = private_key.read_text(encoding="utf-8") if private_key else None
+    return Client(client_id, secret=secret, private_key=key, algorithm=algorithm)
+
+
+def _opener(*, show_only: bool) -> Callable[[str], None]:
+    def show(url: str) -> None:
+        if show_only or not webbrowser.open(url):
+            note("Open this page in a browser on this machine and log in:")
+            note(url)
+        else:
+            note("Your browser opens the login page. Waiting for you to log in there.")
+
+    return show
+
+
+def _summary(made: Login, tools: int) -> str:
+    until = ""
+    if made.tokens.expires_at is not None:
+        minutes = max(0, round((made.tokens.expires_at - time.time()) / 60))
+        renewed = made.tokens.refresh_token is not None or made.grant == "client_credentials"
+        until = f" The token lasts {minutes} minutes{' and is renewed then' if renewed else ''}."
+    return f"Logged in at {origin_and_path(made.issuer)}; the server offers {tools} tools.{until}"

@@ -1,0 +1,243 @@
+"""The options that say how to reach servers: the same for every command, defined once."""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from ..tools.limits import Timeouts
+from ..tools.network import NetworkSettings
+from ..types.errors import origin_and_path
+from ..types.routing import ServerRoute
+from .exits import UsageError
+
+R = TypeVar("R")
+
+_WHO = "Who you are"
+_HOW = "How to reach the server"
+
+
+class SendAs(StrEnum):
+    """How a credential is sent."""
+
+    BEARER = "bearer"
+    BASIC = "basic"
+    HEADER = "header"
+
+
+class Transport(StrEnum):
+    """How MCP is spoken over HTTP."""
+
+    AUTO = "auto"
+    HTTP = "http"
+    SSE = "sse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """What the command line says about reaching servers; the help texts say what each option means."""
+
+    credential: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Use this credential: user name and password from the environment variables"
+            " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, or from the system's keyring"
+            " (keyring set knime-mcp:<NAME> USER).",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    send_credentials_as: Annotated[
+        SendAs,
+        typer.Option(
+            help="Send the credential as Bearer token, Basic, or in a header.", rich_help_panel=_WHO
+        ),
+    ] = SendAs.BEARER
+    header_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The header for --send-credentials-as header.", rich_help_panel=_WHO
+        ),
+    ] = None
+    bearer_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIABLE", help="Send the token in this environment variable.", rich_help_panel=_WHO
+        ),
+    ] = None
+    bearer_prompt: Annotated[
+        bool, typer.Option("--bearer-prompt", help="Ask for a token and send it.", rich_help_panel=_WHO)
+    ] = False
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="'NAME: VALUE'",
+            help="Send this header, too; may be repeated. Write {credential.password} for a secret.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None
+    transport: Annotated[
+        Transport,
+        typer.Option(help="Streamable HTTP, the older HTTP+SSE, or find out.", rich_help_panel=_HOW),
+    ] = Transport.AUTO
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REVISION",
+            help="Speak this revision of MCP, such as 2025-11-25, instead of negotiating.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None
+    ca_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW
+        ),
+    ] = None
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Use this proxy instead of the environment's; an empty text means none.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None
+    connect_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds until the connection stands.", rich_help_panel=_HOW)
+    ] = Timeouts().connect
+    idle_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without any sign of progress.", rich_help_panel=_HOW)
+    ] = Timeouts().idle
+    total_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for a whole call.", rich_help_panel=_HOW)
+    ] = Timeouts().total
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The three clocks."""
+        return Timeouts(connect=self.connect_timeout, idle=self.idle_timeout, total=self.total_timeout)
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Trust store and proxy."""
+        return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
+
+    def routes(self, urls: Sequence[str]) -> list[ServerRoute]:
+        """Makes the routes to the servers that were named.
+
+        Args:
+            urls: Server URLs, with routing in the fragment if somebody wrote it there.
+
+        Returns:
+            One route per URL. What a URL's own fragment says wins over the options.
+
+        Raises:
+            SettingInvalid: A URL or header that cannot work, or that holds a secret.
+            UsageError: Options that contradict each other, or one secret for several origins.
+        """
+        self._check()
+        routes = [self._route(ServerRoute.parse(url)) for url in urls]
+        borrowers = {
+            _origin(route.url)
+            for route, url in zip(routes, urls, strict=True)
+            if "#" not in url and self._secret_name
+        }
+        if len(borrowers) > 1:
+            names = ", ".join(sorted(borrowers))
+            raise UsageError(
+                f"One credential would go to {len(borrowers)} different servers: {names}."
+                " Say at each URL which one it gets, as in https://host/mcp#credential=NAME."
+            )
+        return routes
+
+    @property
+    def _secret_name(self) -> str | None:
+        return self.credential or self.bearer_env or ("token" if self.bearer_prompt else None)
+
+    def _route(self, route: ServerRoute) -> ServerRoute:
+        said = {
+            "credential": self._secret_name,
+            "send_credentials_as": self.send_credentials_as.value,
+            "header_name": self.header_name,
+        }
+        return dataclasses.replace(
+            route,
+            **({} if route.credential else said),  # pyright: ignore[reportArgumentType]
+            headers=(*map(_header, self.header or ()), *route.headers),
+            transport=self.transport.value if route.transport == "auto" else route.transport,
+        )
+
+    def _check(self) -> None:
+        named = [
+            name
+            for name, given in (
+                ("--credential", self.credential),
+                ("--bearer-env", self.bearer_env),
+                ("--bearer-prompt", self.bearer_prompt),
+            )
+            if given
+        ]
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} cannot be used together. Choose one of them.")
+        if self.send_credentials_as is SendAs.HEADER and not self.header_name:
+            raise UsageError(
+                "--send-credentials-as header needs --header-name, such as --header-name X-API-Key."
+            )
+        if self.send_credentials_as is not SendAs.BEARER and not self.credential:
+            raise UsageError(f"--send-credentials-as {self.send_credentials_as} needs --credential NAME.")
+
+
+def takes_connection(command: Callable[..., R]) -> Callable[..., R]:
+    """Gives a command all options of `ConnectionOptions`, as its keyword argument ``connection``.
+
+    Args:
+        command: A typer command with a parameter ``connection: ConnectionOptions``.
+
+    Returns:
+        The command with the options in its signature, where typer looks for them.
+    """
+    hints = typing.get_type_hints(ConnectionOptions, include_extras=True)
+    fields = dataclasses.fields(ConnectionOptions)
+    own = [
+        parameter
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != "connection"
+    ]
+    added = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields
+    ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> R:
+        connection = ConnectionOptions(**{field.name: values.pop(field.name) for field in fields})
+        return command(**values, connection=connection)
+
+    del run.__wrapped__  # inspect would ask it before the signature below
+    run.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    return run
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        # The text is not shown: it may be a secret in the wrong place.
+        raise UsageError(
+            "--header needs a name and a value with a colon between them, as in 'X-Team: sales'."
+        )
+    return name.strip(), value.strip()
+
+
+def _origin(url: str) -> str:
+    return "/".join(origin_and_path(url).split("/", 3)[:3])

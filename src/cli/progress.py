@@ -1,0 +1,88 @@
+"""Progress on standard error: what a running tool reports, and how far a batch is.
+
+On a terminal it is one line that changes; elsewhere it is a line per report, for logs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from .terminal import err, note, visible
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..tools.mcp_client import Progress
+
+
+class CallProgress:
+    """Shows what a tool reports while it runs; appears with the first report."""
+
+    def __init__(self) -> None:
+        self._status: Any = None  # rich's Status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.__exit__(kind, error, trace)
+
+    def __call__(self, progress: Progress) -> None:
+        """Takes a report."""
+        of = f" of {progress.total:g}" if progress.total else ""
+        text = f"{progress.progress:g}{of}{': ' + progress.message if progress.message else ''}"
+        if not err().is_terminal:
+            note(text)
+            return
+        from rich.text import Text
+
+        shown = Text(visible(text))
+        if self._status is None:
+            self._status = err().status(shown)
+            self._status.__enter__()
+        else:
+            self._status.update(shown)
+
+
+class BatchProgress:
+    """Shows how many calls have finished, as a bar with ``call 37 of 200``.
+
+    Args:
+        total: How many calls there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._total = total
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            console=err(),
+            disable=not err().is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task(self._text(0), total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, finished: int) -> None:
+        """Takes the number of calls that have finished."""
+        self._bar.update(self._task, completed=finished, description=self._text(finished))
+        # In a log a line per tenth is enough.
+        if not err().is_terminal and (finished == self._total or finished % max(1, self._total // 10) == 0):
+            note(self._text(finished))
+
+    def _text(self, finished: int) -> str:
+        return f"call {finished} of {self._total}"

@@ -1,0 +1,125 @@
+"""From the command line's options to clients, and to what runs and records calls."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from ..audit.definitions import Definitions, Pinning
+from ..audit.dispatch import Call, Dispatcher
+from ..audit.journal import new_run_id
+from ..audit.secrets import SecretMarker
+from ..tools.auth import Authorization
+from ..tools.credentials import fill
+from ..tools.mcp_client import MCPClient, Progress, Step
+from ..tools.session_pool import SessionPool
+from ..types.routing import ServerRoute
+from .credentials import Credentials
+from .interrupt import Interrupt
+from .options import ConnectionOptions
+
+
+class Sessions:
+    """All connections of one command; closes them at its end.
+
+    Attributes:
+        stop: Set to tell calls in flight to end, as Ctrl-C does.
+
+    Args:
+        options: How to reach servers.
+        interrupt: Whether the person wants to stop.
+        on_progress: Is told what tools report while they run.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        interrupt: Interrupt,
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.interrupt = interrupt
+        self.stop = threading.Event()
+        self.credentials = Credentials(options)
+        self.pool = SessionPool(self.client)
+        self.definitions = Definitions(self.pool)
+        self.run = new_run_id()
+        self._options = options
+        self._on_progress = on_progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.pool.close()
+
+    def client(self, route: ServerRoute, trace: Callable[[Step], None] | None = None) -> MCPClient:
+        """Makes a client, which connects to nobody yet.
+
+        Args:
+            route: The server.
+            trace: Is told every step of connecting.
+
+        Raises:
+            SettingInvalid: The route's credential is unknown, or cannot be sent that way.
+        """
+        filled = fill(route, self.credentials(route.credential))
+        return MCPClient(
+            filled.url,
+            auth=filled.auth or self._login(route),
+            headers=filled.headers,
+            transport=route.transport,
+            protocol_version=self._options.protocol,
+            timeouts=self._options.timeouts,
+            network=self._options.network,
+            trace=trace,
+        )
+
+    def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Dispatcher:
+        """Makes what runs and records the calls.
+
+        Args:
+            routes: The servers; their credentials are kept out of all records.
+            save_dir: Where to save pictures and other blobs; None keeps none.
+        """
+        for route in routes:
+            self.credentials(route.credential)
+        return Dispatcher(
+            run=self.run,
+            pool=self.pool,
+            definitions=self.definitions,
+            secrets=SecretMarker(self.credentials.secrets),
+            pinning=Pinning.IGNORE,  # the definition was read a moment ago
+            save_blob=_saver(save_dir) if save_dir else None,
+            is_canceled=self._is_canceled,
+            on_progress=self._on_progress,
+        )
+
+    def _login(self, route: ServerRoute) -> Authorization | None:
+        """What ``knime-mcp login`` left for a server that is not called with a credential."""
+        if route.credential is not None or urlsplit(route.url).scheme != "https":
+            return None
+        from .oauth_login import stored_login
+
+        return stored_login(route.url, network=self._options.network, is_canceled=self.interrupt)
+
+    def _is_canceled(self) -> bool:
+        return self.interrupt() or self.stop.is_set()
+
+
+def _saver(folder: Path) -> Callable[[Call, int, bytes, str], str]:
+    from mimetypes import guess_extension
+
+    def save(call: Call, number: int, data: bytes, mime_type: str) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The name is ours: what a server calls its files is no path on this machine.
+        name = f"row-{call.input_row}-{number + 1}" if call.input_row is not None else f"result-{number + 1}"
+        file = folder / f"{name}{guess_extension(mime_type.partition(';')[0].strip()) or '.bin'}"
+        file.write_bytes(data)
+        return str(file)
+
+    return save

@@ -1,0 +1,114 @@
+"""Tables into files: CSV or Parquet, whole or piece by piece, and as JSON objects for other programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+from .exits import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    import pyarrow as pa
+
+ENDINGS = (".csv", ".parquet", ".json")
+_ROW_ID = "<RowID>"
+_JSON_COLUMNS = frozenset(
+    {"Tool (JSON)", "Parameters", "Example arguments", "Security findings", "Arguments", "Structured result"}
+)
+
+
+def check_ending(file: Path | None, endings: tuple[str, ...] = ENDINGS) -> None:
+    """Refuses a file whose name does not say what to write, before anything is done.
+
+    Raises:
+        UsageError: Another ending, or a folder that does not exist.
+    """
+    if file is None:
+        return
+    if file.suffix.lower() not in endings:
+        raise UsageError(f"{file} has no ending that says what to write. Use one of {', '.join(endings)}.")
+    if not file.parent.is_dir():
+        raise UsageError(f"There is no folder {file.parent} to write {file.name} into.")
+
+
+class TableFile:
+    """A CSV or Parquet file that grows by pieces of a table. The RowIDs are left out.
+
+    Args:
+        file: Its ending says which.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, piece: pa.Table) -> None:
+        """Appends rows; all pieces have the same columns."""
+        if _ROW_ID in piece.column_names:
+            piece = piece.drop_columns([_ROW_ID])
+        if self._file.suffix.lower() == ".csv":
+            piece = _flat(piece)
+        if self._writer is None:
+            self._writer = _writer(self._file, piece.schema)
+        self._writer.write_table(piece)
+
+
+def json_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, JSON texts become what they say."""
+    keys = {name: json_key(name) for name in table.column_names if name != _ROW_ID}
+    readers: dict[str, Callable[[Any], Any]] = {
+        name: _read if name in _JSON_COLUMNS else _same for name in keys
+    }
+    return [{key: readers[name](row[name]) for name, key in keys.items()} for row in table.to_pylist()]
+
+
+def json_key(column: str) -> str:
+    """Makes a JSON key from the name of a column: ``tool`` for *Tool (JSON)*."""
+    words = re.sub(r"[^0-9a-z]+", "_", column.removesuffix(" (JSON)").lower())
+    return words.strip("_")
+
+
+def _writer(file: Path, schema: pa.Schema) -> Any:
+    if file.suffix.lower() == ".parquet":
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(file, schema)
+    from pyarrow import csv
+
+    return csv.CSVWriter(file, schema)
+
+
+def _flat(table: Any) -> Any:
+    """The table with lists and structures as JSON text, which is all that CSV can hold."""
+    import pyarrow as pa
+
+    for position, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            texts = [
+                None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+                for value in table[field.name].to_pylist()
+            ]
+            table = table.set_column(position, field.name, pa.array(texts, pa.string()))
+    return table
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _same(value: Any) -> Any:
+    return value

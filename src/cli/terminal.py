@@ -1,0 +1,129 @@
+"""What people and other programs read: standard output for results, standard error for everything else.
+
+Names, descriptions and results come from servers and are untrusted. On a terminal their control characters
+are shown instead of obeyed, so that no server can recolour, overwrite or hide what stands there. Into a pipe
+or file text goes as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..tools.hidden_text import escape
+from ..tools.hidden_text import visible as escape_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+# A carriage return alone would let the end of a line overwrite its beginning.
+_OVERWRITES = re.compile(r"\r(?!\n)")
+
+
+def visible(text: str) -> str:
+    r"""Shows control and other hidden characters as escapes such as ``\\u{001b}``."""
+    return _OVERWRITES.sub(lambda match: escape(match[0]), escape_hidden(text))
+
+
+@functools.cache
+def out() -> Console:
+    """The console for results. Not a terminal: as wide as the text needs, so that nothing is cut."""
+    from rich.console import Console
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = 200
+    return console
+
+
+@functools.cache
+def err() -> Console:
+    """The console for progress, notes and errors."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Untrusted text for a table or line: no markup, control characters shown."""
+    from rich.text import Text
+
+    return Text(visible(text), style=style)
+
+
+def say(text: str, style: str = "") -> None:
+    """Prints a line for people to standard output."""
+    out().print(plain(text, style))
+
+
+def show(*renderables: RenderableType) -> None:
+    """Prints tables and the like to standard output."""
+    for renderable in renderables:
+        out().print(renderable)
+
+
+def note(text: str) -> None:
+    """Prints a remark to standard error."""
+    err().print(plain(text, "dim"))
+
+
+def complain(text: str) -> None:
+    """Prints what went wrong to standard error."""
+    err().print(plain(text, "bold red" if err().is_terminal else ""))
+
+
+def print_text(text: str) -> None:
+    """Prints a result as it is, on a terminal with its control characters shown."""
+    shown = visible(text) if sys.stdout.isatty() else text
+    # A console that cannot show a character (cp1252 on Windows) shows an escape, instead of failing.
+    encoding = sys.stdout.encoding or "utf-8"
+    print(shown.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def print_json(value: Any) -> None:
+    """Prints JSON for other programs: always valid, two spaces of indent, not escaped but where needed."""
+    print_text(json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), allow_nan=False))
+
+
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+    """Lays out untrusted text as a table that fits the terminal.
+
+    Args:
+        title: Line above the table.
+        columns: Heads; the last column takes the room that is left.
+        rows: Cells, as many as there are columns.
+
+    Returns:
+        What `show` prints.
+    """
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(
+        title=plain(title, "bold") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        expand=False,
+    )
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    for row in rows:
+        grid.add_row(*(plain(cell) for cell in row))
+    return grid
+
+
+def one_line(text: str | None, limit: int = 120) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _speaks_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")

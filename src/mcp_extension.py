@@ -1,0 +1,16 @@
+"""What KNIME imports: the category in the node repository and the nodes, nothing else."""
+
+import knime.extension as knext
+
+knext.category(
+    path="/community",
+    level_id="mcp",
+    name="Model Context Protocol",
+    description="Tools of MCP servers: list them, call them, give them to agents",
+    icon="icons/category.png",
+)
+
+# After the category, because nodes register themselves in it when they are imported.
+from knime_mcp.tools import mcp_caller, mcp_provider  # noqa: E402
+
+__all__ = ["mcp_caller", "mcp_provider"]

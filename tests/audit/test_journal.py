@@ -1,0 +1,157 @@
+"""The journal: survives kill -9, tolerates a torn last line, finds the run to resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.audit.journal import Journal, JournalError, latest, new_run_id, read_journal
+from knime_mcp.audit.record import CallRecord, CallStatus
+
+
+def record(row="Row0", **more):
+    return CallRecord(run="r", input_row=row, status=more.pop("status", CallStatus.OK), **more)
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    path = tmp_path / "deep" / "r.jsonl"
+    with Journal(path, run="r", about="x", calls=2) as journal:
+        written = [journal.append(record("a", result="ü\nzeile")), journal.append(record("b"))]
+    content = read_journal(path)
+    assert content.records == tuple(written)
+    assert [found.call for found in content.records] == [1, 2]
+    assert (content.run, content.about, content.outcome, content.torn) == ("r", "x", "complete", False)
+    assert json.loads(path.read_text("utf-8").splitlines()[-1])["calls"] == 2
+
+
+def test_every_finished_call_is_in_the_file_at_once(tmp_path):
+    path = tmp_path / "r.jsonl"
+    journal = Journal(path, run="r")
+    for number in range(5):
+        journal.append(record(str(number)))
+        assert len(read_journal(path).records) == number + 1
+    assert read_journal(path).outcome is None
+    journal.close("canceled")
+    journal.close("complete")
+    assert read_journal(path).outcome == "canceled"
+
+
+def test_many_threads_write_whole_lines(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: journal.append(record(str(n), result="x" * 5000)), range(200)))
+    content = read_journal(path)
+    assert sorted(int(found.input_row) for found in content.records) == list(range(200))
+    assert [found.call for found in content.records] == list(range(1, 201))
+
+
+def test_a_killed_process_loses_no_finished_call(tmp_path):
+    path = tmp_path / "r.jsonl"
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from knime_mcp.audit.journal import Journal\n"
+        "from knime_mcp.audit.record import CallRecord, CallStatus\n"
+        "journal = Journal(Path(sys.argv[1]), run='r')\n"
+        "for n in range(10**9):\n"
+        "    row = CallRecord(run='r', input_row=str(n), status=CallStatus.OK, result='x' * 3000)\n"
+        "    done = journal.append(row)\n"
+        "    print(done.call, flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    timer = threading.Timer(60, process.kill)
+    timer.start()
+    try:
+        told = 0
+        for line in process.stdout:
+            told = int(line)
+            if told == 50:
+                os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+    finally:
+        timer.cancel()
+        process.kill()
+        process.stdout.close()
+    content = read_journal(path)
+    assert len(content.records) >= told >= 50
+    assert content.outcome is None
+
+
+@given(st.integers(1, 400))
+def test_a_torn_last_line_is_ignored(cut):
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.jsonl"
+        journal = Journal(path, run="r")
+        for number in range(4):
+            journal.append(record(str(number), result="ü" * 20))
+        whole = path.read_bytes()
+        journal.close()
+        path.write_bytes(whole[: max(len(whole) - cut, whole.index(b"\n") + 1)])
+        content = read_journal(path)
+        rows = [found.input_row for found in content.records]
+        assert rows == [str(number) for number in range(len(rows))]
+        assert content.run == "r"
+
+
+def test_a_broken_line_in_the_middle_is_an_error_that_names_it(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal:
+        journal.append(record())
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"{broken\n" + b"".join(lines[1:]))
+    with pytest.raises(JournalError, match=r"r\.jsonl, line 2"):
+        read_journal(path)
+
+
+def test_appending_cuts_a_torn_line_and_keeps_the_rest(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="one") as journal:
+        journal.append(record("a"))
+    path.write_bytes(path.read_bytes() + b'{"kind":"call","ru')
+    with Journal(path, run="two", append=True) as journal:
+        journal.append(record("b"))
+    content = read_journal(path)
+    assert [found.input_row for found in content.records] == ["a", "b"]
+    assert (content.run, content.outcome, content.torn) == ("two", "complete", False)
+
+
+def test_the_latest_run_of_its_kind_is_found(tmp_path):
+    assert latest(tmp_path / "missing", "x") is None
+    for run, about in (("20260101", "x"), ("20260102", "x"), ("20260103", "y")):
+        journal = Journal(tmp_path / f"{run}.jsonl", run=run, about=about)
+        journal.append(record(run))
+        journal.close("canceled")
+    (tmp_path / "20260109.jsonl").write_bytes(b"\xff\xfe not a journal")
+    (tmp_path / "20260108.jsonl").write_bytes(b"")
+    assert latest(tmp_path, "x").run == "20260102"
+    assert latest(tmp_path, "y").records[0].input_row == "20260103"
+    assert latest(tmp_path, "z") is None
+
+
+def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with pytest.raises(KeyError), Journal(path, run="r"):
+        raise KeyError
+    assert read_journal(path).outcome == "failed"
+
+
+def test_lone_surrogates_do_not_lose_the_line(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal:
+        journal.append(record(result="half \ud83d"))
+    assert read_journal(path).records[0].result == "half \ufffd"
+
+
+def test_run_ids_sort_by_time_and_differ():
+    ids = [new_run_id() for _ in range(20)]
+    assert len(set(ids)) == 20
+    assert [found[:16] for found in ids] == sorted(found[:16] for found in ids)

@@ -1,0 +1,91 @@
+"""Records, and which status an error gives."""
+
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.audit.record import CallRecord, CallStatus, status_of, utc_text
+from knime_mcp.types import errors
+
+TEXT = st.none() | st.text(st.characters(exclude_categories=["Cs"]))
+RECORDS = st.builds(
+    CallRecord,
+    run=st.text("abc", min_size=1),
+    call=st.integers(0, 9),
+    iteration=st.none() | st.integers(0, 9),
+    input_row=TEXT,
+    tool_name=TEXT,
+    arguments=TEXT,
+    status=st.sampled_from(CallStatus),
+    result=TEXT,
+    structured_result=TEXT,
+    error=TEXT,
+    files=st.lists(st.text("abc/.", min_size=1), max_size=3).map(tuple),
+    duration=st.none() | st.floats(0, 1e6),
+    attempts=st.integers(0, 5),
+)
+
+
+@given(RECORDS)
+def test_a_record_survives_json(record):
+    assert CallRecord.from_json(record.to_json()) == record
+
+
+def test_keys_of_later_versions_are_ignored():
+    assert CallRecord.from_json({"run": "r", "status": "ok", "hash": "x"}) == CallRecord(
+        run="r", status=CallStatus.OK
+    )
+
+
+@pytest.mark.parametrize("data", [{}, {"run": "r"}, {"run": "r", "status": "fine"}, {"status": "ok"}])
+def test_what_is_no_record_is_refused(data):
+    with pytest.raises(ValueError):
+        CallRecord.from_json(data)
+
+
+def test_status_texts_are_the_contract():
+    assert [status.value for status in CallStatus] == [
+        "ok",
+        "tool error",
+        "invalid arguments",
+        "not found",
+        "denied",
+        "failed",
+        "canceled",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.ArgumentsInvalid("x", pointer="/a"), CallStatus.INVALID_ARGUMENTS),
+        (errors.ToolNotFound("x"), CallStatus.NOT_FOUND),
+        (errors.Canceled("x"), CallStatus.CANCELED),
+        (errors.ConnectError("x", phase="tcp"), CallStatus.FAILED),
+        (errors.ToolChanged("x"), CallStatus.FAILED),
+        (errors.TimedOut("x", kind="idle"), CallStatus.FAILED),
+        (errors.ResultTooLarge("x", limit=1), CallStatus.FAILED),
+        (ZeroDivisionError(), CallStatus.FAILED),
+    ],
+)
+def test_every_error_has_a_status(error, status):
+    assert status_of(error) is status
+
+
+def test_times_are_utc_with_microseconds():
+    berlin = timezone(timedelta(hours=2))
+    moment = datetime(2026, 7, 1, 12, 0, tzinfo=berlin)
+    assert utc_text(moment) == "2026-07-01T10:00:00.000000Z"
+    assert CallRecord(run="r", status=CallStatus.OK, started_at=utc_text(moment)).moment == moment.astimezone(
+        UTC
+    )
+
+
+def test_records_are_frozen():
+    record = CallRecord(run="r", status=CallStatus.OK)
+    with pytest.raises(AttributeError):
+        record.status = CallStatus.FAILED
+    assert len(fields(record)) == 22

@@ -1,0 +1,129 @@
+"""The command line in a process of its own, and a server for it to talk to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEADLINE = 60
+SECRET = "canary-7f3a9c51d2"
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Done:
+    """A finished run of the command line."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class TestServer:
+    """The server of `server.py`."""
+
+    __test__ = False
+
+    base: str
+    events: Path
+
+    @property
+    def url(self) -> str:
+        return f"{self.base}/mcp"
+
+    def said(self) -> list[str]:
+        return self.events.read_text(encoding="utf-8").splitlines() if self.events.exists() else []
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> Iterator[TestServer]:
+    events = tmp_path_factory.mktemp("cli-server") / "events.txt"
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("server.py")), SECRET, str(events)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        base = process.stdout.readline().strip()
+        assert base.startswith("http://127.0.0.1:"), "the test server did not start"
+        yield TestServer(base, events)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+class CommandLine:
+    """Runs `knime-mcp` as people do: a process, its two streams, its exit code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, *arguments: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("KNIME_MCP_", "COLUMNS", "FORCE_COLOR"))
+        }
+        # No keyring of the machine that runs the tests.
+        kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
+        return subprocess.Popen(
+            [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+            cwd=self.folder,
+            env=kept | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> Done:
+        try:
+            out, err = process.communicate(timeout=DEADLINE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            pytest.fail(f"did not end within {DEADLINE} s\n{out}\n{err}", pytrace=False)
+        assert "Traceback" not in err, err
+        assert SECRET not in out + err, "the secret was printed"
+        return Done(process.returncode, out, err)
+
+    def __call__(self, *arguments: object, env: Mapping[str, str] | None = None) -> Done:
+        return self.finish(self.start(*arguments, env=env))
+
+
+@pytest.fixture
+def cli(tmp_path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def wait_until(condition, what: str, seconds: float = 20) -> None:
+    """Waits until a condition holds, or fails."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def until():
+    return wait_until

@@ -1,0 +1,119 @@
+import csv
+import json
+import signal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text, name="p.csv"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return name
+
+    return write
+
+
+def results(file):
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_one_call_per_row_in_order(cli, server, table, tmp_path):
+    done = cli("batch", server.url, "add", table("a,b\n1,2\n3,4\n"), "--out", "r.csv")
+    assert done.code == 0
+    assert [row["Result"] for row in results(tmp_path / "r.csv")] == ["3", "7"]
+    assert "2 of 2" in done.err
+
+
+def test_a_bad_row_is_a_row(cli, server, table, tmp_path):
+    done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\nc,\n"), "--out", "r.csv")
+    assert done.code == 1
+    rows = results(tmp_path / "r.csv")
+    assert [row["Status"] for row in rows] == ["ok", "invalid arguments", "ok"]
+    assert "times" in rows[1]["Error"]
+    assert "1 of 3 calls failed" in done.err
+
+
+def test_cells_keep_what_the_schema_wants(cli, server, table):
+    done = cli("batch", server.url, "show", table('code,tags,strict,other\n007,"[""x""]",true,z\n'), "--json")
+    assert done.json[0]["arguments"] == {"code": "007", "tags": ["x"], "strict": True}
+    assert "other" in done.err
+
+
+def test_arguments_from_a_json_column(cli, server, tmp_path):
+    pq.write_table(pa.table({"j": ['{"a": 1, "b": 1}', '{"a": "x"}'], "k": [1, 2]}), tmp_path / "p.parquet")
+    done = cli("batch", server.url, "add", "p.parquet", "--arguments-column", "j", "--out", "r.parquet")
+    assert done.code == 1
+    found = pq.read_table(tmp_path / "r.parquet")
+    assert found["Status"].to_pylist() == ["ok", "invalid arguments"]
+    assert found["k"].to_pylist() == [1, 2]
+
+
+def test_stops_at_the_first_failure_if_asked(cli, server, table, tmp_path):
+    done = cli(
+        "batch",
+        server.url,
+        "fail",
+        table("why\na\nb\n"),
+        "--on-error",
+        "fail",
+        "--concurrency",
+        "1",
+        "--out",
+        "r.csv",
+    )
+    assert done.code == 1
+    assert "row 1: " in done.err
+    assert "It went wrong: a" in done.err
+    assert "1 of 2 calls were not made" in done.err
+    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["tool error", "canceled"]
+
+
+def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tmp_path, until):
+    table("seconds,label\n0,r1\n0,r2\n60,r3\n0,r4\n")
+    options = ("p.csv", "--concurrency", "1", "--audit", "run.jsonl")
+    process = cli.start("batch", server.url, "slow", *options, "--out", "r.csv")
+    until(lambda: "started r3" in server.said(), "the third call began")
+    process.send_signal(signal.SIGINT)
+    done = cli.finish(process)
+    assert done.code == 3
+    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["ok", "ok", "canceled", "canceled"]
+    assert "--resume" in done.err
+
+    table("seconds,label\n0,r1\n0,r2\n0.1,r3\n0,r4\n")
+    before = len(server.said())
+    done = cli(
+        "batch", server.url, "slow", "p.csv", "--resume", "run.jsonl", "--concurrency", "1", "--out", "r2.csv"
+    )
+    assert done.code == 0
+    assert [row["Status"] for row in results(tmp_path / "r2.csv")] == ["ok"] * 4
+    assert [line for line in server.said()[before:] if line.startswith("started")] == [
+        "started r3",
+        "started r4",
+    ]
+
+
+def test_audit_is_a_line_per_call(cli, server, table, tmp_path):
+    cli("batch", server.url, "echo", table("text\na\nb\n"), "--audit", "a.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["kind"] for line in lines] == ["start", "call", "call", "end"]
+
+
+def test_empty_table(cli, server, table):
+    done = cli("batch", server.url, "echo", table("text\n"), "--json")
+    assert (done.code, done.json) == (0, [])
+
+
+def test_missing_file(cli, server):
+    done = cli("batch", server.url, "echo", "nowhere.csv")
+    assert done.code in (1, 2)
+    assert "nowhere.csv" in done.err
+
+
+def test_unknown_arguments_column_names_the_columns(cli, server, table):
+    done = cli("batch", server.url, "echo", table("text,b\na,b\n"), "--arguments-column", "txet")
+    assert done.code == 2
+    assert "text, b" in done.err

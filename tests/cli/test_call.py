@@ -1,0 +1,141 @@
+import json
+import signal
+
+import pytest
+
+from .conftest import SECRET
+
+
+def test_prints_the_text(cli, server):
+    done = cli("call", server.url, "echo", "text=hello there", "times=2")
+    assert (done.code, done.out, done.err) == (0, "hello there hello there\n", "")
+
+
+def test_values_have_the_types_of_the_schema(cli, server):
+    done = cli("call", server.url, "show", "code=007", 'tags=["a", "b"]', "strict=true", "--json")
+    record = done.json
+    assert record["arguments"] == {"code": "007", "tags": ["a", "b"], "strict": True}
+    assert record["structured_result"]["code"] == "007"
+    assert (record["status"], record["tool_name"], record["server"]) == ("ok", "show", server.url)
+    assert record["protocol"] >= "2025-11-25"
+
+
+def test_json_values_and_json_arguments(cli, server, tmp_path):
+    (tmp_path / "arguments.json").write_text('{"code": "x", "strict": true}', encoding="utf-8")
+    done = cli("call", server.url, "show", 'tags:=["a"]', "--json-arguments", "@arguments.json", "--json")
+    assert done.json["arguments"] == {"code": "x", "tags": ["a"], "strict": True}
+    done = cli("call", server.url, "add", "--json-arguments", '{"a": 1, "b": 2}')
+    assert done.out == "3\n"
+
+
+def test_a_tool_that_fails_says_so(cli, server):
+    done = cli("call", server.url, "fail", "why=because")
+    assert (done.code, done.out) == (1, "")
+    assert "It went wrong: because" in done.err
+    done = cli("call", server.url, "fail", "why=because", "--json")
+    assert (done.code, done.json["status"]) == (1, "tool error")
+
+
+def test_saves_pictures(cli, server, tmp_path):
+    done = cli("call", server.url, "picture", "--save-dir", "pictures")
+    assert done.code == 0
+    assert done.out.startswith("one pixel\n[image image/png, ")
+    (saved,) = (tmp_path / "pictures").iterdir()
+    assert saved.suffix == ".png"
+    assert saved.read_bytes().startswith(b"\x89PNG")
+    assert saved.name in done.err
+
+
+def test_progress_goes_to_standard_error(cli, server):
+    done = cli("call", server.url, "slow", "seconds=0.5")
+    assert (done.code, done.out) == (0, "done \n")
+    assert "step 5 of 10" in done.err
+
+
+def test_unknown_tool_with_suggestion(cli, server):
+    done = cli("call", server.url, "ecko", "text=a")
+    assert done.code == 1
+    assert "no tool 'ecko'" in done.err
+    assert "Did you mean echo?" in done.err
+    assert "knime-mcp list" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["text=a", "times=many"], "times"),
+        ([], "text"),
+    ],
+)
+def test_invalid_arguments_are_not_sent(cli, server, arguments, words):
+    before = len(server.said())
+    done = cli("call", server.url, "echo", *arguments)
+    assert (done.code, done.out) == (1, "")
+    assert words in done.err
+    assert len(server.said()) == before
+
+
+def test_an_argument_that_the_tool_does_not_declare_is_remarked_on(cli, server):
+    done = cli("call", server.url, "echo", "text=a", "tmies=2")
+    assert (done.code, done.out) == (0, "a\n")
+    assert "no argument 'tmies'. Did you mean 'times'?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["text"], "key=value"),
+        (["times:=many"], "is not JSON"),
+        (["--json-arguments", "[1]"], "arguments are an object"),
+        (["--json-arguments", "{"], "is not JSON"),
+        (["--json-arguments", "@nowhere.json"], "nowhere.json"),
+    ],
+)
+def test_malformed_arguments(cli, server, arguments, words):
+    done = cli("call", server.url, "echo", *arguments)
+    assert done.code in (1, 2)
+    assert words in done.err
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/stateful/mcp", "/old/sse"])
+def test_ctrl_c_cancels_in_the_protocols_way(cli, server, until, path):
+    label = f"stop-{path}"
+    process = cli.start("call", server.base + path, "slow", "seconds=60", f"label={label}")
+    until(lambda: f"started {label}" in server.said(), "the call reached the server")
+    process.send_signal(signal.SIGINT)
+    done = cli.finish(process)
+    assert done.code == 3
+    said = server.said()
+    until(lambda: "canceled" in server.said()[said.index(f"started {label}") :], "the server heard of it")
+
+
+@pytest.mark.parametrize(
+    ("options", "env"),
+    [
+        (["--bearer-env", "TOKEN_OF_MINE"], {"TOKEN_OF_MINE": SECRET}),
+        (["--credential", "prod"], {"KNIME_MCP_PROD_PASSWORD": SECRET}),
+        (
+            ["--credential", "prod", "--send-credentials-as", "basic"],
+            {"KNIME_MCP_PROD_USERNAME": "anna", "KNIME_MCP_PROD_PASSWORD": SECRET},
+        ),
+        (
+            ["--credential", "prod", "--send-credentials-as", "header", "--header-name", "X-API-Key"],
+            {"KNIME_MCP_PROD_PASSWORD": SECRET},
+        ),
+    ],
+)
+def test_credentials_reach_the_server_and_nobody_else(cli, server, options, env):
+    """CommandLine.finish fails if the secret is printed; the tool even echoes it."""
+    done = cli("call", f"{server.base}/guarded/mcp", "echo", f"text={SECRET}", "--json", *options, env=env)
+    assert (done.code, done.json["status"]) == (0, "ok")
+
+
+def test_refused_without_credentials(cli, server):
+    done = cli("call", f"{server.base}/guarded/mcp", "echo", "text=a")
+    assert done.code == 1
+    assert "401: the server wants a Bearer token; you send no credentials" in done.err
+
+
+def test_control_characters_stay_in_a_pipe_and_json_is_valid(cli, server):
+    assert "\x1b[31m" in cli("call", server.url, "nasty").out
+    assert "\x1b[31m" in json.loads(cli("call", server.url, "nasty", "--json").out)["result"]

@@ -1,0 +1,76 @@
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.cli import demo_files
+from knime_mcp.cli.demo_files import DemoFileError
+
+FOLDER = Path(__file__).parents[2] / "examples" / "demo" / "files"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.txt").write_text("Der Müller's dog, the DOG and a dog.\n", encoding="utf-8")
+    (tmp_path / "t.csv").write_text('n,s\n1,x\n2,"a|b"\n,x\n', encoding="utf-8")
+    return tmp_path
+
+
+def test_lists_files(folder):
+    found = demo_files.list_files(folder)
+    assert [(f.path, f.kind, f.lines) for f in found] == [("a.txt", "txt", 1), ("t.csv", "csv", 4)]
+
+
+def test_counts_words_of_any_language_alike(folder):
+    counted = demo_files.count_words(folder, "a.txt", 3, 2)
+    assert (counted.words, counted.distinct) == (7, 5)
+    assert counted.most_common == {"dog": 3, "and": 1}
+
+
+def test_finds_lines(folder):
+    assert [m.line for m in demo_files.search_text(folder, "MÜLLER", None, case_sensitive=False)] == [1]
+    assert demo_files.search_text(folder, "MÜLLER", "a.txt", case_sensitive=True) == []
+
+
+def test_summarizes_columns(folder):
+    number, text = demo_files.summarize_csv(folder, "t.csv", [])
+    assert (number.type, number.rows, number.missing, number.minimum, number.mean, number.maximum) == (
+        ("number", 3, 1, 1.0, 1.5, 2.0)
+    )
+    assert (text.type, text.distinct, text.mean) == ("text", 2, None)
+
+
+def test_converts(folder):
+    assert demo_files.convert_csv(folder, "t.csv", "markdown", 2).splitlines()[-1] == r"| 2 | a\|b |"
+    assert json.loads(demo_files.convert_csv(folder, "t.csv", "json", 1)) == [{"n": "1", "s": "x"}]
+
+
+def test_draws_a_readable_picture():
+    data = demo_files.plot_column(FOLDER, "orders.csv", "quantity", 12)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    begin = data.index(b"IDAT") + 4
+    pixels = zlib.decompress(data[begin : data.index(b"IEND") - 8])
+    assert (depth, colour) == (8, 2)
+    assert len(pixels) == height * (1 + 3 * width)
+
+
+@pytest.mark.parametrize("path", ["../demo/parameters.csv", "/etc/hostname", "no.txt", ".", ""])
+def test_never_leaves_the_folder(path):
+    with pytest.raises(DemoFileError, match=r"There are: climate\.csv, "):
+        demo_files.count_words(FOLDER, path, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: demo_files.summarize_csv(FOLDER, "orders.csv", ["prise"]), "no column 'prise'"),
+        (lambda: demo_files.summarize_csv(FOLDER, "install_guide.txt", []), "not a CSV file"),
+        (lambda: demo_files.plot_column(FOLDER, "orders.csv", "product", 5), "holds no numbers"),
+    ],
+)
+def test_says_what_is_wrong(call, words):
+    with pytest.raises(DemoFileError, match=words):
+        call()

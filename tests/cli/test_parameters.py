@@ -1,0 +1,72 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from knime_mcp.cli.exits import CommandError
+from knime_mcp.cli.parameters import read_parameters
+
+
+def test_csv_cells_stay_text(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_bytes('\ufeffcode,text\r\n007,"a ""b"", c"\r\n,""\r\n'.encode())
+    table = read_parameters(file)
+    assert table.columns == ["code", "text"]
+    assert table.rows == [{"code": "007", "text": 'a "b", c'}, {"code": None, "text": ""}]
+    assert not table.typed
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_other_delimiters(tmp_path, delimiter):
+    file = tmp_path / "p.csv"
+    file.write_text(f"a{delimiter}b\n1,5{delimiter}x\n", encoding="utf-8")
+    assert read_parameters(file).rows == [{"a": "1,5", "b": "x"}]
+
+
+def test_header_only_is_an_empty_table(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("a,b\n", encoding="utf-8")
+    assert read_parameters(file).rows == []
+
+
+def test_line_breaks_in_cells(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text('a,b\n"one\ntwo",3\n', encoding="utf-8")
+    assert read_parameters(file).rows == [{"a": "one\ntwo", "b": "3"}]
+
+
+def test_parquet_keeps_types(tmp_path):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"n": [1, None], "l": [["a"], []]}), file)
+    table = read_parameters(file)
+    assert table.rows == [{"n": 1, "l": ["a"]}, {"n": None, "l": []}]
+    assert table.typed
+
+
+def test_json_lines(tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"a": 1}\n\n{"b": {"c": []}}\n', encoding="utf-8")
+    found = read_parameters(file)
+    assert found.rows == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+    assert found.table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": '{"c": []}'}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("p.xlsx", b"", r"Use one of \.csv"),
+        ("p.csv", b"", "is empty"),
+        ("p.csv", b"a,a\n1,2\n", "more than one column called 'a'"),
+        ("p.csv", b"a,b\n1\n", "cannot be read as CSV"),
+        ("p.csv", b"\xe4,b\n1,2\n", "is not UTF-8"),
+        ("p.csv", b"a,b\n\xe4,2\n", "is not UTF-8|cannot be read as CSV"),
+        ("p.parquet", b"nonsense nonsense", "cannot be read as Parquet"),
+        ("p.jsonl", b'{"a": 1}\n{"a"\n', "line 2 is not JSON"),
+        ("p.jsonl", b'{"a": "\xe4"}', "is not UTF-8"),
+        ("p.jsonl", b"[1]\n", "line 1 is not a JSON object"),
+    ],
+)
+def test_says_what_is_wrong(tmp_path, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(CommandError, match=words):
+        read_parameters(file)

@@ -1,0 +1,95 @@
+"""What people see on a terminal, as opposed to what programs read from a pipe."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+
+def on_terminal(folder, *arguments, answer=None, env=None):
+    """Runs `knime-mcp` on a terminal of 100 columns; gives exit code and everything that it showed."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that ^C is a signal
+    )
+    os.close(its)
+    shown = b""
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 0.3)[0]:
+                # It waits. Not sooner: asking for a secret drops what was typed before.
+                if answer and answer[0].encode() in shown:
+                    os.write(ours, answer[1].encode())
+                    answer = None
+                continue
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            shown += data
+        return process.wait(10), shown.decode()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        os.close(ours)
+
+
+def test_control_characters_are_shown_not_obeyed(server, tmp_path):
+    code, shown = on_terminal(tmp_path, "call", server.url, "nasty")
+    assert code == 0
+    assert r"red \u{001b}[31m and \u{0007} bell" in shown
+    assert "\x07" not in shown
+
+
+def test_progress_bar_of_a_batch(server, tmp_path):
+    (tmp_path / "p.csv").write_text("text\n" + "a\n" * 5, encoding="utf-8")
+    code, shown = on_terminal(tmp_path, "batch", server.url, "echo", "p.csv", "--out", "r.csv")
+    assert code == 0
+    assert "call 5 of 5" in shown
+    assert "Wrote 5 rows to r.csv" in shown
+
+
+def test_progress_of_a_call(server, tmp_path):
+    code, shown = on_terminal(tmp_path, "call", server.url, "slow", "seconds=1")
+    assert code == 0
+    assert "step 5 of 10" in shown
+
+
+def test_a_token_is_asked_for_and_not_shown(server, tmp_path):
+    from .conftest import SECRET
+
+    code, shown = on_terminal(
+        tmp_path,
+        "list",
+        f"{server.base}/guarded/mcp",
+        "--bearer-prompt",
+        answer=("Token:", f"{SECRET}\n"),
+    )
+    assert code == 0
+    assert "echo" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert SECRET not in shown
+
+
+def test_ctrl_c_at_the_question(server, tmp_path):
+    code, shown = on_terminal(
+        tmp_path, "call", f"{server.base}/guarded/mcp", "echo", "--bearer-prompt", answer=("Token:", "\x03")
+    )
+    assert code == 3
+    assert "Canceled" in shown
