@@ -61,8 +61,9 @@ def wheel(work: Path) -> None:
     ]
     assert "knime_mcp/types/tool.py" in names
     python = new_environment(work / "wheel")
-    run(python, "-m", "pip", "install", "--quiet", built)
+    run(python, "-m", "pip", "install", "--quiet", f"{built}[cli,server]")
     print("wheel          ", run(python, "-c", PROBE))
+    print("wheel, demo    ", run(python.with_name("knime-mcp"), "demo").splitlines()[-4])
 
 
 def editable(work: Path) -> None:

@@ -8,6 +8,7 @@ from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import ScriptedServer, legacy
 
 
+@pytest.mark.requirement("T65")
 def test_one_live_client_per_server_and_caller():
     made = []
 
