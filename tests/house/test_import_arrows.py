@@ -14,9 +14,10 @@ MAY_IMPORT = {
     "types": set(),
     "tools": {"types"},
     "audit": {"types", "tools"},
+    "knwf": set(),
     "nodes": {"types", "tools", "audit"},
-    "headless": {"types", "audit"},
-    "cli": {"types", "tools", "audit", "nodes", "headless"},
+    "headless": {"types", "audit", "knwf"},
+    "cli": {"types", "tools", "audit", "knwf", "nodes", "headless"},
 }
 NODES = {
     "caller",

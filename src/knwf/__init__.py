@@ -1,0 +1,65 @@
+"""KNIME's workflow archives (``.knwf``): read, written, checked, without KNIME.
+
+`read_workflow` gives a `Workflow`, `write_workflow` writes one, `check` and `check_archive` say in words what
+is wrong. `extension_node` and `table_creator` make nodes, `arranged` places them.
+"""
+
+from .archive import ArchiveLimits
+from .check import check, check_archive
+from .graph import arranged, topological_order
+from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
+from .reader import read_workflow
+from .settings import Config, Entry, KnwfError
+from .table_creator import TABLE_CREATOR_FACTORY, Column, created_columns, table_creator
+from .workflow import (
+    VARIABLE_PORT,
+    Annotation,
+    Connection,
+    NativeNode,
+    Node,
+    NodeState,
+    OtherNode,
+    PortGroup,
+    Position,
+    Problem,
+    VariableControl,
+    Workflow,
+    WorkflowCredential,
+    WorkflowVariable,
+)
+from .writer import write_workflow
+
+__all__ = [
+    "PYTHON_FACTORY",
+    "TABLE_CREATOR_FACTORY",
+    "VARIABLE_PORT",
+    "Annotation",
+    "ArchiveLimits",
+    "Column",
+    "Config",
+    "Connection",
+    "Entry",
+    "KnwfError",
+    "NativeNode",
+    "Node",
+    "NodeState",
+    "OtherNode",
+    "Port",
+    "PortGroup",
+    "Position",
+    "Problem",
+    "VariableControl",
+    "Workflow",
+    "WorkflowCredential",
+    "WorkflowVariable",
+    "arranged",
+    "check",
+    "check_archive",
+    "created_columns",
+    "declared_ports",
+    "extension_node",
+    "read_workflow",
+    "table_creator",
+    "topological_order",
+    "write_workflow",
+]

@@ -1,0 +1,69 @@
+"""The order of a workflow's nodes, its cycles, and places on the canvas that follow from the order. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from .settings import KnwfError
+from .workflow import Position, node_label
+
+if TYPE_CHECKING:
+    from .workflow import Workflow
+
+_STEP_X: Final = 160
+_STEP_Y: Final = 140
+_MARGIN: Final = 80
+
+
+def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:
+    """Nodes in an order in which they can run, with their distance from the start, and those that cannot.
+
+    Connections from or to nodes that do not exist count for nothing here.
+    """
+    ids = {node.id for node in workflow.nodes}
+    behind: dict[int, list[int]] = {node_id: [] for node_id in ids}
+    waiting = dict.fromkeys(ids, 0)
+    for connection in workflow.connections:
+        if connection.source in ids and connection.destination in ids:
+            behind[connection.source].append(connection.destination)
+            waiting[connection.destination] += 1
+    layer = {node_id: 0 for node_id in sorted(ids) if not waiting[node_id]}
+    ready = list(layer)
+    for node_id in ready:  # grows while it is walked through
+        for next_id in behind[node_id]:
+            waiting[next_id] -= 1
+            layer[next_id] = max(layer.get(next_id, 0), layer[node_id] + 1)
+            if not waiting[next_id]:
+                ready.append(next_id)
+    return {node_id: layer[node_id] for node_id in ready}, sorted(ids - set(ready))
+
+
+def topological_order(workflow: Workflow) -> tuple[int, ...]:
+    """Ids of all nodes, each behind those that it gets data or variables from.
+
+    Raises:
+        KnwfError: there is a cycle; names the nodes in it and behind it.
+    """
+    order, stuck = _layers(workflow)
+    if stuck:
+        names = ", ".join(node_label(workflow.node(node_id)) for node_id in stuck)
+        raise KnwfError(f"workflow {workflow.name!r} has a cycle; these nodes wait for each other: {names}")
+    return tuple(order)
+
+
+def nodes_in_cycles(workflow: Workflow) -> tuple[int, ...]:
+    """Ids of the nodes that are in a cycle or wait for one, in order."""
+    return tuple(_layers(workflow)[1])
+
+
+def arranged(workflow: Workflow) -> Workflow:
+    """The same workflow with every node in a column to the right of what it depends on."""
+    layers, _ = _layers(workflow)
+    rows: dict[int, int] = {}
+    places: dict[int, Position] = {}
+    for node_id in sorted(node.id for node in workflow.nodes):
+        column = layers.get(node_id, 0)
+        rows[column] = rows.get(column, -1) + 1
+        places[node_id] = Position(_MARGIN + column * _STEP_X, _MARGIN + rows[column] * _STEP_Y)
+    return replace(workflow, nodes=tuple(replace(n, position=places[n.id]) for n in workflow.nodes))

@@ -1,0 +1,136 @@
+"""Reads the settings file of one native node. Pure: settings in, a node and what is wrong with it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .nodes import PYTHON_FACTORY, is_fixed_group
+from .parameters import from_model, is_json_model
+from .settings import Config, KnwfError
+from .table_creator import TABLE_CREATOR_FACTORY
+from .workflow import NativeNode, NodeState, PortGroup, Problem, VariableControl
+
+if TYPE_CHECKING:
+    from .workflow import Position
+
+_BUNDLE: Final = ("node-bundle-name", "node-bundle-symbolic-name", "node-bundle-vendor")
+_REQUIRED: Final = (
+    *("flow_stack", "internal_node_subsettings", "state", "factory", "node-name"),
+    *_BUNDLE,
+    *("hasContent", "filestores"),
+)
+#: Fields of the model, and what is only true of the data that a node had when it was saved.
+_UNDERSTOOD: Final = frozenset(
+    (
+        *_REQUIRED,
+        *("node_file", "model", "variables", "nodeAnnotation", "customName", "customDescription"),
+        *("factory_settings", "node_creation_config", "name", "isInactive", "ports"),
+        *("nodecontainer_message", "internalTables", "internalObjects", "execution.job", "job.manager.dir"),
+    )
+)
+
+
+def read_node(settings: Config, node_id: int, position: Position) -> tuple[NativeNode, list[Problem]]:
+    """Reads a node.
+
+    Args:
+        settings: The root of its settings file.
+        node_id: Id in the workflow.
+        position: Place on the canvas.
+
+    Raises:
+        KnwfError: it says no factory, so that nobody can know what it is.
+    """
+    factory = settings.text("factory")
+    if not factory:
+        raise KnwfError("its settings do not say which node it is: the key 'factory' is missing")
+    factory_settings = settings.config("factory_settings") or Config("factory_settings")
+    name = settings.text("name") or settings.text("node-name") or factory.rpartition(".")[2]
+    where = f"node {node_id} ({name})"
+    outputs = len((settings.config("ports") or Config("ports")).configs())
+    groups = _port_groups(settings, factory)
+    model = settings.config("model")
+    annotation = settings.config("nodeAnnotation")
+    state, problems = _state(settings, where)
+    problems += [
+        Problem("error", where, f"the key {key!r} is missing in its settings")
+        for key in _REQUIRED
+        if key not in settings
+    ]
+    problems += _model_problems(model, where)
+    name_, symbolic_name, vendor = (settings.text(key) for key in _BUNDLE)
+    node = NativeNode(
+        id=node_id,
+        name=name,
+        factory=factory,
+        factory_settings=factory_settings,
+        model=model,
+        outputs=outputs,
+        inputs=_inputs(factory, groups, outputs),
+        port_groups=groups,
+        variables=_controls(settings.config("variables")),
+        position=position,
+        state=state,
+        annotation=settings.text("customName") if annotation is None else annotation.text("text"),
+        description=settings.text("customDescription") or None,
+        bundle=(name_, symbolic_name, vendor),
+        other=tuple(child for child in settings if child.key not in _UNDERSTOOD),
+    )
+    return node, problems
+
+
+def _state(settings: Config, where: str) -> tuple[NodeState, list[Problem]]:
+    text = settings.text("state")
+    if text in NodeState.__members__:
+        return NodeState[text], []
+    # Others are states of running nodes, which a file only has by accident.
+    return NodeState.IDLE, [
+        Problem("warning", where, f"its state {text!r} is taken for IDLE")
+    ] if text else []
+
+
+def _model_problems(model: Config | None, where: str) -> list[Problem]:
+    if model is None or not is_json_model(model):
+        return []
+    try:
+        from_model(model)
+    except KnwfError as error:
+        return [Problem("error", where, f"its parameters are broken: {error}")]
+    return []
+
+
+def _port_groups(settings: Config, factory: str) -> tuple[PortGroup, ...]:
+    creation = settings.config("node_creation_config")
+    if creation is None:
+        return ()
+    return tuple(
+        PortGroup(group.key, fixed=True)
+        if factory == PYTHON_FACTORY and is_fixed_group(group.key)
+        else PortGroup(group.key, tuple(port.text("object_class") for port in group.configs()))
+        for group in creation.configs()
+    )
+
+
+def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | None:
+    """How many inputs the node has, where the file says so: Python nodes name every one of their ports."""
+    if factory == TABLE_CREATOR_FACTORY:
+        return 0
+    total = sum(group.count for group in groups)
+    return total - outputs if factory == PYTHON_FACTORY and groups and total >= outputs else None
+
+
+def _controls(variables: Config | None) -> tuple[VariableControl, ...]:
+    tree = None if variables is None else variables.config("tree") or variables
+    if tree is None:
+        return ()
+    found: list[VariableControl] = []
+    waiting: list[tuple[tuple[str, ...], Config]] = [((), tree)]
+    while waiting:
+        path, config = waiting.pop()
+        if path and ("used_variable" in config or "exposed_variable" in config):
+            used = config.text("used_variable") or None
+            exposed = config.text("exposed_variable") or None
+            found += [VariableControl(path, used, exposed)] if used or exposed else []
+        else:
+            waiting += [((*path, own.key), own) for own in reversed(config.configs())]
+    return tuple(found)

@@ -1,0 +1,209 @@
+"""Parameters of Python nodes between their JSON form and KNIME's settings.
+
+A Python node's parameters are one JSON document, ``{"model": {…}}``; a workflow stores them as settings,
+in which the node's schema decides the types of numbers, and markers (keys that end with ``_Internals``) keep
+what the tree alone would lose: that something is an object, that a list is empty or null, and which version
+of the extension saved it all. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from .settings import Config, Entry, EntryType, KnwfError, array_values, boolean, integer, string
+
+MODEL: Final = "model"
+VERSION_KEY: Final = "extension_version_Internals"
+_KIND_KEY: Final = "json-type_Internals"
+_NULL_KEY: Final = "null_Internals"
+_MARKER_END: Final = "_Internals"
+_ENTRY_TYPES: Final[Mapping[str, EntryType]] = {
+    "DOUBLE": "xdouble",
+    "FLOAT": "xfloat",
+    "INT": "xint",
+    "LONG": "xlong",
+    "BOOLEAN": "xboolean",
+    "STRING": "xstring",
+}
+_ARRAY_END: Final = "_ARRAY"
+
+
+def to_model(
+    parameters: Mapping[str, Any], version: str, *, schema: Mapping[str, Any] | None = None
+) -> Config:
+    """The ``model`` of a node's settings file.
+
+    Args:
+        parameters: The JSON document, ``{"model": {name: value}}``. With a schema, keys that the schema
+            does not know are refused, because KNIME would silently drop them.
+        version: The extension's version, which decides how a later one reads the parameters.
+        schema: The node's schema (``schema`` of its dialog). Without it types follow the values: int becomes
+            a 32 bit integer (64 where it must), float a double. An empty list is then taken for a list of
+            groups, which is right for this extension's nodes; pass the schema for others.
+
+    Raises:
+        KnwfError: a value that does not fit its type, a null number, an unknown parameter.
+    """
+    values = _mapping(parameters.get(MODEL), "the parameters")
+    properties = None if schema is None else _properties(_properties(schema).get(MODEL, {}))
+    markers = (string(_KIND_KEY, "OBJECT"), string(VERSION_KEY, version))
+    return Config(MODEL, (*_children(values, properties, ""), *markers))
+
+
+def from_model(model: Config) -> tuple[dict[str, Any], str]:
+    """The JSON document and the version that saved it.
+
+    Returns:
+        ``{"model": {…}}``, and the extension's version, "0.0.0" where none is stored.
+
+    Raises:
+        KnwfError: an array with elements missing.
+    """
+    values = {child.key: _value(child) for child in model if not child.key.endswith(_MARKER_END)}
+    return {MODEL: values}, model.text(VERSION_KEY, "0.0.0")
+
+
+def is_json_model(model: Config) -> bool:
+    """Tells whether settings are parameters of a Python node; those of Java nodes lack the marker."""
+    return VERSION_KEY in model
+
+
+def _children(
+    values: Mapping[str, Any], properties: Mapping[str, Any] | None, path: str
+) -> list[Entry | Config]:
+    if properties is None:
+        return [_written(key, value, _kind_of(value), None, f"{path}{key}") for key, value in values.items()]
+    unknown = sorted(values.keys() - properties.keys())
+    if unknown:
+        raise KnwfError(f"the node has no parameter {path}{unknown[0]}; it has: {', '.join(properties)}")
+    return [
+        _written(key, values.get(key), _kind(own, f"{path}{key}"), own, f"{path}{key}")
+        for key, own in properties.items()
+    ]
+
+
+def _written(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str) -> Entry | Config:
+    if kind in _ENTRY_TYPES:
+        return _entry(key, value, kind, path)
+    marker = string(_KIND_KEY, kind)
+    if kind == "OBJECT":
+        properties = None if schema is None else _properties(schema)
+        return Config(key, (marker, *_children(_mapping(value, path), properties, f"{path}.")))
+    if kind == "NULL":
+        return Config(key, (marker,))
+    items = None if value is None else _sequence(value, path)
+    if kind.endswith(_ARRAY_END):
+        if not items:
+            return Config(key, (marker, integer("array-size", 0), boolean(_NULL_KEY, items is None)))
+        element = kind.removesuffix(_ARRAY_END)
+        entries = [_entry(str(i), item, element, f"{path}[{i}]") for i, item in enumerate(items)]
+        return Config(key, (integer("array-size", len(entries)), *entries))
+    if items is None:
+        return Config(key, (boolean(_NULL_KEY, value=True),))
+    own = None if schema is None else _mapping(schema.get("items"), path)
+    return Config(
+        key,
+        tuple(
+            _written(str(i), item, _kind_of(item) if own is None else _kind(own, path), own, f"{path}[{i}]")
+            for i, item in enumerate(items)
+        ),
+    )
+
+
+def _entry(key: str, value: Any, kind: str, path: str) -> Entry:
+    match kind:
+        case "STRING" if value is None or isinstance(value, str):
+            fits = True
+        case "BOOLEAN":
+            fits = isinstance(value, bool)
+        case "DOUBLE" | "FLOAT":
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            value = float(value) if fits else value
+        case "INT" | "LONG":
+            fits = isinstance(value, int) and not isinstance(value, bool)
+            if fits and not _fits(value, 32 if kind == "INT" else 64):
+                raise KnwfError(f"parameter {path} is {value}, more than KNIME's {kind.lower()} can hold")
+        case _:
+            fits = False
+    if not fits:
+        raise KnwfError(f"parameter {path} is {value!r}, but its type is {kind.lower()}")
+    return Entry(key, _ENTRY_TYPES[kind], value)
+
+
+def _fits(number: int, bits: int) -> bool:
+    return -(1 << bits - 1) <= number < 1 << bits - 1
+
+
+def _kind(schema: Mapping[str, Any], path: str) -> str:
+    """What KNIME makes of a parameter with such a schema."""
+    if "oneOf" in schema:
+        return "STRING"
+    if "anyOf" in schema:
+        return "STRING_ARRAY"
+    match schema.get("type"), schema.get("format"):
+        case "array", _:
+            element = _kind(_mapping(schema.get("items"), path), path)
+            return element + _ARRAY_END if element in _ENTRY_TYPES else "ARRAY"
+        case "number", how:
+            return "FLOAT" if how == "float" else "DOUBLE"
+        case "integer", how:
+            return "LONG" if how == "int64" else "INT"
+        case ("string" | "boolean" | "object" | "null") as name, _:
+            return name.upper()
+        case name, _:
+            raise KnwfError(f"the schema of parameter {path} has the type {name!r}, which KNIME cannot store")
+
+
+def _kind_of(value: Any) -> str:
+    """The type that a value has by itself."""
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int():
+            return "INT" if _fits(value, 32) else "LONG"
+        case float():
+            return "DOUBLE"
+        case Mapping():
+            return "OBJECT"
+        case list() | tuple():
+            kinds = {_kind_of(item) for item in cast("Sequence[Any]", value)}
+            for wide in ("LONG", "DOUBLE"):  # one list has one type: the one that holds all its numbers
+                kinds = {wide} if wide in kinds and kinds <= {"INT", "LONG", wide} else kinds
+            return kinds.pop() + _ARRAY_END if len(kinds) == 1 and kinds <= _ENTRY_TYPES.keys() else "ARRAY"
+        case _:
+            return "STRING"
+
+
+def _value(child: Entry | Config) -> Any:
+    if isinstance(child, Entry):
+        return child.value
+    kind = child.text(_KIND_KEY)
+    if child.value(_NULL_KEY) is True or kind == "NULL":
+        return None
+    if kind == "OBJECT":
+        return {own.key: _value(own) for own in child if not own.key.endswith(_MARKER_END)}
+    if kind.endswith(_ARRAY_END) or "array-size" in child:
+        return array_values(child)
+    items = {own.key: own for own in child if not own.key.endswith(_MARKER_END)}
+    if items.keys() != {str(i) for i in range(len(items))}:
+        raise KnwfError(f"{child.key!r} is neither an object nor a whole list: it has {', '.join(items)}")
+    return [_value(items[str(i)]) for i in range(len(items))]
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _mapping(schema.get("properties"), "the schema")
+
+
+def _mapping(value: Any, path: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise KnwfError(f"{path} is {value!r}, but must be an object")
+    return cast("Mapping[str, Any]", value)
+
+
+def _sequence(value: Any, path: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise KnwfError(f"parameter {path} is {value!r}, but must be a list")
+    return cast("Sequence[Any]", value)

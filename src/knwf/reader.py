@@ -1,0 +1,231 @@
+"""Reads a KNIME workflow archive: what it understands into the model, the rest kept, what is wrong noted.
+
+A workflow that KNIME would open with complaints is read with the same complaints (`Workflow.problems`); only
+what is no workflow at all is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from .archive import DEFAULT_LIMITS, Archive
+from .node_reader import read_node
+from .settings import Config, Entry, KnwfError, array_values, from_xml
+from .workflow import (
+    FORMAT_VERSION,
+    READABLE_VERSIONS,
+    VARIABLE_ARRAYS,
+    VARIABLE_ENTRIES,
+    Annotation,
+    Connection,
+    NativeNode,
+    Node,
+    OtherNode,
+    Position,
+    Problem,
+    VariableValue,
+    Workflow,
+    WorkflowCredential,
+    WorkflowVariable,
+)
+
+if TYPE_CHECKING:
+    import os
+
+    from .archive import ArchiveLimits
+
+_REQUIRED: Final = ("name", "state", "workflow_credentials", "nodes", "connections")
+_UNDERSTOOD: Final = frozenset(
+    (
+        *_REQUIRED,
+        *("version", "customDescription", "annotations", "workflow_variables"),
+        *("created_by", "created_by_nightly"),  # who wrote it last: true of this file only
+    )
+)
+#: Made anew by KNIME, or true of one opened copy only.
+_NOT_KEPT: Final = frozenset(("workflow.svg", ".knimeLock", ".savedWithData", ".artifacts"))
+
+
+def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Workflow:
+    """Reads a workflow archive (``.knwf``).
+
+    Args:
+        path: The file.
+        limits: Bounds against archives that unpack to more than a machine can hold.
+
+    Raises:
+        KnwfError: it is no zip file with one workflow, unsafe, too large, or ``workflow.knime`` is broken.
+        OSError: the file cannot be read.
+    """
+    with Archive(path, limits) as archive:
+        root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
+        return _Reader(archive, root).workflow()
+
+
+class _Reader:
+    """Collects problems while it goes through ``workflow.knime``."""
+
+    def __init__(self, archive: Archive, root: Config) -> None:
+        self.archive = archive
+        self.root = root
+        self.problems: list[Problem] = []
+
+    def workflow(self) -> Workflow:
+        root = self.root
+        version = self._version()
+        for key in _REQUIRED:
+            if key not in root:
+                self._problem("error", "workflow.knime", f"the key {key!r} is missing")
+        nodes = tuple(node for own in self._section("nodes") if (node := self._node(own)) is not None)
+        return Workflow(
+            name=root.text("name") or self.archive.name,
+            nodes=nodes,
+            connections=tuple(c for own in self._section("connections") if (c := self._connection(own))),
+            annotations=tuple(read_annotation(own) for own in self._section("annotations")),
+            credentials=tuple(self._credential(own) for own in self._section("workflow_credentials")),
+            variables=tuple(v for own in self._section("workflow_variables") if (v := self._variable(own))),
+            description=root.text("customDescription") or None,
+            version=version,
+            other=tuple(child for child in root if child.key not in _UNDERSTOOD),
+            files=self._files(nodes),
+            problems=tuple(self.problems),
+        )
+
+    def _problem(self, severity: Literal["error", "warning"], where: str, what: str) -> None:
+        self.problems.append(Problem(severity, where, what))
+
+    def _version(self) -> str:
+        version = self.root.text("version")
+        if not version:
+            old = "it says no version, as KNIME 1 did; open and save it in a current KNIME"
+            self._problem("warning", "workflow.knime", old)
+            return "0.9.0"
+        if version not in READABLE_VERSIONS:
+            what = f"it has the format {version!r}, which is not known here; some of it may be misread"
+            self._problem("warning", "workflow.knime", what)
+        elif version != FORMAT_VERSION:
+            what = f"it has the older format {version}; a current KNIME writes {FORMAT_VERSION}"
+            self._problem("warning", "workflow.knime", what)
+        return version
+
+    def _section(self, key: str) -> tuple[Config, ...]:
+        section = self.root.config(key)
+        return () if section is None else section.configs()
+
+    def _node(self, own: Config) -> Node | None:
+        node_id, file = own.integer("id"), own.text("node_settings_file")
+        if node_id is None or not file:
+            self._problem("error", "workflow.knime", f"{own.key!r} has no id or no settings file")
+            return None
+        position = _position(own)
+        folder = file.rpartition("/")[0].rpartition(" (#")[0] or file
+        kind = own.text("node_type") or ("MetaNode" if own.value("node_is_meta") else "NativeNode")
+        if kind != "NativeNode":
+            return self._container(OtherNode(node_id, folder, _container_kind(kind), file, position), kind)
+        try:
+            settings = from_xml(self.archive.read(file, settings=True), file)
+            node, problems = read_node(settings, node_id, position)
+        except KnwfError as error:
+            self._problem("error", f"node {node_id} ({folder})", str(error))
+            return OtherNode(node_id, folder, "broken", file, position, str(error))
+        self.problems += problems
+        return node
+
+    def _container(self, node: OtherNode, kind: str) -> OtherNode:
+        where = f"node {node.id} ({node.name})"
+        if node.kind == "broken":
+            self._problem("error", where, f"it is a {kind!r}, which is no kind of node")
+        else:
+            self._problem("warning", where, f"it is a {node.kind}: kept as it is, but its inside is not read")
+        return node
+
+    def _connection(self, own: Config) -> Connection | None:
+        keys = ("sourceID", "sourcePort", "destID", "destPort")
+        numbers = [own.integer(key) for key in keys]
+        missing = [key for key, number in zip(keys, numbers, strict=True) if number is None]
+        if missing:
+            self._problem("error", "workflow.knime", f"{own.key!r} has no {', '.join(missing)}")
+            return None
+        source, source_port, destination, destination_port = cast("list[int]", numbers)
+        rest = tuple(child for child in own if child.key not in keys)
+        return Connection(source, source_port, destination, destination_port, rest)
+
+    def _credential(self, own: Config) -> WorkflowCredential:
+        login = own.value("login")
+        return WorkflowCredential(own.text("name", own.key), login if isinstance(login, str) else None)
+
+    def _variable(self, own: Config) -> WorkflowVariable | None:
+        name, kind = own.text("name"), own.text("class")
+        value: VariableValue
+        stored = own.get("value")
+        try:
+            if kind in VARIABLE_ENTRIES and isinstance(stored, Entry):
+                value = stored.value
+            elif kind in VARIABLE_ARRAYS and isinstance(stored, Config):
+                value = cast("VariableValue", tuple(array_values(stored)))
+            else:
+                raise KnwfError(f"its type {kind!r} cannot be read")
+        except KnwfError as error:
+            self._problem("warning", f"workflow variable {name!r}", f"{error}; it is left out")
+            return None
+        return WorkflowVariable(name, kind, value)
+
+    def _files(self, nodes: tuple[Node, ...]) -> dict[str, bytes]:
+        """What is neither understood nor made anew. Folders of native nodes hold only their data beside."""
+        understood = {file.rpartition("/")[0] for file in self._native_files(nodes)}
+        kept: dict[str, bytes] = {}
+        for path in self.archive:
+            top = path.partition("/")[0]
+            if path == "workflow.knime" or top in _NOT_KEPT or top in understood:
+                continue
+            try:
+                kept[path] = self.archive.read(path)
+            except KnwfError as error:
+                self._problem("warning", path, f"{error}; it is left out")
+        return kept
+
+    def _native_files(self, nodes: tuple[Node, ...]) -> list[str]:
+        native = {node.id for node in nodes if isinstance(node, NativeNode)}
+        return [
+            own.text("node_settings_file") for own in self._section("nodes") if own.integer("id") in native
+        ]
+
+
+def _container_kind(node_type: str) -> Literal["metanode", "component", "broken"]:
+    match node_type:
+        case "MetaNode":
+            return "metanode"
+        case "SubNode":
+            return "component"
+        case _:
+            return "broken"
+
+
+def _position(own: Config) -> Position:
+    bounds = (own.config("ui_settings") or own).config("extrainfo.node.bounds")
+    numbers = () if bounds is None else [bounds.integer(str(i)) for i in range(4)]
+    return Position(*cast("list[int]", numbers)) if len(numbers) == 4 and None not in numbers else Position()
+
+
+def read_annotation(own: Config) -> Annotation:
+    """A note on the canvas; what is missing gets its default."""
+    plain = Annotation("")
+
+    def number(key: str, default: int) -> int:
+        found = own.integer(key)
+        return default if found is None else found
+
+    return Annotation(
+        text=own.text("text"),
+        x=number("x-coordinate", plain.x),
+        y=number("y-coordinate", plain.y),
+        width=number("width", plain.width),
+        height=number("height", plain.height),
+        content_type="text/html" if own.text("contentType") == "text/html" else "text/plain",
+        background=number("bgcolor", plain.background),
+        border_size=number("borderSize", 0),
+        border_color=number("borderColor", 0),
+        font_size=number("defFontSize", plain.font_size),
+        alignment=own.text("alignment", plain.alignment),
+        styles=own.config("styles") or plain.styles,
+    )

@@ -1,0 +1,351 @@
+"""What a KNIME workflow says, as values: nodes, connections, annotations, credentials, variables.
+
+The model holds settings as KNIME stores them (`Config`) and what a reader knows about them in fields of its
+own. What it has no field for is kept beside them (``other``, ``files``) and written back. Pure; the ways to
+and from files are in `reader` and `writer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from .parameters import from_model
+from .settings import Config, Entry, EntryType, KnwfError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FORMAT_VERSION: Final = "5.1.0"
+#: The formats since KNIME 2.8 name everything alike; they differ in how KNIME places things on the canvas.
+READABLE_VERSIONS: Final = ("2.8.0", "2.10.0", "3.1.0", "3.7.0", "3.8.0", "4.1.0", FORMAT_VERSION)
+#: The port of every node that carries flow variables; data ports count from 1.
+VARIABLE_PORT: Final = 0
+
+
+class NodeState(StrEnum):
+    """The state that a node is stored in.
+
+    KNIME configures nodes again when it opens a workflow. It reports settings that a node refuses only if
+    the node was stored configured: stored idle, it would silently get its defaults.
+    """
+
+    IDLE = "IDLE"
+    CONFIGURED = "CONFIGURED"
+    EXECUTED = "EXECUTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a node stands on the canvas, in pixels."""
+
+    x: int = 0
+    y: int = 0
+    width: int = 110
+    height: int = 76
+
+
+ORIGIN: Final = Position()
+
+
+@dataclass(frozen=True, slots=True)
+class PortGroup:
+    """The ports of one declaration that a node has.
+
+    Attributes:
+        id: How the file names the group: ``Input <name> # <index>`` and ``Output <name> # <index>`` for the
+            fixed ports of Python nodes, the bare name for optional ports and groups.
+        object_classes: Java classes of the ports that were added; a fixed port stores none.
+        fixed: Whether this is one port that is always there.
+    """
+
+    id: str
+    object_classes: tuple[str, ...] = ()
+    fixed: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many ports the group has."""
+        return 1 if self.fixed else len(self.object_classes)
+
+    @property
+    def name(self) -> str:
+        """The name that people see."""
+        if not self.fixed:
+            return self.id
+        return self.id.partition(" ")[2].rpartition(" # ")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableControl:
+    """How flow variables and one parameter of a node meet.
+
+    Attributes:
+        path: Keys from the parameters down to the value, such as ``("server_url",)``.
+        used: The variable whose value replaces the stored one.
+        exposed: The variable that the value becomes for the nodes behind.
+    """
+
+    path: tuple[str, ...]
+    used: str | None = None
+    exposed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeNode:
+    """A node that is neither metanode nor component.
+
+    Attributes:
+        id: Unique in the workflow.
+        name: Name of the kind of node, such as *MCP Tool Caller*.
+        factory: Java class that makes the node.
+        factory_settings: What else says which node it is; for Python nodes ``extension_id`` and ``node_id``.
+        model: Its settings; None leaves the defaults.
+        outputs: Number of output ports, without the one for flow variables.
+        inputs: Number of input ports likewise, None where the file does not say.
+        port_groups: The groups of a node whose ports can change, inputs first.
+        variables: Parameters that meet flow variables.
+        annotation: The label below the node.
+        description: What a person wrote about the node, or None.
+        bundle: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
+        other: What the settings file says beyond all this.
+    """
+
+    id: int
+    name: str
+    factory: str
+    factory_settings: Config = field(default_factory=lambda: Config("factory_settings"))
+    model: Config | None = None
+    outputs: int = 0
+    inputs: int | None = None
+    port_groups: tuple[PortGroup, ...] = ()
+    variables: tuple[VariableControl, ...] = ()
+    position: Position = ORIGIN
+    state: NodeState = NodeState.CONFIGURED
+    annotation: str = ""
+    description: str | None = None
+    bundle: tuple[str, str, str] = ("", "", "")
+    other: tuple[Entry | Config, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a Python node as their JSON document; ``{"model": {}}`` for the defaults.
+
+        Raises:
+            KnwfError: the settings have another form, as those of Java nodes may have.
+        """
+        return {"model": {}} if self.model is None else from_model(self.model)[0]
+
+    @property
+    def parameters_version(self) -> str:
+        """The version of the extension that saved the parameters, "0.0.0" where none is stored."""
+        return "0.0.0" if self.model is None else from_model(self.model)[1]
+
+    @property
+    def extension_id(self) -> str | None:
+        """The Python extension that the node comes from; None for a Java node."""
+        return self.factory_settings.text("extension_id") or None
+
+    @property
+    def node_id(self) -> str | None:
+        """The node's id in its Python extension; None for a Java node."""
+        return self.factory_settings.text("node_id") or None
+
+    @property
+    def input_names(self) -> tuple[str, ...] | None:
+        """The group names of the input ports present, in order; None where the file does not say."""
+        names = self._port_names()
+        return None if names is None or self.inputs is None else names[: self.inputs]
+
+    @property
+    def output_names(self) -> tuple[str, ...] | None:
+        """The group names of the output ports present, in order; None where the file does not say."""
+        names = self._port_names()
+        return None if names is None or self.inputs is None else names[self.inputs :]
+
+    def input_port(self, name: str, position: int = 0) -> int:
+        """The number of an input port for connections.
+
+        Args:
+            name: Name of the port or of its group.
+            position: Which port of the group.
+
+        Raises:
+            KnwfError: the node has no such port, or it was not added.
+        """
+        return self._port(self.input_names, "input", name, position)
+
+    def output_port(self, name: str, position: int = 0) -> int:
+        """The number of an output port for connections; see `input_port`."""
+        return self._port(self.output_names, "output", name, position)
+
+    def _port_names(self) -> tuple[str, ...] | None:
+        names = tuple(group.name for group in self.port_groups for _ in range(group.count))
+        return names if len(names) == self.outputs + (self.inputs or 0) else None
+
+    def _port(self, names: Sequence[str] | None, kind: str, name: str, position: int) -> int:
+        found = [i for i, own in enumerate(names or (), 1) if own == name]
+        if position >= len(found):
+            has = ", ".join(names or ()) or "none that the file names"
+            raise KnwfError(f"node {self.id} ({self.name}) has no {kind} {name!r} {position}; it has: {has}")
+        return found[position]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNode:
+    """A node that is kept but not understood: a metanode, a component, or one whose settings are broken.
+
+    Attributes:
+        id: Unique in the workflow.
+        name: Its name, or its folder's.
+        kind: ``metanode``, ``component``, or ``broken``.
+        settings_file: Path of its own settings in the workflow's folder; its files are in `Workflow.files`.
+        problem: What is wrong with a broken one.
+    """
+
+    id: int
+    name: str
+    kind: Literal["metanode", "component", "broken"]
+    settings_file: str
+    position: Position = ORIGIN
+    problem: str = ""
+
+
+Node = NativeNode | OtherNode
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A line from a node's output port to a node's input port; port 0 carries flow variables only."""
+
+    source: int
+    source_port: int
+    destination: int
+    destination_port: int
+    other: tuple[Entry | Config, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.source_port} -> {self.destination}:{self.destination_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A note on the canvas: where, how large (pixels), and how it looks. Colors are RGB numbers."""
+
+    text: str
+    x: int = 0
+    y: int = 0
+    width: int = 300
+    height: int = 100
+    content_type: Literal["text/plain", "text/html"] = "text/plain"
+    background: int = 0xFFFFFF
+    border_size: int = 2
+    border_color: int = 0xFFD800
+    font_size: int = 12
+    alignment: str = "LEFT"
+    styles: Config = field(default_factory=lambda: Config("styles"))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowCredential:
+    """A credential that the workflow asks for: its name and user name. No file holds the password."""
+
+    name: str
+    login: str | None = None
+
+
+VariableType = Literal[
+    "STRING", "INTEGER", "LONG", "DOUBLE", "BOOLEAN",
+    "STRINGARRAY", "INTARRAY", "LONGARRAY", "DOUBLEARRAY", "BOOLEANARRAY",
+]  # fmt: skip
+VARIABLE_ENTRIES: Final[dict[VariableType, EntryType]] = {
+    "STRING": "xstring",
+    "INTEGER": "xint",
+    "LONG": "xlong",
+    "DOUBLE": "xdouble",
+    "BOOLEAN": "xboolean",
+}
+VARIABLE_ARRAYS: Final[dict[VariableType, EntryType]] = {
+    "STRINGARRAY": "xstring",
+    "INTARRAY": "xint",
+    "LONGARRAY": "xlong",
+    "DOUBLEARRAY": "xdouble",
+    "BOOLEANARRAY": "xboolean",
+}
+VariableValue = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowVariable:
+    """A flow variable of the whole workflow. An array type has a tuple as value."""
+
+    name: str
+    type: VariableType
+    value: VariableValue
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a reader or a check found.
+
+    Attributes:
+        severity: ``error`` where KNIME would not load or run the workflow as written.
+        where: ``workflow``, ``node 3 (MCP Tool Caller)``, a connection or a file.
+        what: One sentence.
+    """
+
+    severity: Literal["error", "warning"]
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.where}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow.
+
+    Attributes:
+        name: Its name; any text.
+        nodes: In any order, with unique ids.
+        connections: Between nodes of the workflow.
+        annotations: Notes on the canvas.
+        credentials: What the workflow asks for when it is opened.
+        variables: Flow variables that every node can use.
+        description: What a person wrote about it, or None.
+        version: The format, kept when the workflow is written again, unless it is not known here.
+        other: What ``workflow.knime`` says beyond all this.
+        files: Files of the folder that are no settings of a native node, by path: the data area, metanodes
+            and components.
+        problems: What the reader found. No part of the workflow's equality.
+    """
+
+    name: str
+    nodes: tuple[Node, ...] = ()
+    connections: tuple[Connection, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    credentials: tuple[WorkflowCredential, ...] = ()
+    variables: tuple[WorkflowVariable, ...] = ()
+    description: str | None = None
+    version: str = FORMAT_VERSION
+    other: tuple[Entry | Config, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    problems: tuple[Problem, ...] = field(default=(), compare=False)
+
+    def node(self, node_id: int) -> Node:
+        """The node with an id.
+
+        Raises:
+            KnwfError: there is none.
+        """
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise KnwfError(f"workflow {self.name!r} has no node {node_id}")
+
+
+def node_label(node: Node) -> str:
+    """How messages name a node."""
+    return f"node {node.id} ({node.name})"

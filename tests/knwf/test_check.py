@@ -1,0 +1,128 @@
+from dataclasses import replace
+
+import pytest
+
+from knime_mcp.knwf import (
+    Connection,
+    NativeNode,
+    OtherNode,
+    Port,
+    PortGroup,
+    VariableControl,
+    Workflow,
+    WorkflowCredential,
+    WorkflowVariable,
+    check,
+    check_archive,
+    extension_node,
+    write_workflow,
+)
+
+
+def node(node_id, inputs=0, outputs=1, **options):
+    return extension_node(
+        node_id,
+        "N",
+        extension_id="org.example",
+        extension_node_id="n",
+        version="1.0.0",
+        parameters={"model": {"url": "", "group": {"a": 1}}},
+        inputs=[Port(name=f"In {i}") for i in range(inputs)],
+        outputs=[Port(name=f"Out {i}") for i in range(outputs)],
+        **options,
+    )
+
+
+def control(*path):
+    return VariableControl(path, used="v")
+
+
+FINE = Workflow("w", (node(1), node(2, inputs=1)), (Connection(1, 1, 2, 1),))
+
+
+def test_a_sound_workflow_has_no_problems(tmp_path):
+    assert check(FINE) == []
+    write_workflow(FINE, tmp_path / "w.knwf")
+    assert check_archive(tmp_path / "w.knwf") == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"nodes": (node(1), node(1))}, "workflow: it has two nodes with the id 1"),
+        ({"nodes": (node(-1),)}, "node -1 (N): ids of nodes count from 0"),
+        ({"connections": (Connection(1, 1, 9, 1),)}, "connection 1:1 -> 9:1: node 9 does not exist"),
+        (
+            {"connections": (Connection(1, 2, 2, 1),)},
+            "connection 1:2 -> 2:1: node 1 (N) has no output port 2; it has 1",
+        ),
+        (
+            {"connections": (Connection(1, 1, 2, 1), Connection(1, 1, 2, 2))},
+            "connection 1:1 -> 2:2: node 2 (N) has no input port 2; it has 1",
+        ),
+        ({"connections": (Connection(1, -1, 2, 1),)}, "connection 1:-1 -> 2:1: ports count from 0"),
+        (
+            {"connections": (Connection(1, 1, 2, 1), Connection(1, 0, 2, 1))},
+            "node 2: more than one connection leads to its input port 1",
+        ),
+        (
+            {
+                "nodes": (node(1, inputs=1), node(2, inputs=1)),
+                "connections": (Connection(1, 1, 2, 1), Connection(2, 1, 1, 1)),
+            },
+            "workflow: it has a cycle; these nodes wait for each other: node 1 (N), node 2 (N)",
+        ),
+        ({"nodes": (node(1), NativeNode(2, "N", ""))}, "node 2 (N): it has no factory"),
+        (
+            {"nodes": (node(1), replace(node(2, inputs=1), port_groups=(PortGroup("a"), PortGroup("a"))))},
+            "node 2 (N): it has two port groups 'a'",
+        ),
+        (
+            {"nodes": (node(1, variables=[control("url"), control("url")]), node(2, inputs=1))},
+            "node 1 (N): the parameter url meets flow variables twice",
+        ),
+        (
+            {"nodes": (node(1, variables=[control("group"), control("group", "a")]), node(2, inputs=1))},
+            "node 1 (N): flow variables control 'group.a' and also the group that it is in",
+        ),
+        (
+            {"nodes": (node(1, variables=[control()]), node(2, inputs=1))},
+            "a flow variable control says no parameter",
+        ),
+        ({"credentials": (WorkflowCredential("a"), WorkflowCredential("a"))}, "two credentials 'a'"),
+        ({"credentials": (WorkflowCredential(" "),)}, "a credential has no name"),
+        ({"variables": (WorkflowVariable("a", "INTEGER", 1),) * 2}, "two workflow variables 'a'"),
+        ({"variables": (WorkflowVariable("knime.x", "INTEGER", 1),)}, "belong to KNIME"),
+        (
+            {"nodes": (node(1), OtherNode(2, "M", "metanode", "M (#2)/workflow.knime"))},
+            "node 2 (M): its file 'M (#2)/workflow.knime' is missing",
+        ),
+        (
+            {"nodes": (node(1), OtherNode(2, "M", "broken", "M", problem="it is torn"))},
+            "node 2 (M): it is torn",
+        ),
+    ],
+)
+def test_errors_are_named(changes, problem):
+    found = [p for p in check(replace(FINE, **changes)) if p.severity == "error"]
+    assert problem in "\n".join(map(str, found))
+
+
+def test_what_was_probably_not_meant_is_a_warning():
+    open_input = replace(FINE, connections=())
+    assert [str(p) for p in check(open_input)] == [
+        "warning: node 2 (N): nothing is connected to its input port 1 ('In 0')"
+    ]
+    misspelled = replace(
+        FINE, nodes=(node(1, variables=[control("ulr"), control("group", "a")]), FINE.nodes[1])
+    )
+    assert [str(p) for p in check(misspelled)] == [
+        "warning: node 1 (N): a flow variable controls its parameter 'ulr', which it does not have"
+    ]
+
+
+def test_no_archive(tmp_path):
+    (tmp_path / "w.knwf").write_bytes(b"no zip")
+    [problem] = check_archive(tmp_path / "w.knwf")
+    assert (problem.severity, problem.where) == ("error", "archive")
+    assert "w.knwf is no workflow archive" in problem.what
