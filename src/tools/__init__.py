@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .protocol.results import ABSENT, CallToolResult
     from .protocol.tools import ToolDefinition
     from .session_pool import SessionPool
+    from .transports.stdio_server import StdioServer
 
 __all__ = [
     "ABSENT",
@@ -28,6 +29,7 @@ __all__ = [
     "Progress",
     "ServerInfo",
     "SessionPool",
+    "StdioServer",
     "Step",
     "Timeouts",
     "ToolDefinition",
@@ -46,6 +48,7 @@ _HOMES = {
     "ServerInfo": ".mcp_client",
     "SessionPool": ".session_pool",
     "Step": ".mcp_client",
+    "StdioServer": ".transports.stdio_server",
     "Timeouts": ".limits",
     "ToolDefinition": ".protocol.tools",
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..types.canonical import without_surrogates
 from ..types.errors import ArgumentsInvalid
 from .limits import Limits
+from .protocol.jsonrpc import DEEPEST
 from .validation.problems import describe_problems, pointer_text, wanted_types
 from .validation.schemas import CompiledSchema, compile_schema
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 _FIX: Final = "Correct the arguments; nothing was sent"
+_SHOWN_LEVELS: Final = 5
 _ROUNDS: Final = 8  # JSON text inside of parsed JSON text
 
 
@@ -104,6 +106,12 @@ def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
                 if math.isfinite(value):
                     continue
                 reason = f"the number {value}, which JSON does not have"
+            case dict() | list() if len(path) > DEEPEST:
+                raise ArgumentsInvalid(
+                    f"The arguments are nested more than {DEEPEST} levels deep",
+                    pointer=pointer_text(path[:_SHOWN_LEVELS]),
+                    fix=_FIX,
+                )
             case dict():
                 entries = cast("dict[Any, Any]", value)
                 if all(isinstance(key, str) and without_surrogates(key) is key for key in entries):

@@ -49,6 +49,7 @@ class Wait:
         "timeouts",
         "total",
         "unsent",
+        "wake",
     )
 
     def __init__(
@@ -58,6 +59,8 @@ class Wait:
         self.timeouts = timeouts
         self.total = timeouts.total if total is None else total
         self.unsent = True  # until the first byte of a request is on its way; the transports keep it
+        # Ends what the thread is blocked in, from another one; the transports keep it, too.
+        self.wake: Callable[[], None] | None = None
         self._is_canceled = is_canceled
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
@@ -87,6 +90,15 @@ class Wait:
         finally:
             self._connect_at = outer
             self.reset_idle()
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """While inside, something else is sent under the same clocks: it says nothing about the request."""
+        unsent = self.unsent
+        try:
+            yield
+        finally:
+            self.unsent = unsent
 
     def slice(self) -> float:
         """Seconds to block at most before asking again; always positive.

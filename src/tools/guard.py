@@ -13,7 +13,7 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -21,8 +21,8 @@ import httpx
 from ..types.errors import ConnectError, ResultTooLarge, origin_and_path
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
-from .network import NetworkSettings, Proxy
-from .transports.http_channel import HttpChannel
+from .network import NetworkSettings
+from .transports.http_channel import HttpChannel, is_usable
 from .transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024
@@ -141,8 +141,8 @@ class Guard:
             parts = urlsplit(url)
             host, _ = parts.hostname or "", parts.port
             # What is checked here and what is connected to must be the same host to both parsers.
-            agreed = httpx.URL(url).raw_host.decode("ascii") == host
-        except (ValueError, httpx.InvalidURL):
+            agreed = is_usable(url) and httpx.URL(url).raw_host.decode("ascii") == host
+        except ValueError:
             agreed, host, parts = False, "", urlsplit("")
         if not agreed:
             raise self._refusal(url, "is malformed")
@@ -189,9 +189,13 @@ class Guard:
             Canceled: `is_canceled` said so.
         """
         self.check(url, confidential=confidential)
-        channel = _GuardedChannel(url, self, self._network)
+        wait = Wait(self._timeouts, is_canceled=is_canceled)
+        channel = self._channel(url)
         try:
-            return channel.fetch(method, headers, body, Wait(self._timeouts, is_canceled=is_canceled))
+            if self._network.proxy_for(url) is not None:
+                self._check_before_proxy(url, wait)
+            reply = channel.exchange(method, url, headers.items(), body, wait)
+            return Fetched(reply.status, reply.read())
         except ResultTooLarge:
             raise ConnectError(
                 f"The reply of {origin_and_path(url)} is larger than {BODY_BYTES // 1024} KiB",
@@ -200,6 +204,33 @@ class Guard:
             ) from None
         finally:
             channel.close()
+
+    def _channel(self, url: str) -> HttpChannel:
+        """A channel for one exchange without login and custom headers, to nothing but what was checked."""
+        proxy = self._network.proxy_for(url)
+        return HttpChannel(
+            url,
+            authorization=None,
+            headers={},
+            network=self._network,
+            limits=Limits(result_bytes=BODY_BYTES),
+            backend=Backend(
+                self._network, proxy, check=lambda addresses: self.check_addresses(url, addresses)
+            ),
+        )
+
+    def _check_before_proxy(self, url: str, wait: Wait) -> None:
+        # The proxy resolves the name itself. What this machine's own name service says of it is checked all
+        # the same; a name that only the proxy knows is the proxy's to judge.
+        host = urlsplit(url).hostname or ""
+        found: list[str] = []
+
+        def look_up() -> None:
+            with contextlib.suppress(OSError):
+                found.extend(_addresses(host))
+
+        wait.run(look_up)
+        self.check_addresses(url, found)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
         """Refuse a URL for the addresses that its host leads to; called with those that are connected to.
@@ -235,59 +266,6 @@ class Guard:
             fix="This can be an attack, so nothing was sent there. If you trust the address, name the "
             "authorization server yourself as issuer",
         )
-
-
-class _GuardedBackend(Backend):
-    """Resolves a name once, checks what it leads to, and connects to nothing else."""
-
-    def __init__(self, guard: Guard, url: str, network: NetworkSettings, proxy: Proxy | None) -> None:
-        super().__init__(network, proxy, None)
-        self._guard = guard
-        self._url = url
-        self._through = proxy
-
-    def _resolve(self, host: str, port: int, wait: Wait) -> list[tuple[Any, ...]]:
-        if self._through is not None and (host, port) == self._through.address:
-            return super()._resolve(host, port, wait)
-        addresses = super()._resolve(host, port, wait)
-        self._guard.check_addresses(self._url, [str(address[4][0]) for address in addresses])
-        return addresses
-
-
-class _GuardedChannel(HttpChannel):
-    """A channel for a single exchange without login, cookies, custom headers or redirects."""
-
-    def __init__(self, url: str, guard: Guard, network: NetworkSettings) -> None:
-        super().__init__(
-            url,
-            authorization=None,
-            headers={},
-            network=network,
-            limits=Limits(result_bytes=BODY_BYTES),
-            trace=None,
-        )
-        self._backend = _GuardedBackend(guard, url, network, self._proxy)
-        self._guard = guard
-
-    def fetch(self, method: str, headers: Mapping[str, str], body: bytes | None, wait: Wait) -> Fetched:
-        """Send and read to the end."""
-        if self._proxy is not None:
-            self._check_before_proxy(wait)
-        reply = self._send_once(method, self.url, headers.items(), body, wait)
-        return Fetched(reply.status, reply.read(BODY_BYTES))
-
-    def _check_before_proxy(self, wait: Wait) -> None:
-        # The proxy resolves the name itself. What this machine's own name service says of it is checked all
-        # the same; a name that only the proxy knows is the proxy's to judge.
-        host = urlsplit(self.url).hostname or ""
-        found: list[str] = []
-
-        def look_up() -> None:
-            with contextlib.suppress(OSError):
-                found.extend(_addresses(host))
-
-        wait.run(look_up)
-        self._guard.check_addresses(self.url, found)
 
 
 def origin_of(url: str) -> str:

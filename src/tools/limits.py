@@ -34,7 +34,7 @@ class Limits:
         tools: Tools of one listing.
         schema_bytes: JSON text of one schema that is compiled for validation.
         schema_depth: Nesting of one such schema.
-        schema_expansion: Subschemas that a validator may have to visit when references are followed.
+        schema_expansion: Looks of a validator at one value, beside 200 for each of its parts.
         redirects: Redirects followed for one request (same origin only).
         attempts: Times a request is sent at most when it may be repeated safely.
         input_rounds: Rounds of ``input_required`` for one call.

@@ -27,12 +27,14 @@ from .protocol.server_info import ServerInfo
 from .protocol.server_requests import Elicitation, ServerRequests
 from .protocol.tools import ToolDefinition
 from .protocol.versions import ALL_VERSIONS
+from .server_url import checked_url
 from .transports.base import Step, Trace
+from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
     from .transports.http_channel import HttpChannel
 
-__all__ = ["MCPClient", "Progress", "ServerInfo", "Step"]
+__all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
 
 _logger = logging.getLogger(__name__)
 _SHORTEST_SECRET: Final = 6
@@ -62,6 +64,7 @@ class MCPClient:
         reopen_sessions: After a server lost our session, open a new one and send the call again; it cannot
             have run, but state that the server kept for us is gone. False raises `SessionLost` for calls
             instead.
+        stdio: Start this command and speak to it over its standard input and output, instead of a URL.
 
     Raises:
         SettingInvalid: A URL, header or version that cannot work.
@@ -82,6 +85,7 @@ class MCPClient:
         elicitation: Elicitation = "unsupported",
         check_results: bool = True,
         reopen_sessions: bool = True,
+        stdio: StdioServer | None = None,
     ) -> None:
         if protocol_version is not None and protocol_version not in ALL_VERSIONS:
             raise SettingInvalid(
@@ -89,7 +93,14 @@ class MCPClient:
                 setting="protocol_version",
                 fix=f"Use one of {', '.join(ALL_VERSIONS)}",
             )
-        self._url = None if server_uri is None else _checked_url(server_uri)
+        if stdio is not None and server_uri is not None:
+            raise SettingInvalid(
+                "A server is either a URL or a command", setting="server_url", fix="Leave one of them out"
+            )
+        self._stdio = stdio
+        self._url = None if server_uri is None else checked_url(server_uri)
+        if stdio is not None:
+            self._url = stdio.url
         self._auth = auth
         self._headers = dict(headers or {})
         self._timeouts = timeouts
@@ -126,10 +137,10 @@ class MCPClient:
             MCPError: A clock, cancel, a limit.
         """
         if server_uri is not None:
-            url = _checked_url(server_uri)
+            url = checked_url(server_uri)
             if self._url is not None and url != self._url:
                 self.close()
-            self._url = url
+            self._url, self._stdio = url, None
         with self._edge():
             return self.conversation(Wait(self._timeouts, is_canceled=is_canceled)).info
 
@@ -163,6 +174,7 @@ class MCPClient:
         *,
         timeout: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_attempt: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
     ) -> CallToolResult:
         """Call a tool and wait for its result.
@@ -172,6 +184,8 @@ class MCPClient:
             arguments: As the tool's schema wants them; sent as they are.
             timeout: Seconds in total, instead of `Timeouts.total`.
             on_progress: Told how far the call is; in this thread or in a reader thread.
+            on_attempt: Told each time that the call was sent: again after a lost session, after 429, or with
+                what the server wanted to know first.
             is_canceled: Asked at least every 0.5 s; True ends the call and tells the server.
 
         Returns:
@@ -180,7 +194,7 @@ class MCPClient:
         Raises:
             ToolNotFound: The server has no such tool.
             ServerError: The server answered with a protocol error.
-            ResultInvalid: The structured result violates the tool's own output schema.
+            ResultInvalid: The structured result violates the tool's own output schema; holds the result.
             ResultTooLarge: The result exceeds the limit.
             TimedOut: A clock ran out. The tool may have run.
             Canceled: `is_canceled` said so. The tool may have run.
@@ -189,7 +203,7 @@ class MCPClient:
         started = time.perf_counter()
         with self._edge(tool_name):
             wait = Wait(self._timeouts, total=timeout, is_canceled=is_canceled)
-            result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress)
+            result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(
                 "%s: %d blocks in %.3f s", tool_name, len(result.content), time.perf_counter() - started
@@ -241,26 +255,31 @@ class MCPClient:
             self._conversation = None
             current.transport.close()
             # The connections stay: calls of other threads may still be under way on them.
-            self._conversation = connect(self._open_channel(), self._settings, wait)
+            self._conversation = connect(self._reached(), self._settings, wait)
             return self._conversation
         finally:
             self._lock.release()
 
     def _first_conversation(self, wait: Wait) -> Conversation:
-        channel = self._open_channel()
+        server = self._reached()
         try:
-            self._conversation = connect(channel, self._settings, wait)
+            self._conversation = connect(server, self._settings, wait)
         except BaseException:
-            self._channel = None
-            channel.close()
+            channel, self._channel = self._channel, None
+            if channel is not None:
+                channel.close()
             raise
-        channel.stop_tracing()
+        if self._channel is not None:
+            self._channel.stop_tracing()
         return self._conversation
 
     def forget_server(self) -> None:
         """What was remembered of the server no longer holds. For the client's own parts."""
         if self._channel is not None:
             memory.forget(self._settings.memory_key(self._channel.url))
+
+    def _reached(self) -> "HttpChannel | StdioServer":
+        return self._open_channel() if self._stdio is None else self._stdio
 
     def _open_channel(self) -> "HttpChannel":
         if self._url is None:
@@ -299,6 +318,8 @@ class MCPClient:
         if self._auth is not None:
             yield from self._auth.secrets()
         yield from (value for value in self._headers.values() if len(value) >= _SHORTEST_SECRET)
+        if self._stdio is not None:
+            yield from self._stdio.secrets()
         query = urlsplit(self._url or "").query
         for _, value in parse_qsl(query):
             if len(value) >= _SHORTEST_SECRET:
@@ -306,38 +327,3 @@ class MCPClient:
                 yield quote(value, safe="")
         if query:
             yield query
-
-
-def _checked_url(server_uri: str) -> str:
-    """The URL to send requests to.
-
-    Raises:
-        SettingInvalid: It is empty, malformed, not http(s), or carries a login. The message does not show it:
-            nobody knows which part of a malformed URL is a secret.
-    """
-    url = server_uri.strip().partition("#")[0]
-    fix = "Enter the full URL, such as https://host/mcp"
-    if not url:
-        raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise SettingInvalid(
-            "The server URL has a malformed host or port", setting="server_url", fix=fix
-        ) from None
-    if parts.scheme not in {"http", "https"} or not host:
-        raise SettingInvalid(
-            "The server URL does not start with http:// or https:// and a host", setting="server_url", fix=fix
-        )
-    if "@" in parts.netloc:
-        raise SettingInvalid(
-            "The server URL holds a user name or password before '@'",
-            setting="server_url",
-            fix="Remove that part and give user name and password as credentials",
-        )
-    if any(character <= " " or character == "\x7f" for character in url):
-        raise SettingInvalid(
-            "The server URL holds a space or control character", setting="server_url", fix=fix
-        )
-    return url

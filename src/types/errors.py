@@ -12,7 +12,7 @@ Everything that can go wrong with a server, a tool, a cell or a setting is an `M
     ├── ServerError         code, data  a JSON-RPC error
     ├── ToolNotFound        suggestions no such tool
     ├── ArgumentsInvalid    pointer     arguments that violate the tool's schema
-    ├── ResultInvalid       pointer     a result that violates the tool's output schema
+    ├── ResultInvalid       pointer     a result that violates the tool's output schema, and that result
     ├── ResultTooLarge      limit       more bytes than allowed
     ├── ToolChanged         changes     the definition is not the one that was pinned
     ├── TimedOut            kind        one of the three clocks ran out
@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
-ConnectPhase = Literal["dns", "tcp", "tls", "proxy", "http", "auth", "protocol", "tools"]
+ConnectPhase = Literal["dns", "tcp", "tls", "proxy", "http", "process", "auth", "protocol", "tools"]
 ClockKind = Literal["connect", "idle", "total"]
 _E = TypeVar("_E", bound="MCPError")
 
@@ -226,11 +226,18 @@ class ResultInvalid(_PointerError):  # noqa: N818
     Args:
         what: What is wrong and what is wanted.
         pointer: JSON pointer into the structured result.
+        result: The result.
         **place: Where it happened and what to do next.
 
     Attributes:
         pointer: JSON pointer (RFC 6901) into the structured result; empty for the result as a whole.
+        result: The client's `CallToolResult`, for whoever wants it all the same; None if only its structured
+            part is known.
     """
+
+    def __init__(self, what: str, *, pointer: str = "", result: Any = None, **place: Unpack[Place]) -> None:
+        super().__init__(what, pointer=pointer, **place)
+        self.result = result
 
 
 class ResultTooLarge(MCPError):  # noqa: N818

@@ -30,9 +30,7 @@ def test_the_list_above_is_complete():
     def below(kind):
         return {kind, *(deeper for direct in kind.__subclasses__() for deeper in below(direct))}
 
-    public = {
-        kind for kind in below(e.MCPError) if kind.__module__ == e.__name__ and kind.__name__[0] != "_"
-    }
+    public = {kind for kind in below(e.MCPError) if kind.__module__ == e.__name__ and kind.__name__[0] != "_"}
     assert {type(error) for error in ONE_OF_EACH} == public
 
 

@@ -6,6 +6,7 @@ session, wrong headers, 429), or the server says that it wants the same call aga
 """
 
 import difflib
+import functools
 import logging
 import threading
 import time
@@ -16,6 +17,7 @@ from ...types.errors import (
     ConnectError,
     MCPError,
     ProtocolError,
+    ResultInvalid,
     ResultTooLarge,
     ServerError,
     SessionLost,
@@ -168,14 +170,16 @@ class ToolCalls:
         arguments: Mapping[str, Any],
         wait: Wait,
         on_progress: Callable[[Progress], None] | None,
+        on_attempt: Callable[[], None] | None = None,
     ) -> CallToolResult:
         """Call one tool, through all rounds that the server wants."""
+        send = functools.partial(self._send, on_attempt=on_attempt)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         definition = self._definition(name)
         try:
             if must_run_as_task(definition, self._client.conversation(wait).info):
-                return CallToolResult.from_raw(call_as_task(self._send, params, wait, on_progress))
-            raw = self._send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
+                return CallToolResult.from_raw(call_as_task(send, params, wait, on_progress))
+            raw = send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
             for rounds in range(self._limits.input_rounds + 1):
                 kind = raw.get("resultType", "complete")
                 if kind == "complete":
@@ -183,9 +187,7 @@ class ToolCalls:
                 if kind != "input_required" or rounds == self._limits.input_rounds:
                     raise ProtocolError(_unusable(kind, rounds))
                 extra = self._inputs(raw, rounds, wait)
-                raw = self._send(
-                    "tools/call", {**params, **extra}, wait, repeatable=False, on_progress=on_progress
-                )
+                raw = send("tools/call", {**params, **extra}, wait, repeatable=False, on_progress=on_progress)
         except ServerError as error:
             raise self._explained(error, name) from None
         result = CallToolResult.from_raw(raw)
@@ -220,7 +222,11 @@ class ToolCalls:
                 check_structured_content,
             )  # only here: most tools declare no output schema
 
-            check_structured_content(definition, result.structured_content, self._limits)
+            try:
+                check_structured_content(definition, result.structured_content, self._limits)
+            except ResultInvalid as error:
+                error.result = result
+                raise
 
     def _explained(self, error: ServerError, name: str) -> MCPError:
         """Unknown tools are errors of their own; the specification has only a code for bad parameters."""
@@ -242,6 +248,7 @@ class ToolCalls:
         *,
         repeatable: bool,
         on_progress: Callable[[Progress], None] | None = None,
+        on_attempt: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """One request to its result, over as many attempts and conversations as are allowed."""
         attempt = 0
@@ -253,11 +260,8 @@ class ToolCalls:
             inbox = CallInbox(
                 self._settings.requests, wait=wait, on_progress=on_progress, on_list_changed=self.forget_tools
             )
-            headers = self._mirror(method, params, conversation)
             try:
-                answer = conversation.send(
-                    method, params, wait, inbox, headers=headers, wants_progress=method == "tools/call"
-                )
+                answer = self._attempt(conversation, method, params, wait, inbox, on_attempt)
             except SessionLost:
                 if renewed:
                     raise
@@ -290,6 +294,24 @@ class ToolCalls:
             if pause is None or not wait.allows(pause):
                 raise error_from(answer, self._settings.authorization)
             wait.sleep(pause)
+
+    def _attempt(
+        self,
+        conversation: Conversation,
+        method: str,
+        params: dict[str, Any],
+        wait: Wait,
+        inbox: CallInbox,
+        on_attempt: Callable[[], None] | None,
+    ) -> Answer:
+        is_call = method == "tools/call"
+        headers = self._mirror(method, params, conversation)
+        wait.unsent = True  # whatever was sent so far was something else
+        try:
+            return conversation.send(method, params, wait, inbox, headers=headers, wants_progress=is_call)
+        finally:
+            if is_call and on_attempt is not None and not wait.unsent:
+                on_attempt()
 
     def _mirror(
         self, method: str, params: dict[str, Any], conversation: Conversation

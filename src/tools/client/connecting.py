@@ -44,6 +44,7 @@ from ..protocol.server_info import read_server_info
 from ..protocol.server_requests import ServerRequests
 from ..protocol.versions import Era
 from ..transports.base import Call, Step, Trace, Transport
+from ..transports.stdio_server import StdioServer
 from .conversation import CLIENT_INFO, CallInbox, Conversation, modern_meta
 from .failures import describe_answer, error_from
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _MOST_REMEMBERED: Final = 1024
+_OVER: Final = {"http": "by POST", "sse": "over the event stream", "stdio": "over stdio"}
 _NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy"})
 
 
@@ -106,11 +108,11 @@ class _Memory:
 memory: Final = _Memory()
 
 
-def connect(channel: "HttpChannel", settings: ConnectSettings, wait: Wait) -> Conversation:
+def connect(channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait) -> Conversation:
     """Negotiate with a server.
 
     Args:
-        channel: Connections to it; stays open whatever comes of it.
+        channel: Connections to it, which stay open whatever comes of it; or what to start.
         settings: Who asks, and for what.
         wait: Clocks and cancel.
 
@@ -137,7 +139,7 @@ class _Connector:
 
     def __init__(
         self,
-        channel: "HttpChannel",
+        channel: "HttpChannel | StdioServer",
         settings: ConnectSettings,
         wait: Wait,
         remembered: Remembered | None,
@@ -149,12 +151,10 @@ class _Connector:
         self._key = key
         self._counter = itertools.count(1)
         self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
-        from ..transports.streamable_http import StreamableHttp  # only here, see MCPClient._open_channel
-
-        self._transport: Transport = StreamableHttp(channel, settings.limits)
+        self._transport = self._first_transport()
         self._attempts: list[str] = []
         self._negotiation = Negotiation(
-            transport=settings.transport,
+            transport="stdio" if self._transport.kind == "stdio" else settings.transport,
             pinned=settings.protocol_version,
             remembered=remembered,
             looks_like_sse=origin_and_path(channel.url).rstrip("/").endswith("/sse"),
@@ -193,9 +193,22 @@ class _Connector:
         self._note(action, outcome, time.monotonic() - started)
         return outcome
 
+    def _first_transport(self) -> Transport:
+        settings = self._settings
+        if isinstance(self._channel, StdioServer):
+            from ..transports.stdio import StdioTransport
+
+            return StdioTransport(self._channel, settings.limits, self._inbox, settings.trace)
+        from ..transports.streamable_http import StreamableHttp  # only here, see MCPClient._open_channel
+
+        return StreamableHttp(
+            self._channel, settings.limits, self._inbox, may_be_asked=bool(settings.requests.capabilities)
+        )
+
     def _open_sse(self) -> Outcome:
         from ..transports.legacy_sse import LegacySse
 
+        assert not isinstance(self._channel, StdioServer)
         transport = LegacySse(self._channel, self._settings.limits, self._inbox)
         refusal = transport.open(self._wait)
         if refusal is not None:
@@ -265,7 +278,9 @@ class _Connector:
         return Conversation(transport, info, self._settings.requests, self._counter)
 
     def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
-        over = "over the event stream" if self._transport.kind == "sse" else "by POST"
+        if isinstance(outcome, ConnectError) and outcome.phase == "process":
+            return  # nothing was asked; the transport has said why
+        over = _OVER[self._transport.kind]
         match action:
             case Discover(version):
                 what = f"server/discover {version} {over}"
@@ -274,6 +289,8 @@ class _Connector:
             case OpenSse():
                 what = "GET as event stream (HTTP+SSE)"
         phase, ok, detail = _summary(outcome)
+        if phase == "http" and self._transport.kind == "stdio":
+            phase = "protocol"
         if not ok:
             self._attempts.append(f"{what}: {detail}")
         if self._settings.trace is not None:

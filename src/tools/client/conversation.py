@@ -167,7 +167,7 @@ class Conversation:
                 fix="Use text, numbers, booleans, null, lists and objects only; NaN is none of them",
             ) from None
         try:
-            return self.transport.request(Call(request_id, body, http), wait, inbox)
+            return self.transport.request(Call(request_id, body, http, listens=wants_progress), wait, inbox)
         except BaseException as error:
             if not wait.unsent and (
                 isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)

@@ -19,6 +19,7 @@ from ..clock import IsCanceled, Wait
 from ..guard import GUARD_TIMEOUTS, Guard
 from ..limits import Timeouts
 from ..network import NetworkSettings
+from ..server_url import checked_url
 from .challenge import BearerChallenge
 from .discovery import Discovered, discover
 from .grants import Grant, Situation, client_key
@@ -63,7 +64,7 @@ class OAuth:
         is_canceled: Asked at least every 0.5 s while anything is waited for.
 
     Raises:
-        SettingInvalid: A keyring that does not answer.
+        SettingInvalid: A URL that cannot work, or a keyring that does not answer.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class OAuth:
         timeouts: Timeouts = GUARD_TIMEOUTS,
         is_canceled: IsCanceled | None = None,
     ) -> None:
+        server_url = checked_url(server_url)
         self._server_url = server_url
         self._grant = grant
         self._store = MemoryStore() if store is None else store

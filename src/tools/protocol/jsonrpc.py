@@ -99,7 +99,7 @@ def _too_deep() -> ProtocolError:
 def is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and objects are nested in each other more than that many levels deep."""
     level: list[Any] = [value]
-    for _ in range(levels + 1):
+    for _ in range(levels):
         children = itertools.chain.from_iterable(map(_children, level))
         level = [child for child in children if isinstance(child, dict | list)]
         if not level:

@@ -174,7 +174,9 @@ class Negotiation:
 
     def _after_silence(self, outcome: Outcome) -> Action:
         silent = isinstance(outcome, TimedOut) and outcome.kind != "total" and self._over_stream
-        closed = isinstance(outcome, ConnectError) and outcome.phase == "http"
+        # Over stdio: the process has ended. Some servers do so on a method that they do not know.
+        where = "protocol" if self._transport == "stdio" else "http"
+        closed = isinstance(outcome, ConnectError) and outcome.phase == where
         if silent or closed:
             return self._initialize_or(cast("MCPError", outcome))
         return Failed(cast("MCPError", outcome))

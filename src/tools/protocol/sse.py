@@ -6,16 +6,50 @@ never ends, which it would buffer for ever.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, cast
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
 from ...types.errors import ResultTooLarge
+from .jsonrpc import Message, decode
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGE: Final = 16 * 1024
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
+_LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where a stream was left, and when it may be taken up again.
+
+    Attributes:
+        last_id: Id of the last event that had a usable one, else empty.
+        retry: Seconds to wait before the next attempt, as the server said.
+        seen: Messages so far.
+    """
+
+    last_id: str = ""
+    retry: float = 1.0
+    seen: int = 0
+
+    def take(self, event: ServerSentEvent) -> Message | None:
+        """Note the event; its message, None for priming events, pings and what is no message.
+
+        Raises:
+            ProtocolError: The data is no JSON.
+        """
+        if event.id:
+            self.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
+        if event.retry is not None:
+            self.retry = min(max(0, event.retry), _LONGEST_RETRY_MS) / 1000
+        if not event.data or event.event not in {"message", ""}:
+            return None
+        self.seen += 1
+        value = decode(event.data)
+        return cast("Message", value) if isinstance(value, dict) else None
 
 
 def iter_events(

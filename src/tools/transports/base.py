@@ -47,12 +47,14 @@ class Call:
         body: The message, encoded.
         headers: HTTP headers of this request alone; other transports ignore them.
         is_handshake: The request is ``initialize`` or a probe; it is never canceled or resumed.
+        listens: The server may have something to say about it before it replies: progress, questions.
     """
 
     id: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_handshake: bool = False
+    listens: bool = False
 
 
 class Inbox(Protocol):

@@ -7,6 +7,7 @@ change, and no reply grows beyond its bound, compressed or not.
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -15,13 +16,13 @@ import httpcore
 import httpx
 
 from ...types.canonical import without_surrogates
-from ...types.errors import ConnectError, SettingInvalid, origin_and_path
+from ...types.errors import AuthError, ConnectError, SettingInvalid, origin_and_path
 from ...version import VERSION
 from ..auth import Authorization, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import Limits
 from ..network import NetworkSettings, Proxy
-from .base import Trace
+from .base import Step, Trace
 from .http_reply import Reply
 from .sockets import Backend, is_waiting, waiting
 
@@ -61,9 +62,10 @@ class HttpChannel:
         network: Trust store and proxy.
         limits: Sizes and redirects.
         trace: Told about each step of opening connections, while it is set.
+        backend: Opens connections, instead of one that goes wherever the URL leads.
 
     Raises:
-        SettingInvalid: A custom header that cannot be sent, or settings of the network.
+        SettingInvalid: A URL or custom header that cannot be sent, or settings of the network.
     """
 
     def __init__(
@@ -74,8 +76,15 @@ class HttpChannel:
         headers: Mapping[str, str],
         network: NetworkSettings,
         limits: Limits,
-        trace: Trace | None,
+        trace: Trace | None = None,
+        backend: Backend | None = None,
     ) -> None:
+        if not is_usable(url):
+            raise SettingInvalid(
+                "The server URL names a host that cannot exist, or is far too long",
+                setting="server_url",
+                fix="Enter the full URL, such as https://host/mcp",
+            )
         self.url = url
         self._limits = limits
         self._authorization = authorization
@@ -88,7 +97,13 @@ class HttpChannel:
         self._cookies = httpx.Cookies()  # load balancers keep a session on its machine by a cookie
         self._network = network
         self._proxy = network.proxy_for(url)
-        self._backend = Backend(network, self._proxy, trace)
+        if self._proxy is not None and not is_usable(self._proxy.url):
+            raise SettingInvalid(
+                f"The proxy named by {self._proxy.source} has a host that cannot exist",
+                setting="proxy",
+                fix="Enter it as http://host:port",
+            )
+        self._backend = Backend(network, self._proxy, trace) if backend is None else backend
         self._pool: httpcore.ConnectionPool | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -110,17 +125,18 @@ class HttpChannel:
     ) -> Reply:
         """Send a request and return as soon as the reply's headers are there.
 
-        Follows redirects by our own rule and repeats the request once if the authorization could renew
-        itself after 401 or 403.
+        Follows redirects by our own rule, and repeats the request as long as the authorization can renew
+        itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times.
 
         Raises:
             ConnectError: No connection, no complete reply, or a redirect that must not be followed.
+            AuthError: No other login is to be had.
         """
         target = url
         redirects = 0
-        renewed = False
+        renewals = 0
         while True:
-            reply = self._send_once(method, target, headers, body, wait)
+            reply = self.exchange(method, target, headers, body, wait)
             if reply.status in {301, 302, 303, 307, 308}:
                 location = reply.headers.get("location")
                 reply.close()
@@ -129,16 +145,34 @@ class HttpChannel:
                 if url == self.url:
                     url = self.url = target  # spares the detour from now on
                 continue
-            if reply.status in {401, 403} and self._authorization is not None and not renewed:
-                renewed = True
-                if self._authorization.challenged(reply.status, reply.headers.get("www-authenticate")):
-                    reply.close()
-                    continue
+            if reply.status in {401, 403} and renewals < self._limits.attempts and self._renewed(reply):
+                renewals += 1
+                wait.reset_idle()  # whoever logs in takes as long as it takes
+                continue
             return reply
 
-    def _send_once(
+    def _renewed(self, reply: Reply) -> bool:
+        """Whether the authorization has found another way in; the reply serves as refusal if not."""
+        if self._authorization is None:
+            return False
+        reply.settle()  # a person may be asked to log in: no connection is held meanwhile
+        started = time.monotonic()
+        try:
+            return self._authorization.challenged(reply.status, reply.headers.get("www-authenticate"))
+        except AuthError as error:
+            if self._backend.trace is not None:
+                seconds = time.monotonic() - started
+                self._backend.trace(Step("auth", "log in", False, error.what, seconds))
+            raise
+
+    def exchange(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
     ) -> Reply:
+        """Send one request and return whatever comes back: no redirect is followed, no login renewed.
+
+        Raises:
+            ConnectError: No connection, or no reply.
+        """
         sent = [*self._base, *headers]
         if self._authorization is not None:
             sent.extend(self._authorization.headers().items())
@@ -310,9 +344,20 @@ def resolved(url: str, reference: str) -> str | None:
         An absolute URL, None if there is none that could be asked for.
     """
     try:
-        return str(httpx.URL(without_surrogates(urljoin(url, reference)).partition("#")[0]))
-    except (ValueError, httpx.InvalidURL):
+        target = urljoin(url, reference)
+    except ValueError:
         return None
+    target = without_surrogates(target).partition("#")[0]
+    return str(httpx.URL(target)) if is_usable(target) else None
+
+
+def is_usable(url: str) -> bool:
+    """Whether a request could be sent to a URL: a host that is none is found out only when it is used."""
+    try:
+        _ = httpx.URL(url).host
+    except (ValueError, httpx.InvalidURL):  # idna's errors are ValueErrors
+        return False
+    return True
 
 
 def same_origin(url: str, target: str) -> bool:

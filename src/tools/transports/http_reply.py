@@ -25,6 +25,7 @@ _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
 _FOREVER: Final = 1e9
 _DRAINED_CHUNKS: Final = 16
+_SETTLE_SECONDS: Final = 1.0
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
@@ -37,6 +38,7 @@ class Reply:
         self._response = response
         self._wait = wait
         self._limits = limits
+        self._settled: bytes | None = None
         assert isinstance(response.stream, Iterable)
         self._stream = iter(response.stream)
 
@@ -128,6 +130,8 @@ class Reply:
         Raises:
             ResultTooLarge: It exceeds the limit (`Limits.result_bytes` unless given).
         """
+        if self._settled is not None:
+            return self._settled
         bound = self._limits.result_bytes if limit is None else limit
         parts: list[bytes] = []
         size = 0
@@ -146,17 +150,29 @@ class Reply:
             self.close()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def refusal(self, *, sent_session: bool = False) -> Refusal:
-        """The reply as a refusal, with as much of its body as helps; closes it."""
-        media_type = self.media_type
-        body = b""
+    def settle(self) -> None:
+        """Give the connection of a refusal up at once; `read` and `refusal` work afterwards, too."""
+        self._wait = self._wait.narrowed(idle=_SETTLE_SECONDS)
         try:
-            if media_type != EVENTS:
-                body = self.read(_ERROR_BODY_BYTES)
+            self._settled = self._words()
+        except TimedOut:
+            self._settled = b""
+
+    def _words(self) -> bytes:
+        """As much of a refusal's body as helps."""
+        try:
+            if self.media_type != EVENTS:
+                return self.read(_ERROR_BODY_BYTES)
         except (ResultTooLarge, ConnectError, ProtocolError):
             pass  # the status says enough
         finally:
             self.close()
+        return b""
+
+    def refusal(self, *, sent_session: bool = False) -> Refusal:
+        """The reply as a refusal, with as much of its body as helps; closes it."""
+        body = self._words()
+        media_type = self.media_type
         error = None
         if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:
             with contextlib.suppress(ProtocolError):

@@ -8,8 +8,7 @@ is no resumption.
 import logging
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from httpx_sse import ServerSentEvent
 
@@ -17,31 +16,16 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost
 from ..clock import Wait
 from ..limits import Limits, Timeouts
 from ..protocol.answers import Answer, Refusal, Response
-from ..protocol.jsonrpc import Message, answers, decode, encode, is_response
+from ..protocol.jsonrpc import Message, decode, encode
 from ..protocol.sse import iter_events
 from .base import Call, Inbox, TransportKind
 from .http_channel import HttpChannel, resolved, same_origin
 from .http_reply import EVENTS, Reply
+from .pending import Pending, PendingCalls
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Content-Type", "application/json"),)
 _GET: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A call that waits for its reply."""
-
-    wait: Wait
-    inbox: Inbox
-    done: threading.Event = field(default_factory=threading.Event)
-    message: Message | None = None
-    error: MCPError | None = None
-
-    def finish(self, *, message: Message | None = None, error: MCPError | None = None) -> None:
-        self.message = message
-        self.error = error
-        self.done.set()
 
 
 class LegacySse:
@@ -57,12 +41,9 @@ class LegacySse:
 
     def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox) -> None:
         self._channel = channel
-        self._inbox = inbox
         self._limits = limits
-        self._pending: dict[int, _Pending] = {}
-        self._lock = threading.Lock()
+        self._calls = PendingCalls(inbox, self._answer)
         self._endpoint = ""
-        self._ended: MCPError | None = None
         self._reply: Reply | None = None
 
     def open(self, wait: Wait) -> Refusal | None:
@@ -82,7 +63,7 @@ class LegacySse:
                 events = iter_events(
                     reply.chunks(),
                     limit=min(self._limits.event_bytes, self._limits.result_bytes),
-                    on_growth=self._grew,
+                    on_growth=self._calls.heard,
                 )
                 for event in events:
                     if event.event == "endpoint":
@@ -120,11 +101,8 @@ class LegacySse:
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
-        pending = _Pending(wait, inbox)
-        with self._lock:
-            if self._ended is not None:
-                raise self._ended.at()
-            self._pending[call.id] = pending
+        pending = Pending(wait, inbox)
+        self._calls.add(call.id, pending)
         try:
             refusal = self._post(call.body, call.headers.items(), wait)
             if refusal is not None:
@@ -135,8 +113,7 @@ class LegacySse:
                 return refusal
             wait.for_event(pending.done)
         finally:
-            with self._lock:
-                self._pending.pop(call.id, None)
+            self._calls.remove(call.id)
         if pending.error is not None:
             raise pending.error.at()
         assert pending.message is not None
@@ -166,13 +143,8 @@ class LegacySse:
             self._reply.shut_down()
 
     def _end(self, error: MCPError) -> None:
-        with self._lock:
-            if self._ended is None:
-                # For those who come later nothing was sent: they may open a new session and go on.
-                self._ended = SessionLost(error.what, fix="Call again: a new session is opened")
-            waiting, self._pending = list(self._pending.values()), {}
-        for pending in waiting:
-            pending.finish(error=error)
+        # For those who come later nothing was sent: they may open a new session and go on.
+        self._calls.end(error, SessionLost(error.what, fix="Call again: a new session is opened"))
 
     def _read(self, events: Iterator[ServerSentEvent]) -> None:
         """The reader thread: until the stream ends."""
@@ -200,46 +172,10 @@ class LegacySse:
         except ProtocolError as error:
             _logger.warning("skipped an event of %d bytes: %s", len(data), error.what)
             return
-        if not isinstance(value, dict):
-            return
-        message = cast("Message", value)
-        if is_response(message):
-            pending = self._claim(message)
-            if pending is not None:
-                pending.finish(message=message)
-            return
-        with self._lock:
-            inboxes = [pending.inbox for pending in self._pending.values()]
-        if "id" in message:
-            self._answer(message)
-            return
-        method, params = message.get("method"), message.get("params")
-        for inbox in inboxes or [self._inbox]:
-            # Progress finds its call by its token; nothing else says which call it belongs to.
-            inbox.notification(
-                str(method), cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-            )
+        if isinstance(value, dict):
+            self._calls.dispatch(cast("Message", value))
 
-    def _claim(self, message: Message) -> _Pending | None:
-        with self._lock:
-            for call_id in self._pending:
-                if answers(message, call_id):
-                    return self._pending.pop(call_id)
-            # An error whose request the server could not read: it can only be meant for the sole call.
-            if message.get("id") is None and len(self._pending) == 1:
-                return self._pending.popitem()[1]
-            return None
-
-    def _grew(self) -> None:
-        """A large event is arriving. Nobody knows yet for which call, but it is not silence."""
-        with self._lock:
-            for pending in self._pending.values():
-                pending.wait.reset_idle()
-
-    def _answer(self, message: Message) -> None:
-        answer = self._inbox.server_request(message)
-        if answer is None:
-            return
+    def _answer(self, answer: Message) -> None:
         try:
             self.notify(encode(answer), (), Wait(Timeouts(total=10)))
         except MCPError as error:

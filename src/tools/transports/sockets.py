@@ -16,7 +16,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -93,6 +93,11 @@ class Stream(httpcore.NetworkStream):
             rest = rest[sent:]
         if wait is not None:
             wait.unsent = False
+            wait.wake = self.shut_down
+
+    def shut_down(self) -> None:
+        """Wake whoever is blocked in `read`; the connection is then over."""
+        shut_down(self._sock)
 
     def close(self) -> None:
         """See httpcore. Wakes a thread that is blocked in `read`."""
@@ -140,11 +145,20 @@ class Backend(httpcore.NetworkBackend):
         network: Trust store, for error messages.
         proxy: The proxy in use, if any.
         trace: Told about each step, while it is set.
+        check: Told what a host other than the proxy leads to, before the connection; what it raises refuses.
     """
 
-    def __init__(self, network: NetworkSettings, proxy: Proxy | None, trace: Trace | None) -> None:
+    def __init__(
+        self,
+        network: NetworkSettings,
+        proxy: Proxy | None,
+        trace: Trace | None = None,
+        *,
+        check: Callable[[list[str]], None] | None = None,
+    ) -> None:
         self._network = network
         self._proxy = proxy
+        self._check = check
         self.trace = trace
 
     def connect_tcp(
@@ -162,6 +176,8 @@ class Backend(httpcore.NetworkBackend):
             addresses = self._resolve(host, port, wait)
             started = time.monotonic()
             is_proxy = self._proxy is not None and self._proxy.address == (host, port)
+            if self._check is not None and not is_proxy:
+                self._check([str(address[4][0]) for address in addresses])
             phase: ConnectPhase = "proxy" if is_proxy else "tcp"
             what = f"connect to {'proxy ' if is_proxy else ''}{host}:{port}"
             try:

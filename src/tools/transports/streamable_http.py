@@ -6,39 +6,30 @@ lost.
 """
 
 import logging
+import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, cast
-
-from httpx_sse import ServerSentEvent
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
 from ..protocol.jsonrpc import Message, answers, decode, encode, is_response
-from ..protocol.sse import iter_events
+from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .base import Call, Inbox, TransportKind
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
+from .server_stream import GET_STREAM, ServerStream
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
-_GET: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
-_DEFAULT_RETRY_SECONDS: Final = 1.0
-_LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 _STREAM_END_SECONDS: Final = 0.1
 _RESUME_ATTEMPTS: Final = 2  # in a row without a single event
-
-
-@dataclass(slots=True)
-class _Cursor:
-    """Where a stream was left."""
-
-    last_id: str = ""
-    retry: float = _DEFAULT_RETRY_SECONDS
-    seen: int = 0
+# How long the first call waits for the server's stream to stand. What we have declared a server may ask for,
+# and what it asks is lost without the stream; otherwise there is progress at most.
+_QUESTION_SECONDS: Final = 1.0
+_PROGRESS_SECONDS: Final = 0.1
 
 
 class StreamableHttp:
@@ -47,13 +38,22 @@ class StreamableHttp:
     Args:
         channel: Connections to the server; not closed with the transport.
         limits: Sizes and numbers.
+        inbox: Takes what arrives while no call is waiting.
+        may_be_asked: We have declared something that the server may ask for.
     """
 
     kind: TransportKind = "http"
 
-    def __init__(self, channel: HttpChannel, limits: Limits) -> None:
+    def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox, *, may_be_asked: bool) -> None:
         self._channel = channel
         self._limits = limits
+        self._inbox = inbox
+        self._may_be_asked = may_be_asked
+        self._listening: dict[int, Inbox] = {}
+        self._stream: ServerStream | None = None
+        self._is_heard = False
+        self._is_closed = False
+        self._lock = threading.Lock()
         self._session: tuple[tuple[str, str], ...] = ()
         self._version: str | None = None
         self._ends_streams = True
@@ -76,6 +76,17 @@ class StreamableHttp:
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
         session = () if call.is_handshake else self._session
+        if len(session) < 2:
+            return self._exchange(call, session, wait, inbox)
+        self._listening[call.id] = inbox
+        try:
+            if not self._is_heard:
+                self._open_stream(call, session, wait)
+            return self._exchange(call, session, wait, inbox)
+        finally:
+            del self._listening[call.id]
+
+    def _exchange(self, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox) -> Answer:
         reply = self._channel.send(
             "POST", self._channel.url, (*_POST, *session, *call.headers.items()), call.body, wait
         )
@@ -102,12 +113,45 @@ class StreamableHttp:
 
     def end_session(self, wait: Wait) -> None:
         """Tell the server that the session is over; 405 and other refusals are fine."""
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
         session, self._session = self._session, ()
         if len(session) > 1:
             self._channel.send("DELETE", self._channel.url, session, None, wait).close()
 
     def close(self) -> None:
-        """See the protocol class: there is nothing but the channel, which is not ours."""
+        """See the protocol class: the channel is not ours, the server's stream is."""
+        with self._lock:
+            self._is_closed = True
+            stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _open_stream(self, call: Call, session: tuple[tuple[str, str], ...], wait: Wait) -> None:
+        """Listen to the server from the first request on, in the background."""
+        with self._lock:
+            is_new = self._stream is None and not self._is_closed
+            if is_new:
+                self._stream = ServerStream(self._channel, session, self._limits, self._hear)
+                self._stream.start()
+            stream = self._stream
+        if stream is None or not call.listens:
+            return
+        if self._may_be_asked:
+            stream.wait_until_answered(_QUESTION_SECONDS, wait)
+        elif not is_new:  # it has had the time of a listing; a client that calls at once is not held up
+            stream.wait_until_answered(_PROGRESS_SECONDS, wait)
+        wait.reset_idle()
+        self._is_heard = True
+
+    def _hear(self, message: Message, wait: Wait) -> None:
+        """What the server says unasked. Progress finds its call by its token; a question belongs to none."""
+        if "id" in message:
+            self._deliver(message, self._inbox, wait)
+            return
+        for inbox in list(self._listening.values()) or [self._inbox]:
+            _to_inbox(message, inbox)
 
     def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
         """The response in a JSON body; a batch only where the revision has them."""
@@ -135,7 +179,7 @@ class StreamableHttp:
     def _from_stream(
         self, reply: Reply, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
     ) -> Message:
-        cursor = _Cursor()
+        cursor = Cursor()
         message = self._read(reply, call, cursor, wait, inbox)
         if message is not None and self._ends_streams:
             # The end usually follows at once, and saves a new connection for the next call. A server that
@@ -159,12 +203,13 @@ class StreamableHttp:
         return message
 
     def _resume(
-        self, call: Call, cursor: _Cursor, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
+        self, call: Call, cursor: Cursor, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
     ) -> Message | None:
         _logger.debug("resuming the stream of request %d", call.id)
-        headers = (*_GET, *session, ("Last-Event-ID", cursor.last_id))
+        headers = (*GET_STREAM, *session, ("Last-Event-ID", cursor.last_id))
         try:
-            reply = self._channel.send("GET", self._channel.url, headers, None, wait)
+            with wait.aside():
+                reply = self._channel.send("GET", self._channel.url, headers, None, wait)
         except ConnectError:
             return None
         try:
@@ -174,7 +219,7 @@ class StreamableHttp:
         finally:
             reply.close()
 
-    def _read(self, reply: Reply, call: Call, cursor: _Cursor, wait: Wait, inbox: Inbox) -> Message | None:
+    def _read(self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox) -> Message | None:
         """Read until our response; None if the stream ends or breaks before it."""
         size = 0
         events = iter_events(
@@ -184,7 +229,7 @@ class StreamableHttp:
         )
         try:
             for event in events:
-                message = self._parse(event, cursor)
+                message = cursor.take(event)
                 if message is None:
                     continue
                 wait.reset_idle()
@@ -203,24 +248,14 @@ class StreamableHttp:
                 raise
         return None
 
-    def _parse(self, event: ServerSentEvent, cursor: _Cursor) -> Message | None:
-        if event.id:
-            cursor.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
-        if event.retry is not None:
-            cursor.retry = min(max(0, event.retry), _LONGEST_RETRY_MS) / 1000
-        if not event.data or event.event not in {"message", ""}:
-            return None  # priming events and pings
-        cursor.seen += 1
-        value = decode(event.data)
-        return cast("Message", value) if isinstance(value, dict) else None
-
     def _deliver(self, message: Message, inbox: Inbox, wait: Wait) -> None:
         """Hand over what is not our reply, and send the inbox's answer to a server's request."""
         answer = _to_inbox(message, inbox)
         if answer is None:
             return
         try:
-            self.notify(encode(answer), (), wait)
+            with wait.aside():
+                self.notify(encode(answer), (), wait)
         except TimedOut:
             raise
         except MCPError as error:

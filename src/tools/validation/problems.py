@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 3
 _LONGEST_VALUE: Final = 60
 _MOST_CHOICES: Final = 20
+_MOST_NAMES, _LONGEST_NAME = 1000, 100  # that a name is compared with
 _KINDS: Final = {
     "object": "an object",
     "array": "a list",
@@ -181,6 +182,9 @@ def _unknown(names: list[str], known: list[str]) -> str:
 
 
 def _close(name: str, candidates: list[str]) -> list[str]:
+    if len(name) > _LONGEST_NAME:
+        return []
+    candidates = [candidate for candidate in candidates[:_MOST_NAMES] if len(candidate) <= _LONGEST_NAME]
     folded = {candidate.lower().replace("_", "").replace("-", ""): candidate for candidate in candidates}
     found = difflib.get_close_matches(
         name.lower().replace("_", "").replace("-", ""), list(folded), n=1, cutoff=0.6

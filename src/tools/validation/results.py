@@ -32,9 +32,10 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
     try:
         if schema.is_valid(value):
             return
-        pointer, what = describe_problems(schema, schema.problems(value), whole="the result")
     except ValueError as error:
-        pointer, what = "", str(error)
+        _logger.warning("a result of %s is not checked: %s", definition.name, error)
+        return
+    pointer, what = describe_problems(schema, schema.problems(value), whole="the result")
     raise ResultInvalid(
         f"The tool's structured result violates its own output schema: {what}",
         pointer=pointer,

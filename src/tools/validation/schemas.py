@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import ProtocolError
 from ..limits import Limits
-from .work import SchemaGraph
+from .work import SchemaGraph, count_parts
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
 _CACHED_SCHEMAS: Final = 512
-_BACKTRACKS: Final = 100_000
+_BACKTRACKS: Final = 10_000
 _PATTERN_BYTES: Final = 1 << 20
+_ALL_PATTERN_BYTES: Final = 32 << 20
 _REPORTED: Final = 20
+_LISTED: Final = 100_000
+_COPIED: Final = 100_000_000
 _DIALECTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
     "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
@@ -53,13 +56,27 @@ class CompiledSchema:
         Raises:
             ValueError: The value cannot be checked: too deep, too much work, or text that is not Unicode.
         """
-        if not self._graph.is_affordable(value):
+        if self._graph.looks(value, count_parts(value)) is None:
             raise ValueError("checking it against this schema would take too long")
         return self._validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
         """What is wrong with a value, at most twenty things. Messages never show the value itself."""
+        parts = count_parts(value)
+        looks = self._graph.looks(value, parts)
+        if looks is None or looks > _LISTED or looks * parts > _COPIED:
+            # Every look may become an error with a copy of its value, all made before the first one is seen.
+            return self._first_problem(value)
         return list(itertools.islice(self._validator.iter_errors(value), _REPORTED))
+
+    def _first_problem(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
+        import jsonschema_rs
+
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
 
     def subschema(self, path: list[str | int]) -> dict[str, Any]:
         """The subschema at a path of the schema; empty if there is none."""
@@ -133,7 +150,8 @@ def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | st
             offline=True,
             mask=_MASK,
             pattern_options=jsonschema_rs.FancyRegexOptions(
-                backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_BYTES
+                backtrack_limit=_BACKTRACKS,
+                size_limit=min(_PATTERN_BYTES, _ALL_PATTERN_BYTES // max(1, graph.patterns)),
             ),
         )
     except (jsonschema_rs.ReferencingError, ValueError) as error:

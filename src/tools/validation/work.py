@@ -6,10 +6,13 @@ that out in time proportional to schema and value.
 """
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 from urllib.parse import unquote, urljoin
+
+from ..protocol.jsonrpc import as_object
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SAME_PLACE: Final = ("not", "if", "then", "else")
@@ -17,8 +20,20 @@ _MAPS_SAME_PLACE: Final = ("dependentSchemas", "dependencies")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _OF_OBJECTS: Final = ("additionalProperties", "unevaluatedProperties")
 _OF_ARRAYS: Final = ("items", "contains", "additionalItems", "unevaluatedItems")
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions")
 _LOOKS_PER_VALUE: Final = 200
+_LARGEST_VALUE: Final = 50  # times the work that any value may make
+_COUNTED_PER_LOOK: Final = 10  # finding out what applies to a child is cheaper than a look
+# A validator calls itself for each subschema that applies at one place because another one does, and again
+# for the parts of the value. More than this could overflow the stack of a thread, which ends the process.
+_LONGEST_CHAIN: Final = 300
+_DEEPEST: Final = 1000
+_NAMES_PER_LOOK: Final = 8
+# Patterns that are matched by backtracking, which takes time by the square of a text's length.
+_BACKTRACKS: Final = re.compile(r"\(\?[=!<>(]|\\[1-9kgK]|[*+?}]\+")
+_LOOKS_PER_SEARCH: Final = 250
+_CHARACTERS_PER_LOOK: Final = 100
 _META: Final = "json-schema.org/"
 
 _Node = dict[str, Any]
@@ -47,46 +62,87 @@ class SchemaGraph:
             self._collect(schema, "")
             while len(self._same_place) < len(self._nodes):  # resolving a reference may add nodes
                 self._same_place.append(self._direct(len(self._same_place)))
-        # Without references a schema is as large as its text, and that is bounded.
-        self._is_harmless = not any(key in node for node in self._nodes for key in _REFERENCES)
+        self._weights = [_weight(node) for node in self._nodes]
+        self._searches = {n for n, node in enumerate(self._nodes) if _is_slow(node.get("pattern"))}
+        self._name_searches = {
+            n
+            for n, node in enumerate(self._nodes)
+            if any(map(_is_slow, as_object(node.get("patternProperties"))))
+        }
+        # Without these a subschema looks once at most at any part of a value.
+        self._is_simple = not (
+            self._searches
+            or self._name_searches
+            or any(key in node for node in self._nodes for key in (*_REFERENCES, *_UNEVALUATED))
+        )
 
-    def is_affordable(self, value: Any) -> bool:
-        """Whether checking this value takes a bearable number of looks."""
-        if self._is_harmless:
-            return True
-        looks = parts = 0
-        stack: list[tuple[Any, Counter[int]]] = [(value, Counter({0: 1}))]
+    @property
+    def patterns(self) -> int:
+        """How many regular expressions there are."""
+        return sum(
+            ("pattern" in node) + len(as_object(node.get("patternProperties"))) for node in self._nodes
+        )
+
+    def looks(self, value: Any, parts: int) -> int | None:
+        """About how many looks checking a value of that many parts takes; None if too many to bear."""
+        most = min(self._most_work + parts * _LOOKS_PER_VALUE, self._most_work * _LARGEST_VALUE)
+        everywhere = parts * sum(self._weights)
+        if self._is_simple and (everywhere <= most or sum(self._weights) <= _LOOKS_PER_VALUE):
+            return everywhere
+        looks = 0
+        stack: list[tuple[Any, Counter[int], int]] = [(value, Counter({0: 1}), 0)]
         while stack:
-            part, applied = stack.pop()
-            parts += 1
-            closed = self._closure(applied)
-            looks += sum(closed.values())
-            if looks > self._most_work + parts * _LOOKS_PER_VALUE:
-                return False
-            stack.extend(self._children(part, closed))
-        return True
+            part, applied, depth = stack.pop()
+            closed, chain = self._closure(applied)
+            looks += sum(times * self._effort(number, part) for number, times in closed.items())
+            if isinstance(part, dict | list):
+                looks += len(closed) * len(cast("list[Any]", part)) // _COUNTED_PER_LOOK
+            if looks > most or depth + chain > _DEEPEST:
+                return None
+            stack.extend((child, own, depth + chain) for child, own in self._children(part, closed))
+        return looks
 
-    def _closure(self, applied: Counter[int]) -> Counter[int]:
-        """All subschemas that apply at one place with those given, each as often as it does."""
+    def _effort(self, number: int, part: Any) -> int:
+        """Looks that one subschema takes at one part of a value."""
+        effort = self._weights[number]
+        if isinstance(part, str) and number in self._searches:
+            effort += _search(part)
+        elif isinstance(part, dict) and number in self._name_searches:
+            effort += sum(map(_search, cast("dict[str, Any]", part)))
+        return effort
+
+    def _closure(self, applied: Counter[int]) -> tuple[Counter[int], int]:
+        """All subschemas that apply at one place with those given, each as often as it does.
+
+        Returns:
+            They, and how many of them call each other in a row.
+        """
         total = Counter(applied)
         frontier = applied
-        for _ in range(len(self._nodes)):
+        chain = 1
+        for level in range(1, _LONGEST_CHAIN):
             following: Counter[int] = Counter()
             for number, times in frontier.items():
                 for target, edges in self._same_place[number].items():
                     following[target] += times * edges
             if not following:
-                return total
+                return total, chain
+            if following.keys() - total.keys():
+                chain = level + 1
             total.update(following)
             if sum(total.values()) > 1 << 40:
                 break
             frontier = following
         # A reference that comes back to itself at the same place is cut short by the validator.
-        return Counter({number: min(times, 1 << 20) for number, times in total.items()})
+        limited = Counter({number: min(times, 1 << 20) for number, times in total.items()})
+        return limited, _DEEPEST + 1 if chain == _LONGEST_CHAIN else chain
 
     def _children(self, part: Any, closed: Counter[int]) -> Iterator[tuple[Any, Counter[int]]]:
         if isinstance(part, dict):
+            of_names = self._sum(closed, _for_names)
             for name, child in cast("dict[str, Any]", part).items():
+                if of_names:
+                    yield name, of_names
                 yield child, self._sum(closed, functools.partial(_for_property, name=name))
         elif isinstance(part, list):
             shared = self._sum(closed, _for_items)
@@ -132,17 +188,19 @@ class SchemaGraph:
         """What applies at the same place because this subschema does."""
         node = self._nodes[number]
         found: Counter[int] = Counter()
+        # To find out what is left over, everything else is evaluated a second time.
+        times = 2 if any(key in node for key in _UNEVALUATED) else 1
         for child in _at_same_place(node):
             target = self._index.get(id(child))
             if target is not None:
-                found[target] += 1
+                found[target] += times
         for key in _REFERENCES:
             reference = node.get(key)
             if (
                 isinstance(reference, str)
                 and (target := self._resolve(reference, self._bases[number])) is not None
             ):
-                found[target] += 1
+                found[target] += times
         return found
 
     def _resolve(self, reference: str, base: str) -> int | None:
@@ -161,6 +219,39 @@ class SchemaGraph:
         if resource and resource not in self._targets:
             raise ValueError(f"it refers to another document ({reference[:200]}), which is never fetched")
         raise ValueError(f"it refers to something that is not there ({reference[:200]})")
+
+
+def _weight(node: _Node) -> int:
+    """Looks that a subschema takes by itself: names that must be there and values to compare with count."""
+    options, names = node.get("enum"), node.get("required")
+    weight = 1
+    if isinstance(options, list):
+        weight += sum(isinstance(option, dict | list) for option in cast("list[Any]", options))
+    if isinstance(names, list):
+        weight += len(cast("list[Any]", names)) // _NAMES_PER_LOOK
+    return weight
+
+
+def _is_slow(pattern: object) -> bool:
+    return isinstance(pattern, str) and _BACKTRACKS.search(pattern) is not None
+
+
+def _search(text: str) -> int:
+    return _LOOKS_PER_SEARCH + (len(text) // _CHARACTERS_PER_LOOK) ** 2
+
+
+def count_parts(value: Any) -> int:
+    """The parts of a value, itself included."""
+    count = 0
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        count += 1
+        if isinstance(part, dict):
+            stack.extend(cast("dict[str, Any]", part).values())
+        elif isinstance(part, list):
+            stack.extend(cast("list[Any]", part))
+    return count
 
 
 def _subschemas(node: _Node) -> Iterator[Any]:
@@ -195,6 +286,11 @@ def _for_property(node: _Node, name: str) -> Iterable[Any]:
     for key in _OF_OBJECTS:
         if key in node:
             yield node[key]
+
+
+def _for_names(node: _Node) -> Iterable[Any]:
+    if "propertyNames" in node:
+        yield node["propertyNames"]
 
 
 def _for_items(node: _Node) -> Iterable[Any]:

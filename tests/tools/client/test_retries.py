@@ -1,5 +1,7 @@
 """What is sent again, and what never is."""
 
+import socket
+import threading
 import time
 
 import pytest
@@ -9,11 +11,13 @@ from knime_mcp.types.errors import ConnectError
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
+    event,
     http,
     legacy,
     modern,
     rpc,
     rpc_error,
+    stream,
     text,
     tool,
 )
@@ -120,3 +124,46 @@ def test_a_wrong_port_fails_at_once():
     assert time.monotonic() - started < 1
     assert caught.value.phase == "tcp"
     assert str(server.port) in str(caught.value)
+
+
+def test_a_call_whose_stream_broke_is_not_repeated_when_resuming_finds_nobody():
+    """The call has run, whatever became of the attempts to hear the rest of its reply."""
+    opened = []
+
+    def cut(request):
+        server._listener.close()
+        return [*stream(event("", id="1", retry=1))(request), Part.CLOSE]
+
+    def come_back():
+        opened.append(socket.create_server(("127.0.0.1", server.port)))
+
+    with ScriptedServer(legacy(session="s", tools__call=cut)) as server:
+        client = MCPClient(server.url, timeouts=Timeouts(idle=3))
+        client.connect()
+        later = threading.Timer(0.08, come_back)  # in time for a second attempt at the call
+        later.start()
+        try:
+            with pytest.raises(ConnectError, match="could not be resumed"):
+                client.call_tool("echo")
+        finally:
+            later.join()
+            opened[0].close()
+            client.close()
+
+
+def test_a_question_that_cannot_be_answered_does_not_make_the_call_unsent():
+    """The answer goes out under the clocks of the call, and its failure says nothing about the call."""
+    sent = []
+
+    def ask(request):
+        server._listener.close()
+        question = event({"jsonrpc": "2.0", "id": "q", "method": "ping"})
+        return [*stream(question, end=False)(request), 0.3, Part.CLOSE]
+
+    with (
+        ScriptedServer(legacy(tools__call=ask)) as server,
+        MCPClient(server.url, timeouts=Timeouts(total=10)) as client,
+        pytest.raises(ConnectError, match="ended the stream"),
+    ):
+        client.call_tool("echo", on_attempt=lambda: sent.append(1))
+    assert sent == [1]

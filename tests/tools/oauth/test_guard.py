@@ -160,6 +160,8 @@ def test_odd_spellings_of_addresses_are_judged_by_what_they_lead_to(monkeypatch)
         "https://h:99999/",
         "https://[::1/",
         "https://hé/",
+        "https://xn--a/",
+        "https://0177.0.0.1/",
         "ftp://h/",
         "",
         "//h/x",

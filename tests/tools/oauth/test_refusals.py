@@ -11,7 +11,7 @@ from knime_mcp.tools.oauth.authorization import OAuth
 from knime_mcp.tools.oauth.discovery import find_issuer
 from knime_mcp.tools.oauth.grants import AuthorizationCode
 from knime_mcp.tools.oauth.tokens import Client
-from knime_mcp.types.errors import AuthError
+from knime_mcp.types.errors import AuthError, SettingInvalid
 from tests.tools.oauth.world import ASM, OIDC, PRM, Canned
 
 
@@ -268,3 +268,16 @@ def test_a_server_that_says_401_for_ever_gets_three_logins_at_most(world, person
 class _Nothing(dict):
     def get(self, key, default=None):
         return default
+
+
+@pytest.mark.parametrize("url", ["", "mcp", "http://[", "http://0177.0.0.1/mcp", "http://xn--a/mcp"])
+def test_a_url_that_cannot_work_is_a_setting(url, person):
+    with pytest.raises(SettingInvalid) as caught:
+        OAuth(url, AuthorizationCode(person))
+    assert caught.value.setting == "server_url"
+
+
+@pytest.mark.parametrize("metadata", ["https://xn--a/x", "https://0177.0.0.1/x"])
+def test_metadata_at_a_host_that_cannot_exist(world, person, metadata):
+    world.challenge = f'Bearer resource_metadata="{metadata}"'
+    refused(world, person, "is malformed")

@@ -343,3 +343,14 @@ def test_identity_is_stable_and_tells_callers_apart(world, person):
     assert OAuth(world.url, AuthorizationCode(), store=store).identity == before
     assert OAuth(world.url, AuthorizationCode()).identity != before
     assert OAuth(world.url, AuthorizationCode(client=Client("x")), store=store).identity != before
+
+
+def test_an_expired_token_and_a_missing_scope_on_one_request(world, person):
+    world.resource_metadata["scopes_supported"] = ["mcp"]
+    with MCPClient(world.url, auth=OAuth(world.url, AuthorizationCode(person))) as client:
+        client.list_tools()
+        world.expire_all()
+        world.needed["tools/call"] = "mcp extra"
+        before = len(world.posts())
+        assert not client.call_tool("echo").is_error
+    assert world.posts()[before:] == ["tools/call"] * 3  # 401, 403, done

@@ -1,0 +1,61 @@
+"""What the URL of a server must look like before anything is sent there."""
+
+import ipaddress
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from ..types.errors import SettingInvalid
+
+_NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is no number
+
+
+def checked_url(server_uri: str) -> str:
+    """The URL to send requests to.
+
+    Raises:
+        SettingInvalid: It is empty, malformed, not http(s), or carries a login. The message does not show it:
+            nobody knows which part of a malformed URL is a secret.
+    """
+    url = server_uri.strip().partition("#")[0]
+    fix = "Enter the full URL, such as https://host/mcp"
+    if not url:
+        raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise SettingInvalid(
+            "The server URL has a malformed host or port", setting="server_url", fix=fix
+        ) from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise SettingInvalid(
+            "The server URL does not start with http:// or https:// and a host", setting="server_url", fix=fix
+        )
+    if "@" in parts.netloc:
+        raise SettingInvalid(
+            "The server URL holds a user name or password before '@'",
+            setting="server_url",
+            fix="Remove that part and give user name and password as credentials",
+        )
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise SettingInvalid(
+            "The server URL holds a space or control character", setting="server_url", fix=fix
+        )
+    if "[" in parts.netloc or not _is_plain(host):
+        from .transports.http_channel import is_usable  # only here: most hosts need no HTTP to be understood
+
+        if not is_usable(url):
+            raise SettingInvalid(
+                "The server URL names a host that cannot exist", setting="server_url", fix=fix
+            )
+    return url
+
+
+def _is_plain(host: str) -> bool:
+    """Whether a host is an address or an ordinary name, which every parser understands the same way."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _NAME.fullmatch(host) is not None and "xn--" not in host
+    return True

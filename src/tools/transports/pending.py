@@ -1,0 +1,144 @@
+"""Calls that wait for their replies on a stream that all of them share.
+
+HTTP+SSE and stdio have one stream from the server: whoever reads it finds for each message the call it is
+for, by the JSON-RPC id.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ...types.errors import MCPError
+from ..clock import Wait
+from ..protocol.jsonrpc import Message, answers, is_response
+from .base import Inbox
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A call that waits for its reply.
+
+    Attributes:
+        wait: Its clocks.
+        inbox: Takes what arrives beside the reply.
+        done: Set when there is a reply or an error.
+        message: The reply.
+        error: Why there is none.
+    """
+
+    wait: Wait
+    inbox: Inbox
+    done: threading.Event = field(default_factory=threading.Event)
+    message: Message | None = None
+    error: MCPError | None = None
+
+    def finish(self, *, message: Message | None = None, error: MCPError | None = None) -> None:
+        """The call is over."""
+        self.message = message
+        self.error = error
+        self.done.set()
+
+
+class PendingCalls:
+    """All calls that wait on one stream. Safe for use by many threads at once.
+
+    Args:
+        inbox: Takes what arrives while no call is waiting, and answers the server's requests.
+        answer: Sends an answer to the server. Called by the thread that reads; must not raise.
+    """
+
+    def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
+        self._inbox = inbox
+        self._answer = answer
+        self._calls: dict[int, Pending] = {}
+        self._lock = threading.Lock()
+        self._ended: MCPError | None = None
+
+    @property
+    def ended(self) -> MCPError | None:
+        """What those are told who come too late; None while the stream stands."""
+        return self._ended
+
+    def add(self, call_id: int, pending: Pending) -> None:
+        """A call is about to be sent.
+
+        Raises:
+            MCPError: The stream has ended.
+        """
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended.at()
+            self._calls[call_id] = pending
+
+    def remove(self, call_id: int) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            self._calls.pop(call_id, None)
+
+    def end(self, error: MCPError, afterwards: MCPError) -> None:
+        """The stream has ended.
+
+        Args:
+            error: What the calls that wait are told.
+            afterwards: What those are told who come later; the first one holds.
+        """
+        with self._lock:
+            if self._ended is None:
+                self._ended = afterwards
+            waiting, self._calls = list(self._calls.values()), {}
+        for pending in waiting:
+            pending.finish(error=error)
+
+    def heard(self) -> None:
+        """A large message is arriving. Nobody knows yet for which call, but it is not silence."""
+        with self._lock:
+            for pending in self._calls.values():
+                pending.wait.reset_idle()
+
+    def fail(self, call_id: int | None, error: MCPError) -> None:
+        """A reply is lost.
+
+        Args:
+            call_id: Whose reply it was; None if nobody knows: then it may be anybody's.
+            error: What the call is told.
+        """
+        with self._lock:
+            if call_id is None:
+                lost, self._calls = list(self._calls.values()), {}
+            else:
+                found = self._calls.pop(call_id, None)
+                lost = [] if found is None else [found]
+        for pending in lost:
+            pending.finish(error=error)
+
+    def dispatch(self, message: Message) -> None:
+        """Hand a message to whom it is for."""
+        if is_response(message):
+            pending = self._claim(message)
+            if pending is not None:
+                pending.finish(message=message)
+            return
+        if "id" in message:
+            answer = self._inbox.server_request(message)
+            if answer is not None:
+                self._answer(answer)
+            return
+        method, params = message.get("method"), message.get("params")
+        with self._lock:
+            inboxes = [pending.inbox for pending in self._calls.values()]
+        for inbox in inboxes or [self._inbox]:
+            # Progress finds its call by its token; nothing else says which call it belongs to.
+            inbox.notification(
+                str(method), cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+            )
+
+    def _claim(self, message: Message) -> Pending | None:
+        with self._lock:
+            for call_id in self._calls:
+                if answers(message, call_id):
+                    return self._calls.pop(call_id)
+            # An error whose request the server could not read: it can only be meant for the sole call.
+            if message.get("id") is None and len(self._calls) == 1:
+                return self._calls.popitem()[1]
+            return None

@@ -1,0 +1,142 @@
+"""The stream on which a server of the handshake era speaks unasked: a GET that stays open.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server.
+Questions and progress come this way from servers that do not say which request they belong to. One reader
+thread per session; a server that offers no such stream, or lets it break again and again, is left alone.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ...types.errors import ConnectError, MCPError, ProtocolError, TimedOut
+from ..clock import Wait
+from ..limits import Limits, Timeouts
+from ..protocol.jsonrpc import Message
+from ..protocol.sse import Cursor, iter_events
+from .http_channel import HttpChannel
+from .http_reply import EVENTS, Reply
+
+_logger = logging.getLogger(__name__)
+GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
+_FOREVER: Final = 1e9
+_LISTENING: Final = Timeouts(idle=_FOREVER, total=_FOREVER)
+_ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
+_ATTEMPTS: Final = 2  # in a row that brought nothing
+_STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
+_JOIN_SECONDS: Final = 1.0
+
+
+class ServerStream:
+    """Listens to one session until it is closed.
+
+    Args:
+        channel: Connections to the server.
+        session: The headers that name the session.
+        limits: Size of one event.
+        hear: Takes each message, with clocks for what it has to send; called in the reader thread.
+    """
+
+    def __init__(
+        self,
+        channel: HttpChannel,
+        session: tuple[tuple[str, str], ...],
+        limits: Limits,
+        hear: Callable[[Message, Wait], None],
+    ) -> None:
+        self._channel = channel
+        self._session = session
+        self._limit = min(limits.event_bytes, limits.result_bytes)
+        self._hear = hear
+        self._cursor = Cursor()
+        self._closed = threading.Event()
+        self._answered = threading.Event()
+        self._lock = threading.Lock()
+        self._wait: Wait | None = None
+        self._thread = threading.Thread(target=self._run, name="knime-mcp-listen", daemon=True)
+
+    def start(self) -> None:
+        """Open the stream in the background."""
+        self._thread.start()
+
+    def wait_until_answered(self, seconds: float, wait: Wait) -> None:
+        """Block until the server has opened or refused the stream, but not for long.
+
+        Raises:
+            TimedOut: A clock of the call has run out.
+            Canceled: The person asked to stop.
+        """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._answered.wait(min(left, wait.slice())):
+            pass
+
+    def stop(self) -> None:
+        """End the stream; its thread follows soon."""
+        self._closed.set()
+        with self._lock:
+            wake = self._wait.wake if self._wait is not None else None
+            if wake is not None:
+                wake()
+
+    def close(self) -> None:
+        """End the stream and wait for its thread."""
+        self.stop()
+        if self._thread is not threading.current_thread():  # a message may be what led here
+            self._thread.join(_JOIN_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            failures = 0
+            while not self._closed.is_set():
+                seen, since = self._cursor.seen, time.monotonic()
+                if not self._listen():
+                    return
+                self._answered.set()
+                lively = self._cursor.seen > seen or time.monotonic() - since > _STOOD_SECONDS
+                failures = 0 if lively else failures + 1
+                if failures == _ATTEMPTS or self._closed.wait(self._cursor.retry):
+                    return
+        except MCPError as error:
+            _logger.debug("the server's stream is given up: %s", error.what)
+        finally:
+            self._answered.set()
+
+    def _listen(self) -> bool:
+        """Open the stream and read it to its end; whether it is worth another attempt."""
+        wait = Wait(_LISTENING, is_canceled=self._closed.is_set)
+        last_id = self._cursor.last_id
+        resume = (("Last-Event-ID", last_id),) if last_id else ()
+        with self._lock:
+            self._wait = wait
+        reply: Reply | None = None
+        try:
+            # A single exchange: nobody is sent to a login page for what may never be needed.
+            reply = self._channel.exchange(
+                "GET", self._channel.url, (*GET_STREAM, *self._session, *resume), None, wait
+            )
+            if reply.is_success and reply.media_type == EVENTS:
+                self._answered.set()
+                self._read(reply)
+                return True
+            # 409: the server has not noticed the end of the last stream yet.
+            refusal = reply.refusal()
+            return refusal.is_transient or refusal.status == 409
+        except (ConnectError, TimedOut):
+            return True
+        finally:
+            with self._lock:
+                self._wait = None  # the connection may serve others from now on
+            if reply is not None:
+                reply.close()
+
+    def _read(self, reply: Reply) -> None:
+        for event in iter_events(reply.chunks(), limit=self._limit):
+            try:
+                message = self._cursor.take(event)
+            except ProtocolError as error:
+                _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
+                continue
+            if message is not None:
+                self._hear(message, Wait(_ANSWERING, is_canceled=self._closed.is_set))

@@ -1,0 +1,399 @@
+"""A child process whose standard streams carry lines: started alone in its group, ended with all of it.
+
+Knows nothing of JSON-RPC. Three threads serve the streams; none of them waits for another one, so that a
+server that floods one stream, or stops reading, stops nobody else. On POSIX the streams are polled: a
+grandchild that outlives the server and holds its output open cannot keep a thread.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+import atexit
+import logging
+import os
+import queue
+import re
+import select
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, Final, Protocol
+
+from ...types.errors import ConnectError
+from .stdio_server import StdioServer
+
+_logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 64 * 1024
+_POLL_MS: Final = 250
+_POLITE_SECONDS: Final = 2.0  # after standard input was closed, and again after SIGTERM
+_REAP_SECONDS: Final = 5.0
+_LEFTOVER_SECONDS: Final = 0.5  # for grandchildren, once the server itself has ended
+_EXIT_SECONDS: Final = 1.0  # between the end of the output and the end of the process
+_LONGEST_CLOSE_SECONDS: Final = 15.0
+_TAIL_BYTES: Final = 8192
+_LAST_LINES, _LONGEST_WORDS = 5, 600
+_TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
+_IS_WINDOWS: Final = os.name == "nt"
+# Outlives us if we are killed, sees that by the end of its input, and then ends the group.
+_WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
+
+
+class Listener(Protocol):
+    """Told what the process says; in the process's own threads."""
+
+    def line(self, data: bytes) -> None:
+        """One line of output, without its end."""
+        ...
+
+    def growing(self) -> None:
+        """A long line is arriving."""
+        ...
+
+    def oversized(self, head: bytes, tail: bytes) -> None:
+        """A line was longer than allowed and is lost but for its beginning and end."""
+        ...
+
+    def ended(self, reason: str) -> None:
+        """Nothing more will come; said once."""
+        ...
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A line on its way to the process.
+
+    Attributes:
+        data: The line, with its end.
+        may_be_out: The last byte may have been written. Before that the process has no whole line.
+    """
+
+    data: bytes
+    may_be_out: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _begun: bool = False
+    _withdrawn: bool = False
+
+    def begin(self) -> bool:
+        """The writer is about to write; False if nobody wants that any more."""
+        with self._lock:
+            self._begun = not self._withdrawn
+            return self._begun
+
+    def withdraw(self) -> bool:
+        """Do not write it; False if a part of it may be out already."""
+        with self._lock:
+            self._withdrawn = not self._begun
+            return self._withdrawn
+
+
+class StdioProcess:
+    """A running process.
+
+    Args:
+        server: What to start.
+        listener: Told what it says.
+        line_bytes: Longest line of output.
+
+    Raises:
+        ConnectError: It cannot be started; phase ``process``.
+    """
+
+    def __init__(self, server: StdioServer, listener: Listener, *, line_bytes: int) -> None:
+        self._server = server
+        self._listener = listener
+        self._line_bytes = line_bytes
+        self._outbox: queue.SimpleQueue[Outgoing | None] = queue.SimpleQueue()
+        self._stderr_tail = b""
+        self._closing = False
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._kill_lock = threading.Lock()
+        self._process = _start(server)
+        _live.add(self)
+        self._watchdog = _watch(self._process.pid)
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._threads = [
+            threading.Thread(target=work, args=(stream,), name=f"knime-mcp-stdio-{name}", daemon=True)
+            for name, work, stream in (
+                ("err", self._read_errors, self._process.stderr),
+                ("in", self._write, self._process.stdin),
+                # Last: when the output ends, it waits for the others.
+                ("out", self._read_output, self._process.stdout),
+            )
+        ]
+
+    def serve(self) -> None:
+        """Begin to read and write; the listener is told from now on."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Id of the process; on POSIX of its group, too."""
+        return self._process.pid
+
+    @property
+    def waiting_lines(self) -> int:
+        """How many lines wait to be written."""
+        return self._outbox.qsize()
+
+    def send(self, data: bytes) -> Outgoing:
+        """Write a line when those before it are out.
+
+        Args:
+            data: The line, without its end.
+        """
+        outgoing = Outgoing(data + b"\n")
+        self._outbox.put(outgoing)
+        return outgoing
+
+    def last_words(self) -> str:
+        """The end of what the process has written to its standard error, in one line, without secrets."""
+        text = _TERMINAL_CODES.sub("", self._stderr_tail.decode("utf-8", "replace").replace("\r", "\n"))
+        for secret in self._server.secrets():
+            text = text.replace(secret, "[secret]")
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        words = " / ".join([line for line in lines if line][-_LAST_LINES:])
+        return words if len(words) <= _LONGEST_WORDS else "…" + words[-_LONGEST_WORDS:]
+
+    def close(self) -> None:
+        """End the process and its group: input closed, then SIGTERM, then SIGKILL, 2 s apart.
+
+        Its output is read to the end meanwhile: a server that cannot write cannot end. If the process has
+        ended by itself, or another thread closes it, waits until that is done.
+        """
+        with self._lock:
+            first, self._closing = not self._closing, True
+        if not first:
+            if threading.current_thread() not in self._threads:
+                self._closed.wait(_LONGEST_CLOSE_SECONDS)
+            return
+        self._outbox.put(None)
+        try:
+            if not self._has_ended(_POLITE_SECONDS):
+                _logger.debug("%s did not end when its input was closed", self._server.url)
+                self._signal(signal.SIGTERM)
+                self._has_ended(_POLITE_SECONDS)
+        finally:  # also when Ctrl-C has ended the patience
+            self.kill()
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join(_EXIT_SECONDS)
+            self._closed.set()
+
+    def kill(self) -> None:
+        """End it at once, with all that it has left behind in its group."""
+        with self._kill_lock:
+            if not self._has_ended(0):
+                self._kill_group()
+                if not self._has_ended(_REAP_SECONDS):
+                    _logger.warning("%s cannot be ended", self._server.url)
+            self._clear_group()
+            _live.discard(self)
+            if self._watchdog is not None:
+                self._watchdog.kill()
+                self._watchdog.communicate()
+                self._watchdog = None
+
+    def _has_ended(self, seconds: float) -> bool:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _clear_group(self) -> None:
+        """The server has ended: ends what it has left behind in its group."""
+        if not self._signal(signal.SIGTERM):
+            return
+        until = time.monotonic() + _LEFTOVER_SECONDS
+        while time.monotonic() < until and self._signal(0):
+            time.sleep(0.02)
+        self._kill_group()
+
+    def _kill_group(self) -> None:
+        if _IS_WINDOWS:
+            command = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
+            with suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(command, capture_output=True, timeout=_REAP_SECONDS, check=False)  # noqa: S603
+            self._process.kill()
+        else:
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> bool:
+        """Signal the whole group; False if there is nobody in it."""
+        if _IS_WINDOWS:
+            if number == signal.SIGTERM and self._process.poll() is None:
+                self._process.terminate()
+            return self._process.poll() is None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # only zombies are left (macOS), or somebody changed its user
+            return False
+        return True
+
+    def _read_output(self, stream: IO[bytes]) -> None:
+        held = bytearray()
+        lost: bytes | None = None  # the beginning of a line that is too long
+        try:
+            while chunk := self._read(stream):
+                *whole, rest = chunk.split(b"\n")
+                for part in whole:
+                    if lost is None and len(held) + len(part) > self._line_bytes:
+                        lost = bytes(held[:_TAIL_BYTES] or part[:_TAIL_BYTES])
+                    held += part
+                    if lost is None:
+                        self._listener.line(bytes(held))
+                    else:
+                        self._listener.oversized(lost, bytes(held[-_TAIL_BYTES:]))
+                        lost = None
+                    held.clear()
+                held += rest
+                if len(held) > self._line_bytes and lost is None:
+                    lost = bytes(held[:_TAIL_BYTES])
+                if lost is not None:
+                    del held[:-_TAIL_BYTES]
+                elif len(held) >= _CHUNK:
+                    self._listener.growing()
+        finally:
+            stream.close()
+            self._listener.ended(self._farewell())
+            self.close()  # whatever the reason is: it cannot be used any more
+
+    def _farewell(self) -> str:
+        """How the process ended, once its output has."""
+        if not self._has_ended(0 if self._closing else _EXIT_SECONDS):
+            reason = "closed its standard output although it still runs"
+        else:
+            reason = f"ended {_exit_text(self._process.returncode)}"
+            self._threads[0].join(_EXIT_SECONDS)  # its last words
+        words = self.last_words()
+        return f"{reason}. Its last words: {words}" if words else f"{reason} without a word"
+
+    def _read_errors(self, stream: IO[bytes]) -> None:
+        with stream:
+            while chunk := self._read(stream):
+                self._stderr_tail = (self._stderr_tail + chunk)[-_TAIL_BYTES:]
+
+    def _read(self, stream: IO[bytes]) -> bytes:
+        """What is there, as soon as something is; empty at the end of the stream or of the process."""
+        if not _IS_WINDOWS:
+            poll = select.poll()
+            poll.register(stream, select.POLLIN)
+            while not poll.poll(_POLL_MS):
+                if self._process.poll() is not None and not poll.poll(0):
+                    return b""  # somebody else holds the other end
+        return os.read(stream.fileno(), _CHUNK)
+
+    def _write(self, stream: IO[bytes]) -> None:
+        """The writer thread: until the process does not read any more, or we close it."""
+        try:
+            if not _IS_WINDOWS:
+                os.set_blocking(stream.fileno(), False)
+            while (outgoing := self._outbox.get()) is not None:
+                if outgoing.begin():
+                    self._write_line(stream, outgoing)
+        except OSError as error:
+            _logger.debug("%s does not read its input: %s", self._server.url, type(error).__name__)
+        finally:
+            with suppress(OSError):
+                stream.close()
+
+    def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:
+        left = memoryview(outgoing.data)
+        while left:
+            if not _IS_WINDOWS:
+                poll = select.poll()
+                poll.register(stream, select.POLLOUT)
+                while not poll.poll(_POLL_MS):
+                    if self._process.poll() is not None:
+                        raise BrokenPipeError
+            outgoing.may_be_out = len(left) <= _CHUNK  # said first: the process may be faster than we are
+            try:
+                left = left[os.write(stream.fileno(), left[:_CHUNK]) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                outgoing.may_be_out = False
+                raise
+
+
+def _start(server: StdioServer) -> subprocess.Popen[bytes]:
+    environment = server.environment()
+    program = server.program
+    if _IS_WINDOWS:  # CreateProcess itself finds no npx.cmd
+        program = shutil.which(program, path=environment.get("PATH")) or program
+    try:
+        return subprocess.Popen(  # noqa: S603 - to run it is what the caller asked for
+            [program, *server.command[1:]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environment,
+            cwd=server.cwd,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except OSError as error:
+        raise _not_started(server, error) from None
+
+
+def _not_started(server: StdioServer, error: OSError) -> ConnectError:
+    if server.cwd is not None and error.filename == server.cwd:
+        what, fix = f"There is no folder {server.cwd} to start the server in", "Create it first"
+    elif isinstance(error, FileNotFoundError):
+        what = f"There is no program '{server.program}'"
+        fix = "Install it, or write its full path; it is looked for in the folders of PATH"
+    elif isinstance(error, PermissionError):
+        what = f"The program '{server.program}' may not be executed"
+        fix = "Make the file executable, or start it with its interpreter, such as python server.py"
+    else:
+        what = f"The program '{server.program}' cannot be started: {error.strerror or type(error).__name__}"
+        fix = "Run the command in a terminal and see what it says"
+    return ConnectError(what, phase="process", fix=fix)
+
+
+def _watch(pid: int) -> "subprocess.Popen[bytes] | None":
+    """A small process that ends the group if we are killed and cannot do it ourselves; None without sh."""
+    if _IS_WINDOWS:
+        return None
+    try:
+        return subprocess.Popen(  # noqa: S603 - all of it is ours
+            ["/bin/sh", "-c", _WATCH, "sh", str(pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env={"PATH": os.defpath},
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _exit_text(code: int) -> str:
+    if code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"by the signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by the signal {-code}"
+
+
+_live: "weakref.WeakSet[StdioProcess]" = weakref.WeakSet()
+
+
+@atexit.register
+def _kill_all() -> None:
+    for process in list(_live):
+        process.kill()

@@ -1,0 +1,95 @@
+"""What a server that is a command on this computer is started with: command, environment, folder.
+
+Starting one runs code. Nothing that travels in a table or workflow makes a `StdioServer`; only a program or a
+person at a command line does.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...types.errors import SettingInvalid
+from ...types.routing import looks_secret
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_SHORTEST_SECRET: Final = 6
+
+# What the official SDKs pass on, and nothing else: our own environment may hold the keys of other servers,
+# and KNIME's PYTHONPATH would make a Python server import the wrong packages.
+_INHERITED: Final = (
+    (
+        *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+        *("SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+    )
+    if os.name == "nt"
+    else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A server that is started as a child process and spoken to over its standard input and output.
+
+    Attributes:
+        name: What it is called in tables and messages, as ``stdio:<name>``.
+        command: Program and arguments. No shell is involved.
+        env: Environment variables for it, beside the few that every program needs. May hold secrets.
+        cwd: Folder to start it in; None for the current one.
+
+    Raises:
+        SettingInvalid: An empty command, or a name that is no part of a URL.
+    """
+
+    name: str
+    command: Sequence[str] = field(repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "command", tuple(self.command))
+        object.__setattr__(self, "env", dict(self.env))
+        if not _NAME.fullmatch(self.name):
+            raise SettingInvalid(
+                f"'{self.name}' cannot be the name of a server",
+                setting="stdio",
+                fix="Use letters, digits, '.', '_' and '-'",
+            )
+        if not self.command or not self.command[0].strip():
+            raise SettingInvalid(
+                "The command that starts the server is empty", setting="stdio", server=self.url
+            )
+        if any("\0" in part for part in (*self.command, *self.env, *self.env.values())):
+            raise SettingInvalid(
+                "The command or its environment holds a null character", setting="stdio", server=self.url
+            )
+
+    @property
+    def url(self) -> str:
+        """What stands for the server where others have a URL."""
+        return f"stdio:{self.name}"
+
+    @property
+    def program(self) -> str:
+        """The program without its arguments, which may be secrets."""
+        return self.command[0]
+
+    def environment(self) -> dict[str, str]:
+        """The whole environment of the process."""
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        # bash exports functions as values that begin with "()", which have been used to run code.
+        safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
+        return safe | dict(self.env)
+
+    def secrets(self) -> Iterator[str]:
+        """What the server may print but nobody must see: its variables, and keys in its arguments."""
+        for value in self.env.values():
+            # A private key has many lines, and is printed line by line.
+            yield from (part for part in (value, *value.splitlines()) if len(part) >= _SHORTEST_SECRET)
+        for option, value in zip(("", *self.command), self.command, strict=False):
+            name, equals, content = value.partition("=")
+            if equals and looks_secret(name, content):
+                yield content
+            elif looks_secret(option if option.startswith("-") else "", value):
+                yield value

@@ -1,0 +1,142 @@
+"""Faults in the middle of a batch: restarts, lost sessions, expired tokens, refusals, closing the client."""
+
+import socket
+import threading
+
+import pytest
+
+from knime_mcp.tools import BearerAuth, MCPClient
+from knime_mcp.types.errors import AuthError, ConnectError, MCPError
+from tests.faults.rows import PATIENT, WAYS, bound, run_rows, script_for
+from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc
+
+SECRET = "s3cret-s3cret"
+
+
+class OnPort(ScriptedServer):
+    """A server that comes back where another one was."""
+
+    def __init__(self, script, port):
+        super().__init__(script)
+        self._listener.close()
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port = port
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_restart_between_calls_goes_unnoticed(way):
+    first = ScriptedServer(script_for(way, Part.CLOSE, session="one"))
+    client = MCPClient(first.url, timeouts=PATIENT)
+    with first:
+        assert all(row.good for row in run_rows(client, bad=()))
+    script = script_for(way, Part.CLOSE, session="two")
+    call = script["tools/call"]
+    unknown = http(404, "Session not found", content_type="text/plain")
+    script["tools/call"] = lambda r: unknown if r.headers.get("mcp-session-id") == "one" else call(r)
+    with OnPort(script, first.port) as second, client:
+        assert all(row.good for row in run_rows(client, bad=()))
+    assert second.methods.count("initialize") == (1 if way.startswith("legacy") else 0)
+    assert second.methods.count("server/discover") == 0
+
+
+def test_a_restart_that_takes_a_while_fails_only_the_rows_of_that_while():
+    first = ScriptedServer(script_for("legacy-json", Part.CLOSE))
+    client = MCPClient(first.url, timeouts=PATIENT)
+    with first:
+        assert all(row.good for row in run_rows(client, bad=()))
+    down = run_rows(client, rows=3, bad=())
+    assert all(isinstance(row.outcome, ConnectError) and row.outcome.phase == "tcp" for row in down)
+    assert all(row.seconds < bound(None) for row in down)
+    with OnPort(script_for("legacy-json", Part.CLOSE), first.port), client:
+        assert all(row.good for row in run_rows(client, bad=()))
+
+
+@pytest.mark.parametrize("way", ["legacy-json", "legacy-sse"])
+def test_a_session_that_ends_in_the_middle_of_a_batch_is_opened_anew_once(way):
+    unknown = http(404, "Session not found", content_type="text/plain")
+    script = script_for(way, None, session="s")
+    call = script["tools/call"]
+    lost = threading.Event()
+
+    def answer(request):
+        opened = len(server.named("initialize"))
+        if request.params["arguments"]["row"] == 5:
+            lost.set()
+        return unknown if lost.is_set() and opened < 2 else call(request)
+
+    script["tools/call"] = answer
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
+        rows = run_rows(client, rows=20, bad=())
+    assert all(row.good for row in rows)
+    assert server.methods.count("initialize") == 2
+
+
+@pytest.mark.parametrize("way", ["modern-json", "legacy-sse"])
+def test_a_token_that_expires_in_the_middle_of_a_batch(way):
+    challenge = 'Bearer error="invalid_token", error_description="The token expired"'
+    expired = http(401, "", headers={"WWW-Authenticate": challenge})
+    script = script_for(way, expired)
+    bad = tuple(range(6, 12))
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url, timeouts=PATIENT, auth=BearerAuth(SECRET)) as client,
+    ):
+        rows = run_rows(client, rows=12, bad=bad)
+    assert [row.good for row in rows] == [number < 6 for number in range(12)]
+    for row in rows[6:]:
+        assert isinstance(row.outcome, AuthError)
+        assert row.outcome.status == 401
+        assert "The token expired" in str(row.outcome)
+        assert SECRET not in str(row.outcome)
+        assert row.seconds < bound(None)
+    assert server.methods.count("tools/call") == 12
+
+
+@pytest.mark.parametrize("way", ["modern-json", "legacy-sse"])
+def test_429_is_waited_for_and_503_of_a_call_is_not_sent_again(way):
+    busy = http(429, headers={"Retry-After": "0"})
+    rows, server = served(way, [busy, busy])
+    assert all(row.good or "429" in str(row.outcome) for row in rows)
+    rows, server = served(way, [http(503, headers={"Retry-After": "0"})])
+    assert [row.number for row in rows if not row.good] == [2]
+    assert "503 Service Unavailable; it asks to wait 0 s" in str(rows[2].outcome)
+    assert server.methods.count("tools/call") == 4
+
+
+def served(way, faults):
+    """Four rows, of which row 2 meets the faults one after the other, and then none."""
+    script = script_for(way, None)
+    call = script["tools/call"]
+
+    def answer(request):
+        row = request.params["arguments"]["row"]
+        return faults.pop(0) if row == 2 and faults else call(request)
+
+    script["tools/call"] = answer
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
+        return run_rows(client, rows=4, bad=()), server
+
+
+def test_cookies_do_not_pile_up():
+    count = iter(range(10_000))
+
+    def answer(request):
+        return rpc({"content": []}, headers={"Set-Cookie": f"c{next(count)}={'x' * 100}; path=/"})(request)
+
+    with ScriptedServer(modern(tools__call=answer)) as server, MCPClient(server.url) as client:
+        for _ in range(200):
+            client.call_tool("echo")
+        assert len(server.requests[-1].headers["cookie"]) < 60 * 110
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_closing_the_client_ends_the_calls_in_flight(way):
+    with ScriptedServer(script_for(way, [Part.STALL])) as server:
+        client = MCPClient(server.url, timeouts=PATIENT)
+        client.connect()
+        timer = threading.Timer(0.3, client.close)
+        timer.start()
+        rows = run_rows(client, rows=4, bad=range(4))
+        timer.join()
+    assert all(isinstance(row.outcome, MCPError) for row in rows)
+    assert all(row.seconds < bound(None) for row in rows)
