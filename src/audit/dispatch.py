@@ -14,17 +14,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from ..types.canonical import canonical_json, without_surrogates
-from ..types.errors import ArgumentsInvalid, MCPError
-from ..types.portable import to_json_text
+from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
-from .record import CallRecord, CallStatus, status_of, utc_text
+from .record import CallRecord, CallStatus, status_of, tool_text, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..tools.mcp_client import Progress
-    from ..tools.protocol.results import ContentBlock
+    from ..tools.protocol.results import CallToolResult, ContentBlock
     from ..tools.session_pool import SessionPool
     from ..types.tool import Tool
     from .definitions import Definitions
@@ -66,6 +65,7 @@ class Answer:
         is_error: The tool itself says that it failed.
         blocks: The blocks of an MCP result.
         outputs: The output tables of a workflow.
+        error: What is wrong with the answer, which is kept beside it.
     """
 
     text: str
@@ -73,6 +73,7 @@ class Answer:
     is_error: bool = False
     blocks: tuple[ContentBlock, ...] = ()
     outputs: tuple[Any, ...] = ()
+    error: MCPError | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +97,10 @@ class Trace:
     attempts: int = 0
     server_version: str | None = None
     protocol: str | None = None
+
+    def sent(self) -> None:
+        """Counts an attempt."""
+        self.attempts += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +190,15 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
     trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}))
     try:
         answer = run_call(trace, dispatcher)
-        base = _base(call, trace, dispatcher)
-        record = _answered(base, call, answer, _marker(trace, dispatcher), dispatcher)
-        error = None
+        marker = _marker(trace, dispatcher)
+        base = _base(call, trace, marker, dispatcher)
+        record = _answered(base, call, answer, marker, dispatcher)
+        error = answer.error
     except Exception as caught:
         _log_failure(caught, trace.tool)
-        base = _base(call, trace, dispatcher)
-        text = _error_text(caught, call, trace.tool, _marker(trace, dispatcher))
-        record = replace(base, status=status_of(caught), error=text)
+        marker = _marker(trace, dispatcher)
+        text = _error_text(caught, call, trace.tool, marker)
+        record = replace(_base(call, trace, marker, dispatcher), status=status_of(caught), error=text)
         error = caught
     record = replace(record, started_at=utc_text(started), duration=round(time.perf_counter() - clock, 6))
     return CallOutcome(
@@ -216,7 +222,8 @@ def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOut
         marker = dispatcher.secrets
     else:
         trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}))
-        base, marker = _base(call, trace, dispatcher), _marker(trace, dispatcher)
+        marker = _marker(trace, dispatcher)
+        base = _base(call, trace, marker, dispatcher)
     record = replace(base, status=status_of(error), error=_error_text(error, call, call.tool, marker))
     return CallOutcome(record=record, tool=call.tool, error=error)
 
@@ -226,13 +233,17 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
     trace.tool, trace.note = checked.tool, checked.note
     _validate(checked.tool, trace)
     client = dispatcher.pool.client(checked.tool.route)
-    trace.attempts = 1
-    result = client.call_tool(
-        checked.tool.tool_name,
-        trace.arguments,
-        on_progress=dispatcher.on_progress,
-        is_canceled=dispatcher.is_canceled,
-    )
+    invalid: ResultInvalid | None = None
+    try:
+        result = client.call_tool(
+            checked.tool.tool_name,
+            trace.arguments,
+            on_progress=dispatcher.on_progress,
+            on_attempt=trace.sent,
+            is_canceled=dispatcher.is_canceled,
+        )
+    except ResultInvalid as error:
+        invalid, result = error, cast("CallToolResult", error.result)
     trace.server_version = client.server.version
     trace.protocol = client.server.protocol_version
     return Answer(
@@ -240,6 +251,7 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
         structured=result.structured_content,
         is_error=result.is_error,
         blocks=result.content,
+        error=invalid,
     )
 
 
@@ -274,18 +286,18 @@ def _validate(tool: MCPTool, trace: Trace) -> None:
     trace.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
 
 
-def _base(call: Call, trace: Trace, dispatcher: Dispatcher) -> CallRecord:
+def _base(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher) -> CallRecord:
     tool = trace.tool
     is_mcp = isinstance(tool, MCPTool)
     return CallRecord(
         run=dispatcher.run,
         input_row=call.input_row,
-        tool=to_json_text(tool),
+        tool=tool_text(tool),
         tool_name=tool.name,
         tool_type=tool.tool_type.name.lower(),
         server=tool.route.display if is_mcp else None,
         digest=tool.digest if is_mcp else None,
-        arguments=None if call.arguments is None else _arguments_text(trace, dispatcher),
+        arguments=None if call.arguments is None else _arguments_text(trace, marker),
         status=CallStatus.FAILED,
         attempts=trace.attempts,
         server_version=trace.server_version,
@@ -297,9 +309,9 @@ def _marker(trace: Trace, dispatcher: Dispatcher) -> SecretMarker:
     return dispatcher.secrets.for_call(trace.arguments, trace.tool.schema_json)
 
 
-def _arguments_text(trace: Trace, dispatcher: Dispatcher) -> str | None:
+def _arguments_text(trace: Trace, marker: SecretMarker) -> str | None:
     try:
-        return canonical_json(_marker(trace, dispatcher).mark(trace.arguments, trace.tool.schema_json))
+        return canonical_json(marker.mark(trace.arguments, trace.tool.schema_json))
     except (ValueError, TypeError, RecursionError):
         return None  # the call's error says what JSON cannot hold
 
@@ -314,11 +326,16 @@ def _answered(
     if answer.structured is not ABSENT:
         structured = canonical_json(secrets.scrub(answer.structured))
     files, image = _save_blobs(call, answer.blocks, dispatcher)
+    status, error = CallStatus.OK, None
+    if answer.error is not None:
+        status, error = status_of(answer.error), _error_text(answer.error, call, call.tool, secrets)
+    elif answer.is_error:
+        status, error = CallStatus.TOOL_ERROR, text or "The tool failed without saying why"
     return replace(
         base,
-        status=CallStatus.TOOL_ERROR if answer.is_error else CallStatus.OK,
+        status=status,
         result=None if answer.is_error else text,
-        error=(text or "The tool failed without saying why") if answer.is_error else None,
+        error=error,
         structured_result=structured,
         files=files,
         image=image,

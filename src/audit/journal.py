@@ -1,23 +1,28 @@
 """The journal of a run: JSON Lines, one line per finished call, written as the calls finish.
 
 The first line says which run it is (``"kind": "start"``), then comes one line per call (``"kind": "call"``),
-and the last line closes the run (``"kind": "end"``). Every line goes to the operating system in one write
+and the last line closes the run (``"kind": "end"``) with the number of its calls and the hash of the last
+one. The calls are chained as `chain` describes. Every line goes to the operating system in one write
 before the next call is reported, so that a process that is killed loses at most the line that it was
 writing; readers ignore such a torn last line. A journal without an end, or with one that is not
 ``complete``, belongs to a run that was canceled, failed or killed: its calls can be filled in when the run
-is repeated.
+is repeated. The calls that the new run takes over become records of its own, and its chain goes on from the
+last record of the interrupted run. A file may hold several runs, one after the other.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import secrets
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 
-from ..types.canonical import canonical_json, without_surrogates
+from ..types.canonical import canonical_json
+from .chain import chained
 from .record import CallRecord, utc_text
 
 if TYPE_CHECKING:
@@ -50,29 +55,47 @@ class Journal:
     """A journal that is being written. Safe to use from several threads; closes on exit.
 
     Args:
-        path: The file; its folder is created. Written anew, unless ``append``.
+        path: The file; its folder is created. Never overwritten: what is in it stays, or is refused.
         run: Id of the run.
         about: What identifies the run for `latest`: which tool, which settings. No secrets.
         calls: How many calls the run is going to make, if known.
-        append: Whether to keep what is in the file. A torn last line is cut off first.
+        append: Whether the file may hold other runs. A torn last line is cut off first, and the chain goes
+            on from the last record in the file unless ``follows`` says otherwise.
+        follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Attributes:
         path: The file.
         run: Id of the run.
         count: Number of calls written by this journal.
+        head: Hash of the last record; that of the resumed run, or "", before the first one.
+
+    Raises:
+        JournalError: The file to append to is no journal.
+        OSError: The file cannot be written, or holds something although it may not.
     """
 
     def __init__(
-        self, path: Path, *, run: str, about: str = "", calls: int | None = None, append: bool = False
+        self,
+        path: Path,
+        *,
+        run: str,
+        about: str = "",
+        calls: int | None = None,
+        append: bool = False,
+        follows: str = "",
     ) -> None:
         self.path = path
         self.run = run
         self.count = 0
+        self.head = follows
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         if append and path.exists():
-            _cut_torn_line(path)
-        self._file: BinaryIO = path.open("ab" if append else "wb", buffering=0)
+            self.head = follows or read_journal(path).head
+            _cut_torn_line(path)  # only now that nothing in the file contradicts its being a journal
+        elif path.exists() and path.stat().st_size:
+            raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
+        self._file: BinaryIO = path.open("ab", buffering=0)
         self._write({"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()})
 
     def append(self, record: CallRecord) -> CallRecord:
@@ -82,12 +105,15 @@ class Journal:
             record: The call; its ``call`` is ignored.
 
         Returns:
-            The record as written, with its completion number.
+            The record as written, with its completion number and its place in the chain.
+
+        Raises:
+            OSError: It could not be written. The journal stays whole, without it.
         """
         with self._lock:
-            written = replace(record, call=self.count + 1)
+            written = chained(record, self.head, call=self.count + 1)
             self._write({"kind": "call", **written.to_json()})
-            self.count += 1
+            self.count, self.head = written.call, written.hash or ""
         return written
 
     def close(self, outcome: Outcome = "complete") -> None:
@@ -98,8 +124,11 @@ class Journal:
         """
         with self._lock:
             if not self._file.closed:
-                self._write({"kind": "end", "calls": self.count, "outcome": outcome, "at": _now()})
-                self._file.close()
+                end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
+                try:
+                    self._write({"kind": "end", **end, "at": _now()})
+                finally:
+                    self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -111,9 +140,15 @@ class Journal:
 
     def _write(self, line: dict[str, Any]) -> None:
         # One unbuffered write per line: whatever happens to this process, the operating system has it.
-        data = without_surrogates(canonical_json(line)).encode() + b"\n"
-        while data:
-            data = data[self._file.write(data) :]
+        data = memoryview(canonical_json(line).encode() + b"\n")
+        written = 0
+        try:
+            while written < len(data):
+                written += self._file.write(data[written:])
+        except BaseException:
+            with contextlib.suppress(OSError):  # half of a line would make all that follow it unreadable
+                self._file.truncate(self._file.seek(0, 2) - written)
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +169,11 @@ class JournalContent:
     outcome: Outcome | None
     torn: bool
 
+    @property
+    def head(self) -> str:
+        """Hash of the last finished call, "" if there is none."""
+        return (self.records[-1].hash or "") if self.records else ""
+
 
 def read_journal(path: Path) -> JournalContent:
     """Reads a journal, finished or not.
@@ -150,9 +190,12 @@ def read_journal(path: Path) -> JournalContent:
     """
     run, about, outcome, torn = "", "", None, False
     records: list[CallRecord] = []
-    for number, line, last in _lines(path):
+    for line in journal_lines(path):
+        if line.unended:
+            torn = True
+            break
         try:
-            entry: dict[str, Any] = json.loads(line)
+            entry = line.entry()
             match entry["kind"]:
                 case "start":
                     run, about, outcome = entry["run"], entry["about"], None
@@ -162,12 +205,60 @@ def read_journal(path: Path) -> JournalContent:
                     outcome = entry["outcome"]
                 case other:
                     raise JournalError(f"unknown kind of line {other!r}")
-        except (ValueError, KeyError, TypeError) as error:
-            if last:
-                torn = True
-                break
-            raise JournalError(f"{path.name}, line {number} is not a line of a journal: {error}") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise JournalError(
+                f"{path.name}, line {line.number} is not a line of a journal: {error}"
+            ) from error
     return JournalContent(run, about, tuple(records), outcome, torn)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """A line of a journal, as it stands in the file.
+
+    Attributes:
+        number: Its number, from 1.
+        data: Its bytes.
+    """
+
+    number: int
+    data: bytes
+
+    @property
+    def unended(self) -> bool:
+        """Whether it has no line end, thus is the last one and may be torn."""
+        return not self.data.endswith(b"\n")
+
+    def entry(self) -> dict[str, Any]:
+        """Parses it.
+
+        Returns:
+            The JSON object.
+
+        Raises:
+            ValueError: It is no JSON object.
+        """
+        value = json.loads(self.data)
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+        return cast("dict[str, Any]", value)
+
+
+def journal_lines(path: Path) -> Iterator[JournalLine]:
+    """Reads the lines of a journal one by one.
+
+    Args:
+        path: The file.
+
+    Yields:
+        Each line, whatever it holds.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        for number, data in enumerate(file, start=1):
+            yield JournalLine(number, data)
 
 
 def latest(folder: Path, about: str) -> JournalContent | None:
@@ -199,16 +290,11 @@ def _about(path: Path) -> str | None:
             return None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """Yields number, bytes and whether it is a last line without its line end (a torn one)."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield number, line, not line.endswith(b"\n")
-
-
 def _cut_torn_line(path: Path) -> None:
     with path.open("rb+") as file:
         data = file.read()
+        if data and not data.startswith(b"{"):
+            raise JournalError(f"{path.name}, line 1 is not a line of a journal")
         if data and not data.endswith(b"\n"):
             file.truncate(data.rfind(b"\n") + 1)
 

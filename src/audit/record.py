@@ -10,12 +10,18 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from ..types.canonical import canonical_json
 from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
+from ..types.fields import FIELD_NAMES, to_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..types.fields import Fields
+    from ..types.tool import Tool
 
 
 class CallStatus(StrEnum):
@@ -68,6 +74,24 @@ def utc_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def tool_text(tool: Tool) -> str:
+    """Writes a tool as a record holds it: `to_json_text`, made once for all calls of the same tool.
+
+    Args:
+        tool: Any tool.
+
+    Returns:
+        The tool in portable form.
+    """
+    return _tool_text(to_fields(tool))
+
+
+# Keyed by the very texts: tools compare as equal that only order their schemas differently.
+@lru_cache(maxsize=256)
+def _tool_text(fields: Fields) -> str:
+    return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
     """One call, as it is kept.
@@ -95,6 +119,8 @@ class CallRecord:
         server_version: What the server says that it is, or None.
         protocol: The protocol revision that was spoken, or None.
         resumed_from: Id of the earlier run in whose journal the call was found, or None.
+        previous_hash: Hash of the record before in the chain, None for the first one; see `chain`.
+        hash: Hash of this record, None until a journal has taken it.
     """
 
     run: str
@@ -119,6 +145,8 @@ class CallRecord:
     server_version: str | None = None
     protocol: str | None = None
     resumed_from: str | None = None
+    previous_hash: str | None = None
+    hash: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -132,7 +160,7 @@ class CallRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Turns the record into a JSON object with one key per attribute, absent ones left out."""
-        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        found = {name: getattr(self, name) for name in self.__slots__}
         found["status"] = self.status.value
         found["files"] = list(self.files)
         return {name: value for name, value in found.items() if value is not None and value != []}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 @reports_errors
 @takes_connection
 def batch(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name that the server knows.")],
-    table: Annotated[
-        Path,
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
+    ] = None,
+    table_file: Annotated[
+        str | None,
         typer.Argument(
             metavar="TABLE",
             help="A .csv, .parquet or .jsonl file with a row per call. Columns named like the tool's"
             " parameters are its arguments; a missing cell is an argument left out.",
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the results into a .csv, .parquet or .json file."),
@@ -78,8 +82,11 @@ def batch(
     if on_error not in {"row", "fail"}:
         raise UsageError(f"--on-error is '{on_error}'. Write row or fail.")
     check_ending(out)
+    route, words = connection.one_route([word for word in (url, tool, table_file) if word is not None])
+    if len(words) != 2:
+        raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
+    tool, table = words[0], Path(words[1])
     _check_files(table, out, audit, resume)
-    (route,) = connection.routes([url])
     from .parameters import read_parameters
     from .sessions import Sessions
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..audit.journal import JournalContent
     from ..types.tool import MCPTool
     from .parameters import Parameters
     from .sessions import Sessions
@@ -88,7 +89,8 @@ class BatchRun:
             CommandError: The journal to resume from cannot be read.
         """
         dispatcher = self._sessions.dispatcher([self._tool.route], save_dir)
-        earlier = None if self.earlier_file is None else _earlier(self.earlier_file, dispatcher)
+        content = None if self.earlier_file is None else _content(self.earlier_file)
+        earlier = None if content is None else EarlierRun(content.records, dispatcher)
         with ExitStack() as stack:
             sinks: list[Sink] = []
             if out is not None:
@@ -97,7 +99,8 @@ class BatchRun:
                 sinks.append(stack.enter_context(_JsonSink(None)))
             elif out is None:
                 sinks.append(stack.enter_context(_TerminalSink()))
-            journal = stack.enter_context(self._journal(dispatcher)) if self.journal_file else None
+            follows = "" if content is None else content.head
+            journal = stack.enter_context(self._journal(dispatcher, follows)) if self.journal_file else None
             self._run(dispatcher, sinks, journal, earlier)
             if journal is not None and (self.canceled or self.finished < self.summary.total):
                 journal.close("canceled" if self.canceled else "failed")
@@ -155,7 +158,7 @@ class BatchRun:
         cells = ((name, row[column]) for name, column in self._plan.arguments.items())
         return arguments_from_pairs([(name, text) for name, text in cells if text is not None], self._known)
 
-    def _journal(self, dispatcher: Dispatcher) -> Journal:
+    def _journal(self, dispatcher: Dispatcher, follows: str) -> Journal:
         assert self.journal_file is not None
         return Journal(
             self.journal_file,
@@ -163,6 +166,7 @@ class BatchRun:
             about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
             calls=self.summary.total,
             append=self.journal_file == self.earlier_file,
+            follows=follows,
         )
 
 
@@ -174,9 +178,9 @@ class Sink(Protocol):
         ...
 
 
-def _earlier(file: Path, dispatcher: Dispatcher) -> EarlierRun:
+def _content(file: Path) -> JournalContent:
     try:
-        return EarlierRun(read_journal(file).records, dispatcher)
+        return read_journal(file)
     except JournalError as error:
         raise CommandError(f"{file} cannot be resumed from: {error}.") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,14 +17,21 @@ from .options import ConnectionOptions, takes_connection
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ..audit.journal import Journal
     from ..tools.caller.mapping import Parameter
 
 
 @reports_errors
 @takes_connection
 def call(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name that the server knows.")],
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -45,6 +53,10 @@ def call(
         Path | None,
         typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the result there."),
     ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Add the record of the call to this journal."),
+    ] = None,
     *,
     connection: ConnectionOptions,
 ) -> ExitCode:
@@ -52,9 +64,15 @@ def call(
 
     Example: knime-mcp call http://127.0.0.1:8931/mcp search_text text=desk
     """
-    pairs = [_split(argument) for argument in arguments or ()]
+    words = [word for word in (url, tool, *(arguments or ())) if word is not None]
+    route, words = connection.one_route(words)
+    if not words:
+        raise UsageError("Which tool? Write its name after the server.")
+    tool, *rest = words
+    pairs = [_split(argument) for argument in rest]
     given = _whole(json_arguments)
-    (route,) = connection.routes([url])
+    if audit is not None and audit.suffix.lower() != ".jsonl":
+        raise UsageError(f"{audit} should end in .jsonl: it gets one line of JSON per call.")
     with Interrupt() as interrupt:
         from ..audit.dispatch import Call, recorded_call
         from ..tools.caller.mapping import parameters_of
@@ -69,8 +87,12 @@ def call(
             typed = {**given, **_typed(pairs, parameters)}
             for stray in _strays(typed, parameters):
                 note(stray)
-            outcome = recorded_call(Call(tool=found, arguments=typed), sessions.dispatcher([route], save_dir))
-    record = outcome.record
+            dispatcher = sessions.dispatcher([route], save_dir)
+            with _journal(audit, dispatcher.run, f"knime-mcp call {route.display} {tool}") as journal:
+                outcome = recorded_call(Call(tool=found, arguments=typed), dispatcher)
+                record = outcome.record if journal is None else journal.append(outcome.record)
+                if journal is not None and record.status == "canceled":
+                    journal.close("canceled")
     for coercion in outcome.coercions:
         note(coercion)
     for file in record.files:
@@ -83,6 +105,18 @@ def call(
         return ExitCode.OK
     complain(record.error or "The call failed.")
     return ExitCode.CANCELED if record.status == "canceled" else ExitCode.FAILED
+
+
+def _journal(file: Path | None, run: str, about: str) -> AbstractContextManager[Journal | None]:
+    """The journal to add the call to, opened before anything is called."""
+    if file is None:
+        return nullcontext()
+    from ..audit.journal import Journal, JournalError
+
+    try:
+        return Journal(file, run=run, about=about, calls=1, append=True)
+    except JournalError as error:
+        raise CommandError(f"{error}. Name another file for --audit.") from None
 
 
 def _split(argument: str) -> tuple[str, str, bool]:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ..version import VERSION
+from .audit_command import show_records, verify
 from .batch import batch
 from .call import call
 from .demo import demo
@@ -37,6 +38,10 @@ def build_app() -> typer.Typer:
     }
     for name, command in commands.items():
         app.command(name, help=_unwrapped(command.__doc__ or ""))(command)
+    audit = typer.Typer(help="Verify and show the records of calls.", no_args_is_help=True)
+    for name, command in {"verify": verify, "show": show_records}.items():
+        audit.command(name, help=_unwrapped(command.__doc__ or ""))(command)
+    app.add_typer(audit, name="audit")
     return app
 
 

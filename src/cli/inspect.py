@@ -10,27 +10,31 @@ from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .exits import CREDENTIAL_HINT, ExitCode, reports_errors
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
+from .stdio import how_to_name
 from .terminal import print_json, say, show, table
 
 if TYPE_CHECKING:
     from ..tools.mcp_client import ServerInfo, Step
     from ..tools.protocol.tools import ToolDefinition
+    from ..types.routing import ServerRoute
 
 
 @reports_errors
 @takes_connection
 def inspect(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     *,
     connection: ConnectionOptions,
 ) -> ExitCode:
     """Show every step of connecting to a server: why can I not connect?
 
-    Name look-up, TCP, TLS, HTTP, authorization, negotiation of the protocol, list of tools: what was done,
-    what was seen, how long it took, and the next step where one fails.
+    Name look-up, TCP, TLS, HTTP, authorization (or the start of a command), negotiation of the protocol, list
+    of tools: what was done, what was seen, how long it took, and the next step where one fails.
     """
-    (route,) = connection.routes([url])
+    route, _ = connection.one_route([] if url is None else [url])
     from .sessions import Sessions
 
     steps: list[Step] = []
@@ -48,12 +52,12 @@ def inspect(
             error = caught.at(server=route.url)
         finally:
             client.close()
-    (_print_json if as_json else _print)(route.display, steps, server, tools, error)
+    (_print_json if as_json else _print)(route, steps, server, tools, error)
     return ExitCode.FAILED if error else ExitCode.OK
 
 
 def _print(
-    url: str,
+    route: ServerRoute,
     steps: list[Step],
     server: ServerInfo | None,
     tools: list[ToolDefinition],
@@ -69,7 +73,7 @@ def _print(
         )
         for step in steps
     ]
-    show(table(f"Connecting to {url}", ("", "phase", "step", "seen", "time"), rows))
+    show(table(f"Connecting to {route.display}", ("", "phase", "step", "seen", "time"), rows))
     if server is not None:
         name = " ".join(part for part in (server.title or server.name, server.version) if part)
         spoken = f"protocol {server.protocol_version} over {server.transport}"
@@ -80,7 +84,7 @@ def _print(
         names = ", ".join(tool.name for tool in tools[:20])
         more = f" and {len(tools) - 20} more" if len(tools) > 20 else ""
         say(f"Tools: {len(tools)}{f' ({names}{more})' if tools else ''}")
-        say("All is well. Next step: knime-mcp list " + url)
+        say("All is well. Next step: knime-mcp list " + how_to_name(route))
         return
     say(f"Failed: {error.what}.", "bold red")
     say(f"Next step: {(error.fix or 'Ask whoever runs the server').rstrip('.')}.")
@@ -89,14 +93,14 @@ def _print(
 
 
 def _print_json(
-    url: str,
+    route: ServerRoute,
     steps: list[Step],
     server: ServerInfo | None,
     tools: list[ToolDefinition],
     error: MCPError | None,
 ) -> None:
     found: dict[str, Any] = {
-        "url": url,
+        "url": route.display,
         "ok": error is None,
         "steps": [
             {

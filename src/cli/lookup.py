@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..types.errors import ToolNotFound
+from .stdio import how_to_name
 
 if TYPE_CHECKING:
     from ..types.routing import ServerRoute
@@ -31,6 +32,6 @@ def find_tool(sessions: Sessions, route: ServerRoute, name: str) -> MCPTool:
         definition = sessions.definitions.find(route, name, is_canceled=sessions.interrupt)
     except ToolNotFound as error:
         meant = f"Did you mean {' or '.join(error.suggestions)}? " if error.suggestions else ""
-        error.fix = f"{meant}All tools: knime-mcp list {error.server}"
+        error.fix = f"{meant}All tools: knime-mcp list {how_to_name(route)}"
         raise
     return definition.to_tool(route, shown_name=definition.name)

@@ -13,9 +13,11 @@ import typer
 
 from ..tools.limits import Timeouts
 from ..tools.network import NetworkSettings
+from ..tools.transports.stdio_server import StdioServer
 from ..types.errors import origin_and_path
 from ..types.routing import ServerRoute
 from .exits import UsageError
+from .stdio import parse_servers
 
 R = TypeVar("R")
 
@@ -84,6 +86,26 @@ class ConnectionOptions:
             rich_help_panel=_HOW,
         ),
     ] = None
+    stdio: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stdio",
+            metavar="'COMMAND'",
+            help="Start this command and use it as the server, instead of a URL. Write 'name=COMMAND' to call"
+            " it something other than its program.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="VARIABLE",
+            help="Pass this environment variable on to the command of --stdio, which gets only those that"
+            " every program needs; may be repeated.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None
     transport: Annotated[
         Transport,
         typer.Option(help="Streamable HTTP, the older HTTP+SSE, or find out.", rich_help_panel=_HOW),
@@ -130,6 +152,32 @@ class ConnectionOptions:
         """Trust store and proxy."""
         return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
 
+    @functools.cached_property
+    def servers(self) -> tuple[StdioServer, ...]:
+        """The servers that are commands."""
+        return parse_servers(self.stdio or (), self.env or ())
+
+    def one_route(self, words: Sequence[str]) -> tuple[ServerRoute, list[str]]:
+        """Makes the route of a command that talks to one server.
+
+        Args:
+            words: The command's arguments. The first one is the URL, unless there is ``--stdio``.
+
+        Returns:
+            The route, and the other arguments.
+
+        Raises:
+            SettingInvalid: As `routes`.
+            UsageError: No server, or more than one.
+        """
+        urls = words[: 0 if self.stdio else 1]
+        if self.stdio and words and "://" in words[0]:
+            raise UsageError("A URL and --stdio cannot be used together here. Choose one of them.")
+        routes = self.routes(urls)
+        if len(routes) > 1:
+            raise UsageError(f"This command talks to one server, but --stdio names {len(routes)}.")
+        return routes[0], list(words[len(urls) :])
+
     def routes(self, urls: Sequence[str]) -> list[ServerRoute]:
         """Makes the routes to the servers that were named.
 
@@ -137,13 +185,16 @@ class ConnectionOptions:
             urls: Server URLs, with routing in the fragment if somebody wrote it there.
 
         Returns:
-            One route per URL. What a URL's own fragment says wins over the options.
+            One route per URL, then one per command. What a URL's own fragment says wins over the options.
 
         Raises:
             SettingInvalid: A URL or header that cannot work, or that holds a secret.
-            UsageError: Options that contradict each other, or one secret for several origins.
+            UsageError: No server at all, options that contradict each other, or one secret for several
+                origins.
         """
         self._check()
+        if not urls:
+            self._check_commands()
         routes = [self._route(ServerRoute.parse(url)) for url in urls]
         borrowers = {
             _origin(route.url)
@@ -156,7 +207,7 @@ class ConnectionOptions:
                 f"One credential would go to {len(borrowers)} different servers: {names}."
                 " Say at each URL which one it gets, as in https://host/mcp#credential=NAME."
             )
-        return routes
+        return [*routes, *(ServerRoute(server.url) for server in self.servers)]
 
     @property
     def _secret_name(self) -> str | None:
@@ -174,6 +225,15 @@ class ConnectionOptions:
             headers=(*map(_header, self.header or ()), *route.headers),
             transport=self.transport.value if route.transport == "auto" else route.transport,
         )
+
+    def _check_commands(self) -> None:
+        if not self.servers:
+            raise UsageError("Which server? Give its URL, or start one with --stdio 'COMMAND'.")
+        if self._secret_name or self.header:
+            raise UsageError(
+                "Credentials and headers are for URLs. A command gets its secrets from environment variables:"
+                " --env VARIABLE."
+            )
 
     def _check(self) -> None:
         named = [

@@ -19,6 +19,7 @@ from ..types.routing import ServerRoute
 from .credentials import Credentials
 from .interrupt import Interrupt
 from .options import ConnectionOptions
+from .stdio import is_command, named_server
 
 
 class Sessions:
@@ -65,8 +66,16 @@ class Sessions:
             trace: Is told every step of connecting.
 
         Raises:
-            SettingInvalid: The route's credential is unknown, or cannot be sent that way.
+            SettingInvalid: The route's credential is unknown, or cannot be sent that way; or the route is to
+                a command that is not on this command line.
         """
+        if is_command(route):
+            return MCPClient(
+                stdio=named_server(route, self._options.servers),
+                protocol_version=self._options.protocol,
+                timeouts=self._options.timeouts,
+                trace=trace,
+            )
         filled = fill(route, self.credentials(route.credential))
         return MCPClient(
             filled.url,
@@ -88,11 +97,12 @@ class Sessions:
         """
         for route in routes:
             self.credentials(route.credential)
+        variables = (secret for server in self._options.servers for secret in server.secrets())
         return Dispatcher(
             run=self.run,
             pool=self.pool,
             definitions=self.definitions,
-            secrets=SecretMarker(self.credentials.secrets),
+            secrets=SecretMarker([*self.credentials.secrets, *variables]),
             pinning=Pinning.IGNORE,  # the definition was read a moment ago
             save_blob=_saver(save_dir) if save_dir else None,
             is_canceled=self._is_canceled,

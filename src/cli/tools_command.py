@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 @reports_errors
 @takes_connection
 def list_tools(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="One or several servers.")],
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="URL...", help="One or several servers. May be left out with --stdio."),
+    ] = None,
     include: Annotated[
         str,
         typer.Option(metavar="PATTERNS", help="Only these tools: names with * and ?, separated by commas."),
@@ -45,7 +48,7 @@ def list_tools(
     others.
     """
     check_ending(out)
-    routes = connection.routes(urls)
+    routes = connection.routes(urls or [])
     from ..tools.provider.provide import ServerRequest, provide
     from ..tools.provider.tool_names import NameFilter
     from .sessions import Sessions

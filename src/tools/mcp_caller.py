@@ -86,6 +86,11 @@ class MCPToolCaller:
     calls are also kept in a journal in the workflow's data area: after a run that was canceled or failed,
     switch on *Resume an interrupted run* to make only the calls that are missing.
 
+    **Proof of what happened**
+
+    The calls in the journal are chained by hashes. The node hands on the last hash as flow variable
+    `mcp_audit_head`: kept in another place, it proves that nobody changed the journal or cut off its end.
+
     **Secrets**
 
     Credentials, and arguments that a tool declares as passwords, do not appear in the results, the journal or
@@ -189,6 +194,7 @@ class MCPToolCaller:
                 ),
             )
         writer.close()
+        ctx.flow_variables["mcp_audit_head"] = run.head
         summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
         warning = summary.warning()
         if warning:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from knime_mcp.audit.journal import Journal, JournalError, latest, new_run_id, read_journal
 from knime_mcp.audit.record import CallRecord, CallStatus
+from knime_mcp.audit.verify import verify_file
 
 
 def record(row="Row0", **more):
@@ -155,3 +156,62 @@ def test_run_ids_sort_by_time_and_differ():
     ids = [new_run_id() for _ in range(20)]
     assert len(set(ids)) == 20
     assert [found[:16] for found in ids] == sorted(found[:16] for found in ids)
+
+
+def test_a_journal_is_never_overwritten(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="one") as journal:
+        journal.append(record("a"))
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=r"r\.jsonl"):
+        Journal(path, run="two")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"my diary", b"my diary\nmore\n", b"[]\n"])
+def test_a_file_that_is_no_journal_is_not_appended_to(tmp_path, content):
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="line 1"):
+        Journal(path, run="two", append=True)
+    assert path.read_bytes() == content
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path):
+    path = tmp_path / "r.jsonl"
+    script = (
+        "import resource, signal, sys\nfrom pathlib import Path\n"
+        "from knime_mcp.audit.journal import Journal\n"
+        "from knime_mcp.audit.record import CallRecord, CallStatus\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "journal = Journal(Path(sys.argv[1]), run='r')\n"
+        "def append(size):\n"
+        "    try:\n"
+        "        journal.append(CallRecord(run='r', status=CallStatus.OK, result='x' * size))\n"
+        "    except OSError:\n"
+        "        print('full')\n"
+        "for size in (9000, 9000, 9000, 10):\n"
+        "    append(size)\n"
+        "journal.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "full\n"
+    content = read_journal(path)
+    assert [len(found.result) for found in content.records] == [9000, 9000, 10]
+    assert (content.outcome, content.torn) == ("complete", False)
+    assert verify_file(path).intact
+
+
+def test_the_chain_goes_on_in_the_order_of_the_threads(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with Journal(path, run="r") as journal, ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(lambda n: journal.append(record(str(n))), range(200)))
+    written.sort(key=lambda found: found.call)
+    assert [found.previous_hash for found in written] == [None, *(found.hash for found in written[:-1])]
+    end = json.loads(path.read_text("utf-8").splitlines()[-1])
+    assert (end["run"], end["calls"], end["head"]) == ("r", 200, written[-1].hash)
+    assert journal.head == read_journal(path).head == written[-1].hash
+    assert verify_file(path).intact

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
 
+    from ...audit.journal import JournalContent
     from ...audit.record import CallRecord
     from .calls import CallPlan
     from .summary import RunSummary
@@ -61,6 +62,7 @@ class CallerRun:
         options: How to run them.
         summary: Is told every finished call.
         stop: Set to tell calls in flight to end.
+        head: Hash of the last call in the journal, "" before the first one.
     """
 
     plan: CallPlan
@@ -68,6 +70,7 @@ class CallerRun:
     options: RunOptions
     summary: RunSummary
     stop: threading.Event = field(default_factory=threading.Event)
+    head: str = field(init=False, default="")
 
     def run(
         self,
@@ -87,12 +90,14 @@ class CallerRun:
             Canceled: It was canceled; the message names the journal.
             MCPError: A call failed and the options say that this ends the run; the message names the journal.
         """
-        earlier = EarlierRun(_interrupted(self.options), self.dispatcher) if self.options.resume else None
+        interrupted = _interrupted(self.options) if self.options.resume else None
+        earlier = None if interrupted is None else EarlierRun(interrupted.records, self.dispatcher)
         journal = Journal(
             self.options.folder / JOURNALS / f"{self.dispatcher.run}{SUFFIX}",
             run=self.dispatcher.run,
             about=self.options.about,
             calls=self.plan.total,
+            follows="" if interrupted is None else interrupted.head,
         )
 
         def work(call: Call) -> CallOutcome:
@@ -115,6 +120,7 @@ class CallerRun:
         )
         with journal, closing(results):
             self._take(results, write, journal)
+            self.head = journal.head
             if self.stop.is_set() or is_canceled():
                 journal.close("canceled")
                 raise self._canceled(journal)
@@ -237,10 +243,10 @@ class BlobStore:
         return str(path)
 
 
-def _interrupted(options: RunOptions) -> Iterable[CallRecord]:
-    """The records of the last run of this kind, if it did not come to its end."""
+def _interrupted(options: RunOptions) -> JournalContent | None:
+    """The last run of this kind, if it did not come to its end."""
     content = latest(options.folder / JOURNALS, options.about)
-    return () if content is None or content.outcome == "complete" else content.records
+    return None if content is None or content.outcome == "complete" else content
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:

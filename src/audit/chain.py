@@ -1,0 +1,163 @@
+r"""The hash chain of records: what is hashed, and how one record follows another.
+
+Every run is a chain of its own, in the order in which its calls finished. A record's hash is::
+
+    "sha256:" + hex(SHA-256(UTF-8(previous hash + "\n" + canonical JSON of the record's texts)))
+
+The texts are those of `FIELDS`, which are all columns of the table *Tool calls* but the two hashes, so that
+the table can be verified as well as the journal. Numbers are written in digits, the duration with six
+decimals, the time as `utc_text` writes it, the tool in portable form. What is missing or empty is left out:
+files such as CSV cannot tell the one from the other.
+
+The first record of a run follows the empty text or, in a run that goes on where another one was interrupted,
+the last record of that one. A chain shows every change to what it holds, but whoever can write the whole
+file can also make a new chain: only a head hash that is kept elsewhere proves that this did not happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..types.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .record import CallRecord
+
+FIELDS: Final = (
+    "tool",
+    "tool_name",
+    "tool_type",
+    "server",
+    "digest",
+    "run",
+    "call",
+    "iteration",
+    "input_row",
+    "arguments",
+    "status",
+    "result",
+    "structured_result",
+    "error",
+    "started_at",
+    "duration",
+    "attempts",
+    "server_version",
+    "protocol",
+)
+"""Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
+
+_PREFIX: Final = "sha256:"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A record as the chain sees it: texts, which may have been tampered with.
+
+    Attributes:
+        texts: Text by field name; absent and empty ones are left out.
+        previous: The hash that the record says it follows, "" for none.
+        hash: The hash that the record says it has, "" for none.
+        place: Where it stands, for people: ``line 7``, ``row 3``.
+    """
+
+    texts: Mapping[str, str]
+    previous: str
+    hash: str
+    place: str
+
+    @property
+    def run(self) -> str:
+        """Id of the run, "" if it is missing."""
+        return self.texts.get("run", "")
+
+    @property
+    def call(self) -> int | None:
+        """Completion number, or None if there is no such number."""
+        text = self.texts.get("call", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def link_of(values: Mapping[str, Any], place: str) -> Link:
+    """Takes a record apart.
+
+    Args:
+        values: Values by attribute name, as `CallRecord.to_json` gives them.
+        place: Where the record stands.
+
+    Returns:
+        Its link in the chain.
+    """
+    texts = {name: text for name in FIELDS if (text := text_of(name, values.get(name)))}
+    previous, own = (text_of(name, values.get(name)) for name in ("previous_hash", "hash"))
+    return Link(texts, previous, own, place)
+
+
+def text_of(name: str, value: Any) -> str:
+    """Writes a value as the chain hashes it.
+
+    Args:
+        name: The field.
+        value: Its value; of any type, as it comes from a file that may have been tampered with.
+
+    Returns:
+        The text, "" for nothing.
+    """
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case float() | int() if name == "duration":
+            return f"{value:.6f}"
+        case _:
+            return str(value)
+
+
+def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
+    """Computes the hash of a record.
+
+    Args:
+        previous: Hash of the record before, "" for the first one.
+        texts: Text by field name; only those of `FIELDS` that are not empty.
+
+    Returns:
+        ``sha256:`` and 64 hexadecimal digits.
+    """
+    return _PREFIX + hashlib.sha256(f"{previous}\n{canonical_json(texts)}".encode()).hexdigest()
+
+
+def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
+    """Makes a record the next one of a chain.
+
+    Args:
+        record: The record.
+        previous: Hash of the record before, "" for the first one.
+        call: Its completion number.
+
+    Returns:
+        The record with its number and both hashes.
+    """
+    texts = {name: text for name in FIELDS if (text := text_of(name, getattr(record, name)))}
+    texts["call"] = str(call)
+    return replace(record, call=call, previous_hash=previous or None, hash=chain_hash(previous, texts))
+
+
+def same_hash(one: str, other: str) -> bool:
+    """Compares hashes as people write them: with or without prefix, in any case.
+
+    Args:
+        one: A hash.
+        other: A hash.
+
+    Returns:
+        Whether they are the same.
+    """
+    return _bare(one) == _bare(other)
+
+
+def _bare(text: str) -> str:
+    return text.strip().lower().removeprefix(_PREFIX)

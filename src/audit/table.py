@@ -1,0 +1,376 @@
+"""The table *Tool calls*: its columns, records as such a table and in Parquet and CSV files, and back.
+
+Reading forgives what happens to tables on their way: rows in any order, other columns beside, texts that
+became numbers or numbers that became texts, times in another zone, JSON that was laid out anew, and columns
+that are gone. A call can be repeated as long as it has *Tool name* and *Arguments*.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ..types.canonical import canonical_json
+from ..types.errors import ToolFormatError
+from ..types.portable import from_json_text, to_json_text
+from .chain import Link, link_of
+from .journal import SUFFIX, read_journal
+from .record import CallRecord, CallStatus, utc_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..types.columns import ColumnForm
+    from ..types.tool import Tool
+
+Kind = Literal["string", "int32", "double", "moment"]
+
+COLUMNS: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("Tool name", "tool_name", "string"),
+    ("Tool type", "tool_type", "string"),
+    ("Server", "server", "string"),
+    ("Digest", "digest", "string"),
+    ("Run", "run", "string"),
+    ("Call", "call", "int32"),
+    ("Iteration", "iteration", "int32"),
+    ("Input row", "input_row", "string"),
+    ("Arguments", "arguments", "string"),
+    ("Status", "status", "string"),
+    ("Result", "result", "string"),
+    ("Structured result", "structured_result", "string"),
+    ("Error", "error", "string"),
+    ("Started at", "started_at", "moment"),
+    ("Duration (s)", "duration", "double"),
+    ("Attempts", "attempts", "int32"),
+    ("Server version", "server_version", "string"),
+    ("Protocol", "protocol", "string"),
+    ("Previous hash", "previous_hash", "string"),
+    ("Hash", "hash", "string"),
+)
+"""Name, attribute of the record, and kind of each column after the tool's."""
+
+TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
+"""Names of the tool's column, the first one: as a cell, and as text."""
+
+ENDINGS: Final = (".csv", ".tsv", ".parquet", SUFFIX)
+"""Endings of the files that `read_calls` reads."""
+
+_NEEDED: Final = ("Tool name", "Arguments")
+_NEVER_LOST: Final = tuple(column for column, *_ in COLUMNS)
+_LARGEST_BLOCK: Final = 2**31 - 1
+
+
+class TableError(ValueError):
+    """A table that holds no calls, or a cell that cannot be read: names row and column."""
+
+
+def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None) -> pa.Table:
+    """Makes the table of some records.
+
+    Args:
+        records: The calls, one row each, in their order.
+        form: In which form tools are written, text by default.
+
+    Returns:
+        The tool's column, then `COLUMNS`. It has no RowIDs.
+
+    Raises:
+        SettingInvalid: The form does not work here.
+    """
+    import pyarrow as pa
+
+    from ..types.columns import ColumnForm, column_name, write_tools
+
+    rows = list(records)
+    form = form or ColumnForm.PORTABLE
+    if form is ColumnForm.PORTABLE:
+        tools: Any = pa.array([row.tool for row in rows], pa.string())
+    else:
+        tools = write_tools([None if row.tool is None else _tool(row.tool) for row in rows], form)
+    types: dict[Kind, Any] = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "double": pa.float64(),
+        "moment": pa.timestamp("us", tz="UTC"),
+    }
+    found: dict[str, Any] = {column_name(form): tools}
+    for column, attribute, kind in COLUMNS:
+        values = [getattr(row, "moment" if kind == "moment" else attribute) for row in rows]
+        found[column] = pa.array(values, types[kind])
+    return pa.table(found)
+
+
+def write_calls(records: Iterable[CallRecord], file: Path) -> None:
+    """Writes records as a table into a file.
+
+    Args:
+        records: The calls.
+        file: Its ending says how: ``.parquet`` or ``.csv``.
+
+    Raises:
+        TableError: It has another ending.
+        OSError: The file cannot be written.
+    """
+    ending = file.suffix.lower()
+    if ending not in {".parquet", ".csv"}:
+        raise TableError(f"{file} has no ending that says what to write. Use .csv or .parquet")
+    table = calls_table(records)
+    if ending == ".parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(table, file)
+        return
+    from pyarrow import csv
+
+    csv.write_csv(table, file)
+
+
+def read_calls(file: Path) -> list[CallRecord]:
+    """Reads records from a journal, or from a table in a file.
+
+    Args:
+        file: Its ending says what it is, see `ENDINGS`.
+
+    Returns:
+        The calls, in the order of the file.
+
+    Raises:
+        JournalError: The journal cannot be read.
+        TableError: The table cannot be read, or its ending is another one.
+        OSError: The file cannot be opened.
+    """
+    if file.suffix.lower() == SUFFIX:
+        return list(read_journal(file).records)
+    return records_of(read_table(file))
+
+
+def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[CallRecord]:
+    """Reads records from a table.
+
+    Args:
+        table: A table *Tool calls*, or what is left of it.
+        tools: The tools, where somebody has read that column already; by default it is read here.
+
+    Returns:
+        One record per row. Without *Run* they belong to no run, without *Status* a call with an *Error* is a
+        tool error and any other one is ok.
+
+    Raises:
+        TableError: A column that is needed is missing, or a cell cannot be read.
+    """
+    missing = [name for name in _NEEDED if name not in table.column_names]
+    if missing:
+        raise TableError(f"The table has no column {' and no column '.join(missing)}: it holds no calls")
+    return [_record(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]
+
+
+def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[Link]:
+    """Reads the chain from a table.
+
+    Args:
+        table: A table *Tool calls*.
+        tools: See `records_of`.
+
+    Returns:
+        One link per row.
+
+    Raises:
+        TableError: The tool column is none.
+    """
+    return [link_of(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]
+
+
+def lost_columns(table: pa.Table) -> list[str]:
+    """Names the columns without which a chain cannot be verified.
+
+    Args:
+        table: The table.
+
+    Returns:
+        Those that are not there.
+    """
+    names = set(table.column_names)
+    tool = [] if names.intersection(TOOL_COLUMNS) else [TOOL_COLUMNS[0]]
+    return tool + [name for name in _NEVER_LOST if name not in names]
+
+
+def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
+    """Undoes what programs do to JSON in cells: other spaces, another order of keys.
+
+    Args:
+        texts: Text by field name, see `Link`.
+
+    Returns:
+        The same with the JSON as a journal writes it; text that is not JSON stays.
+    """
+    return {
+        name: _canonical(text) if name in {"tool", "arguments", "structured_result"} else text
+        for name, text in texts.items()
+    }
+
+
+def read_table(file: Path) -> pa.Table:
+    """Reads a table from a file.
+
+    Args:
+        file: A ``.parquet``, ``.csv`` or ``.tsv`` file. Cells of the latter two are text; a CSV file may
+            also be separated by semicolons.
+
+    Returns:
+        The table.
+
+    Raises:
+        TableError: It cannot be read.
+        OSError: It cannot be opened.
+    """
+    import pyarrow as pa
+
+    ending = file.suffix.lower()
+    if ending not in ENDINGS or ending == SUFFIX:
+        raise TableError(f"{file} has no ending that says what it is. Use one of {', '.join(ENDINGS)}")
+    try:
+        if ending == ".parquet":
+            from pyarrow import parquet
+
+            return parquet.ParquetFile(file).read()
+        return _read_csv(file)
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
+        kind = "Parquet" if ending == ".parquet" else "CSV in UTF-8"
+        raise TableError(f"{file} cannot be read as {kind}: {error}") from None
+
+
+def _read_csv(file: Path) -> pa.Table:
+    import csv
+
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    nothing: list[str] = []
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        first = stream.readline()
+        delimiter = max(",;\t", key=first.count)
+        header = next(csv.reader([first], delimiter=delimiter), nothing)
+    if not header:
+        raise TableError(f"{file} is empty. Its first line has to name the columns")
+    return arrow_csv.read_csv(
+        file,
+        # A row has to fit into a block, and a result may be of any length.
+        read_options=arrow_csv.ReadOptions(block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK)),
+        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
+    """Yields each row's values by attribute name, as texts that a chain can hash; None where missing."""
+    columns: list[tuple[str, list[Any]]] = [("tool", _tool_texts(table, tools))]
+    for column, attribute, kind in COLUMNS:
+        if column in table.column_names:
+            cells = table.column(column).to_pylist()
+            columns.append((attribute, [_text(cell, kind) for cell in cells]))
+    names = [name for name, _ in columns]
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _tool_texts(table: pa.Table, tools: Sequence[Tool | None] | None) -> list[str | None]:
+    import pyarrow as pa
+
+    from ..types.arrow import decode_tools
+
+    name = next((name for name in TOOL_COLUMNS if name in table.column_names), None)
+    if tools is not None:
+        return [None if tool is None else to_json_text(tool) for tool in tools]
+    if name is None:
+        return [None] * table.num_rows
+    found: list[str | None] = []
+    for chunk in table.column(name).chunks:
+        cells: Any = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+        if pa.types.is_struct(cells.type):
+            try:
+                found += [None if tool is None else to_json_text(tool) for tool in decode_tools(cells)]
+            except ToolFormatError as error:
+                raise TableError(f"The column {name} cannot be read: {error}") from None
+        else:
+            found += [_text(cell, "string") for cell in cells.to_pylist()]
+    return found
+
+
+def _text(cell: Any, kind: Kind) -> str | None:
+    """The text of a cell; what cannot be read as its kind stays as it is, and then has another hash."""
+    if cell is None:
+        return None
+    try:
+        match kind:
+            case "string":
+                return cell.isoformat() if isinstance(cell, date) else str(cell)
+            case "int32":
+                return None if cell == "" else str(_integer(cell))
+            case "double":
+                return None if cell == "" else f"{float(cell):.6f}"
+            case "moment":
+                return None if cell == "" else _moment(cell)
+    except (ValueError, TypeError, OverflowError):
+        return str(cell)
+
+
+def _integer(cell: Any) -> int:
+    number = float(cell)
+    if not number.is_integer():
+        raise ValueError("not an integer")
+    return int(number)
+
+
+def _moment(cell: Any) -> str:
+    # Java writes the zone's name behind: 2026-01-31T12:00Z[UTC]
+    moment = (
+        cell if isinstance(cell, datetime) else datetime.fromisoformat(str(cell).partition("[")[0].strip())
+    )
+    return utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _record(values: Mapping[str, Any], place: str) -> CallRecord:
+    found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    found.setdefault("run", "")
+    found.setdefault("status", "tool error" if found.get("error") else "ok")
+    for column, attribute, kind in COLUMNS:
+        if attribute not in found:
+            continue
+        text = found[attribute]
+        try:
+            match kind:
+                case "int32":
+                    found[attribute] = int(text)
+                case "double":
+                    found[attribute] = float(text)
+                case "moment":
+                    datetime.fromisoformat(text)
+                case "string":
+                    found[attribute] = CallStatus(text) if attribute == "status" else text
+        except ValueError:
+            raise TableError(f"The column {column} cannot be read in {place}: {text!r}") from None
+    return CallRecord(**found)
+
+
+@lru_cache(maxsize=256)
+def _tool(text: str) -> Tool:
+    return from_json_text(text)
+
+
+@lru_cache(maxsize=256)
+def _canonical(text: str) -> str:
+    import json
+
+    try:
+        return canonical_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return text

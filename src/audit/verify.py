@@ -1,0 +1,391 @@
+"""Verifying records: are they what was written, and are they all there?
+
+Works on journals and on tables, with the rows in any order. Rows are sorted by run and call; then every
+record must have the hash of its content and follow the one before it. What a chain can tell ends where the
+file ends: whether the last calls of a table are missing shows only in comparison with a head hash that was
+kept elsewhere, such as the flow variable ``mcp_audit_head``. A journal has its closing record for that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from .chain import Link, chain_hash, link_of, same_hash
+from .journal import SUFFIX, journal_lines
+from .table import laid_out_anew, links_of, lost_columns, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..types.tool import Tool
+
+_MOST_NAMED: Final = 10
+
+
+class Verdict(StrEnum):
+    """What became of records, from harmless to worst."""
+
+    INTACT = "intact"
+    ROWS_MISSING = "rows missing"
+    """Calls are missing between others or at the beginning; filtering a table does that."""
+    TRUNCATED = "truncated"
+    """The end is missing: cut off, or never written because the run was killed or is still going on."""
+    UNVERIFIABLE = "not verifiable"
+    """Columns are missing, without which hashes cannot be computed."""
+    ALTERED = "altered"
+    """A record is not what was written, or does not belong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written.
+
+    Attributes:
+        verdict: What it is; never intact.
+        text: It, as a sentence that names the calls and where they stand.
+        run: Id of the run, "" if it concerns the whole file.
+        calls: The calls, missing ones or altered ones, as ranges of their numbers.
+    """
+
+    verdict: Verdict
+    text: str
+    run: str = ""
+    calls: tuple[range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRun:
+    """A run that was looked at.
+
+    Attributes:
+        run: Its id.
+        count: How many of its calls are there.
+        head: Hash of the last one, "" if there is none.
+        outcome: How the run ended, None where that is not known.
+    """
+
+    run: str
+    count: int
+    head: str
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of verifying.
+
+    Attributes:
+        runs: The runs, in the order of their ids.
+        findings: What is wrong, per run; empty if all is intact.
+        notes: What else there is to know.
+    """
+
+    runs: tuple[VerifiedRun, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of what was found."""
+        worst = list(Verdict)
+        return max((finding.verdict for finding in self.findings), key=worst.index, default=Verdict.INTACT)
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A closing record, or that there has to be one.
+
+    Attributes:
+        count: How many calls the run made, None if there is no closing record.
+        head: Hash of the last one.
+        outcome: How the run ended.
+    """
+
+    count: int | None = None
+    head: str = ""
+    outcome: str | None = None
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """All that is known about the records."""
+
+    links: list[Link] = field(default_factory=list[Link])
+    closings: dict[str, Closing] = field(default_factory=dict[str, Closing])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    lost: list[str] = field(default_factory=list[str])
+
+
+def verify_file(file: Path, *, head: str | None = None) -> Verification:
+    """Verifies a journal, or a table in a file.
+
+    Args:
+        file: A ``.jsonl``, ``.parquet`` or ``.csv`` file.
+        head: The hash that the last call of a run must have, with or without ``sha256:``.
+
+    Returns:
+        What was found.
+
+    Raises:
+        TableError: The table cannot be read at all.
+        OSError: The file cannot be opened.
+    """
+    if file.suffix.lower() == SUFFIX:
+        return _verified(_journal_evidence(file), head)
+    return verify_table(read_table(file), head=head)
+
+
+def verify_table(
+    table: pa.Table, tools: Sequence[Tool | None] | None = None, *, head: str | None = None
+) -> Verification:
+    """Verifies a table *Tool calls*.
+
+    Args:
+        table: The table, with its rows in any order.
+        tools: The tools of the rows, where somebody has read that column already.
+        head: See `verify_file`.
+
+    Returns:
+        What was found.
+
+    Raises:
+        TableError: The tool column cannot be read.
+    """
+    lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
+    return _verified(_Evidence(links_of(table, tools), lost=lost), head)
+
+
+def _journal_evidence(file: Path) -> _Evidence:
+    found = _Evidence()
+    torn = False
+    for line in journal_lines(file):
+        if line.unended:
+            torn = True
+            continue
+        place = f"line {line.number}"
+        try:
+            entry = line.entry()
+        except (ValueError, RecursionError):
+            entry = {}
+        run = str(entry.get("run", ""))
+        match entry.get("kind"):
+            case "start" if run:
+                found.closings.setdefault(run, Closing())
+            case "call" if run:
+                found.closings.setdefault(run, Closing())
+                found.links.append(link_of(entry, place))
+            case "end" if run and found.closings.get(run, Closing()).count is None:
+                found.closings[run] = _closing(entry)
+            case _:
+                text = f"{place.capitalize()} is not a line of a journal."
+                found.findings.append(Finding(Verdict.ALTERED, text))
+    if torn:
+        found.findings.append(Finding(Verdict.TRUNCATED, "The last line is incomplete, and was not read."))
+    elif not found.closings and not found.findings:
+        found.findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
+    return found
+
+
+def _closing(entry: dict[str, Any]) -> Closing:
+    count = entry.get("calls")
+    return Closing(
+        count if isinstance(count, int) else -1, str(entry.get("head", "")), str(entry.get("outcome", ""))
+    )
+
+
+def _verified(evidence: _Evidence, head: str | None) -> Verification:
+    findings = list(evidence.findings)
+    lost = evidence.lost
+    if lost and not all(map(_has_its_hash, evidence.links)):  # a column that was empty may be gone
+        text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
+        findings.append(Finding(Verdict.UNVERIFIABLE, text))
+    notes: list[str] = []
+    by_run: dict[str, list[Link]] = defaultdict(list)
+    for link in evidence.links:
+        by_run[link.run].append(link)
+    hashes = {link.hash for link in evidence.links}
+    runs: list[VerifiedRun] = []
+    for run in sorted(by_run.keys() | evidence.closings.keys()):
+        links = by_run.get(run, [])
+        closing = evidence.closings.get(run)
+        check = _RunCheck(run, links, lost=frozenset(lost))
+        findings += check.findings(closing)
+        ordered = check.ordered
+        first = ordered[0] if ordered else None
+        if first is not None and first.call == 1 and first.previous and first.previous not in hashes:
+            notes.append(f"{_run_text(run)} goes on from an earlier run, which is not in this file.")
+        last = ordered[-1].hash if ordered else closing.head if closing else ""
+        runs.append(VerifiedRun(run, len(links), last, closing.outcome if closing else None))
+    if head is not None:
+        findings += _head_findings(head, runs, evidence.links)
+    elif runs and not evidence.closings:
+        notes.append(
+            "A table does not show whether calls are missing at its end. Compare it with the head hash of the"
+            " run (flow variable mcp_audit_head)."
+        )
+    return Verification(tuple(runs), tuple(findings), tuple(notes))
+
+
+@dataclass(slots=True)
+class _RunCheck:
+    """Checks one run."""
+
+    run: str
+    links: list[Link]
+    lost: frozenset[str]
+    ordered: list[Link] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ordered = sorted((link for link in self.links if link.call is not None), key=_call_of)
+
+    def findings(self, closing: Closing | None) -> list[Finding]:
+        found: list[Finding] = []
+        if not self.lost:
+            found += self._content()
+        if not self.lost.intersection(("Run", "Call")):
+            found += self._order()
+        return found if closing is None else found + self._end(closing)
+
+    def _content(self) -> list[Finding]:
+        """Records whose content has not the hash that they say."""
+        numberless = [link for link in self.links if link.call is None]
+        wrong = [link for link in self.ordered if not _has_its_hash(link)]
+        found: list[Finding] = []
+        if numberless:
+            found.append(self._finding(Verdict.ALTERED, "without a number of its call", numberless))
+        if wrong:
+            found.append(self._finding(Verdict.ALTERED, "not as it was written", wrong))
+        return found
+
+    def _order(self) -> list[Finding]:
+        """Records that are there twice, do not follow the one before, or are not there."""
+        twice: list[Link] = []
+        strangers: list[Link] = []
+        missing: list[range] = []
+        linked = not self.lost.intersection(("Hash", "Previous hash"))
+        before: Link | None = None
+        for link in self.ordered:
+            number, expected = _call_of(link), _call_of(before) + 1 if before else 1
+            if number < expected:
+                twice.append(link)
+                continue
+            if number > expected:
+                missing.append(range(expected, number))
+            elif before is not None and linked and link.previous != before.hash:
+                strangers.append(link)
+            before = link
+        found: list[Finding] = []
+        if twice:
+            found.append(self._finding(Verdict.ALTERED, "there more than once", twice))
+        if strangers:
+            text = "not written after the call that stands before it; one of the two was replaced"
+            found.append(self._finding(Verdict.ALTERED, text, strangers))
+        if missing:
+            verb = "is" if _is_one(missing) else "are"
+            text = f"{_calls_text(missing)} of {_run_text(self.run)} {verb} missing."
+            found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
+        return found
+
+    def _end(self, closing: Closing) -> list[Finding]:
+        """What the closing record says otherwise."""
+        last = self.ordered[-1] if self.ordered else None
+        number = _call_of(last) if last else 0
+        run = _run_text(self.run)
+        if closing.count is None:
+            text = (
+                f"{_upper(run)} has no closing record: it was killed, is still going on, or its end was cut"
+                f" off. It has {number} call{'' if number == 1 else 's'} up to there."
+            )
+            return [Finding(Verdict.TRUNCATED, text, self.run)]
+        if number < closing.count:
+            missing = (range(number + 1, closing.count + 1),)
+            text = (
+                f"{_upper(run)} made {closing.count} calls; {_calls_text(missing).lower()} at its end"
+                f" {'is' if _is_one(missing) else 'are'} missing."
+            )
+            return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
+        if number > closing.count:
+            added = [link for link in self.ordered if _call_of(link) > closing.count]
+            return [
+                self._finding(Verdict.ALTERED, "behind the last one that the closing record counts", added)
+            ]
+        if last is not None and last.hash != closing.head:
+            return [self._finding(Verdict.ALTERED, "not the one that the closing record names", [last])]
+        return []
+
+    def _finding(self, verdict: Verdict, what: str, links: Sequence[Link]) -> Finding:
+        calls = _ranges(link.call for link in links if link.call is not None)
+        places = ", ".join(link.place for link in links[:_MOST_NAMED])
+        more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
+        named = _calls_text(calls) if calls else "A record"
+        verb = "is" if len(links) == 1 else "are"
+        text = f"{named} of {_run_text(self.run)} ({places}{more}) {verb} {what}."
+        return Finding(verdict, text, self.run, calls)
+
+
+def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[Link]) -> list[Finding]:
+    if any(same_hash(run.head, head) for run in runs):
+        return []
+    found = next((link for link in links if same_hash(link.hash, head)), None)
+    if found is None:
+        text = "No call has the expected head hash: the end of its run is missing, or it is another run."
+        return [Finding(Verdict.TRUNCATED, text)]
+    text = (
+        f"The expected head hash is that of call {found.call} of {_run_text(found.run)} ({found.place}), but"
+        " there are later calls."
+    )
+    return [Finding(Verdict.ALTERED, text, found.run)]
+
+
+def _has_its_hash(link: Link) -> bool:
+    if chain_hash(link.previous, link.texts) == link.hash:
+        return True
+    return chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
+
+
+def _call_of(link: Link) -> int:
+    assert link.call is not None
+    return link.call
+
+
+def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
+    found: list[range] = []
+    for call in calls:
+        if found and call == found[-1].stop:
+            found[-1] = range(found[-1].start, call + 1)
+        else:
+            found.append(range(call, call + 1))
+    return tuple(found)
+
+
+def _calls_text(calls: Sequence[range]) -> str:
+    """Such as ``Calls 3, 5 to 9``."""
+    texts = [
+        str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}"
+        for part in calls[:_MOST_NAMED]
+    ]
+    more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
+    return f"Call{'' if _is_one(calls) else 's'} {', '.join(texts)}{more}"
+
+
+def _is_one(calls: Sequence[range]) -> bool:
+    return len(calls) == 1 and calls[0].stop - calls[0].start == 1
+
+
+def _run_text(run: str) -> str:
+    return f"run {run}" if run else "a run without id"
+
+
+def _upper(text: str) -> str:
+    return text[0].upper() + text[1:]

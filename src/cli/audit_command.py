@@ -1,0 +1,161 @@
+"""``knime-mcp audit``: records of calls, verified and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .tables import check_ending
+from .terminal import complain, note, one_line, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..audit.record import CallRecord
+    from ..audit.verify import VerifiedRun
+
+T = TypeVar("T")
+_FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet or .csv file."
+
+
+@reports_errors
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)],
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH",
+            help="The hash that the last call of a run must have, as KNIME's flow variable mcp_audit_head"
+            " says. Without it nobody can tell whether a table has lost its end, or a file was made anew.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> ExitCode:
+    """Verify that records of calls are complete and unchanged.
+
+    Says intact, rows missing, truncated, not verifiable or altered, and names the calls. The exit code is 0
+    only if everything is intact.
+
+    Example: knime-mcp audit verify run.jsonl
+    """
+    from ..audit.verify import verify_file
+
+    found = _read(lambda: verify_file(file, head=head))
+    if as_json:
+        print_json(
+            {
+                "verdict": found.verdict.value,
+                "runs": [_run_json(run) for run in found.runs],
+                "findings": [
+                    {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
+                    for finding in found.findings
+                ],
+                "notes": list(found.notes),
+            }
+        )
+        return ExitCode.OK if found.intact else ExitCode.FAILED
+    say(f"{file.name}: {found.verdict.value}", "bold green" if found.intact else "bold red")
+    for run in found.runs:
+        calls = f"{run.count} call{'' if run.count == 1 else 's'}"
+        say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
+        if run.head:
+            say(f"  head {run.head}", "dim")
+    for finding in found.findings:
+        complain(f"{finding.verdict.value}: {finding.text}")
+    for text in found.notes:
+        note(text)
+    return ExitCode.OK if found.intact else ExitCode.FAILED
+
+
+@reports_errors
+def show_records(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)],
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.html", help="Write a page with all details instead, for a browser."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the table Tool calls into a .csv or .parquet file instead."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records as a JSON array.")] = False,
+) -> ExitCode:
+    """Show records of calls as a timeline.
+
+    Example: knime-mcp audit show run.jsonl --html run.html
+    """
+    check_ending(out, (".csv", ".parquet"))
+    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
+        raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
+    from ..audit.table import read_calls, write_calls
+
+    records = _read(lambda: read_calls(file))
+    records.sort(key=lambda record: (record.run, record.call))
+    if html is not None:
+        from ..audit.verify import verify_file
+        from .audit_page import audit_page
+
+        html.write_text(audit_page(file.name, records, _read(lambda: verify_file(file))), encoding="utf-8")
+        note(f"Wrote {len(records)} calls to {html}")
+    if out is not None:
+        write_calls(records, out)
+        note(f"Wrote {len(records)} calls to {out}")
+    if html is not None or out is not None:
+        return ExitCode.OK
+    if as_json:
+        from .records import record_for_people
+
+        print_json([record_for_people(record) for record in records])
+    else:
+        _show_timeline(records)
+    return ExitCode.OK
+
+
+def _show_timeline(records: list[CallRecord]) -> None:
+    if not records:
+        note("There are no calls in this file.")
+    for run, calls in _by_run(records):
+        rows = (
+            (
+                str(record.call or ""),
+                _time(record),
+                "" if record.duration is None else f"{record.duration:.3f} s",
+                record.input_row or "",
+                " ".join(filter(None, (record.tool_type, record.tool_name))),
+                record.status.value,
+                one_line(record.arguments, 60),
+                one_line(record.result or record.error, 80),
+            )
+            for record in calls
+        )
+        columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
+        show(table(f"Run {run}" if run else "Calls", columns, rows))
+
+
+def _by_run(records: Iterable[CallRecord]) -> list[tuple[str, list[CallRecord]]]:
+    found: dict[str, list[CallRecord]] = {}
+    for record in records:
+        found.setdefault(record.run, []).append(record)
+    return list(found.items())
+
+
+def _time(record: CallRecord) -> str:
+    moment = record.moment
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def _run_json(run: VerifiedRun) -> dict[str, Any]:
+    return {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
+
+
+def _read(work: Callable[[], T]) -> T:
+    from ..audit.journal import JournalError
+    from ..audit.table import TableError
+
+    try:
+        return work()
+    except (JournalError, TableError) as error:
+        raise CommandError(f"{error}.") from None

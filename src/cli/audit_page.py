@@ -1,0 +1,155 @@
+"""The page of ``knime-mcp audit show --html``: a timeline, with all that is known about each call."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ..audit.record import CallStatus
+from ..audit.verify import Verdict
+from ..tools.views.html import (
+    badge,
+    details,
+    element,
+    heading,
+    join,
+    json_block,
+    note,
+    page,
+    paragraph,
+    properties,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..audit.record import CallRecord
+    from ..audit.verify import Verification
+    from ..tools.views.html import BadgeKind, Html
+
+_MOST_CALLS: Final = 5000
+_LONGEST_TEXT: Final = 20_000
+_WARNINGS: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
+_KINDS: Final = {"mcp": "⚡ MCP", "workflow": "⧉ workflow"}
+
+
+def audit_page(name: str, records: Sequence[CallRecord], verification: Verification) -> str:
+    """Writes the page.
+
+    Args:
+        name: Name of the file.
+        records: The calls, sorted by run and number.
+        verification: What verifying them found.
+
+    Returns:
+        A self-contained HTML page.
+    """
+    runs: dict[str, list[CallRecord]] = {}
+    for record in records[:_MOST_CALLS]:
+        runs.setdefault(record.run, []).append(record)
+    left_out = len(records) - _MOST_CALLS
+    return page(
+        f"Calls in {name}",
+        heading(1, f"Calls in {name}"),
+        _verdict(verification),
+        join(_run(run, calls, verification) for run, calls in runs.items()),
+        paragraph(f"… and {left_out} more calls, in the file", soft=True) if left_out > 0 else None,
+    )
+
+
+def _verdict(verification: Verification) -> Html:
+    kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
+    verdict = verification.verdict
+    texts = [finding.text for finding in verification.findings] + list(verification.notes)
+    return note("\n".join((f"Records: {verdict.value}", *texts)), kind=kinds.get(verdict, "warning"))
+
+
+def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> Html:
+    verified = next((found for found in verification.runs if found.run == run), None)
+    began = [moment for record in calls if (moment := record.moment) is not None]
+    start = min(began, default=None)
+    end = max((_end(record) for record in calls if record.moment is not None), default=None)
+    total = (end - start).total_seconds() if start and end else 0.0
+    return join(
+        (
+            heading(2, f"Run {run}" if run else "Calls"),
+            properties(
+                (
+                    ("Calls", str(len(calls))),
+                    ("Ended", verified.outcome if verified else None),
+                    ("From", start.isoformat(" ", "milliseconds") if start else None),
+                    ("Took", f"{total:.3f} s" if start else None),
+                    ("Head hash", verified.head if verified else None),
+                )
+            ),
+            join(_call(record, start, total) for record in calls),
+        )
+    )
+
+
+def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
+    took = None if record.duration is None else f"{record.duration:.3f} s"
+    summary = join(
+        (
+            str(record.call or ""),
+            badge(_KINDS.get(record.tool_type or "", "no tool")),
+            record.tool_name,
+            badge(record.status.value, _kind(record)),
+            badge("resumed") if record.resumed_from else None,
+            f"row {record.input_row}" if record.input_row is not None else None,
+            took,
+        ),
+        " ",
+    )
+    return details(
+        join((summary, _bar(record, start, total))),
+        json_block(record.arguments) if record.arguments is not None else None,
+        note(_cut(record.error), kind="bad") if record.error else None,
+        paragraph(_cut(record.result)) if record.result else None,
+        json_block(_cut(record.structured_result)) if record.structured_result else None,
+        properties(
+            (
+                ("Server", record.server),
+                ("Server version", record.server_version),
+                ("Protocol", record.protocol),
+                ("Started at", record.started_at),
+                ("Attempts", str(record.attempts)),
+                ("Taken over from run", record.resumed_from),
+                ("Files", "\n".join(record.files)),
+                ("Definition", record.digest),
+                ("Hash", record.hash),
+                ("Previous hash", record.previous_hash),
+            )
+        ),
+    )
+
+
+def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | None:
+    """When the call ran, within its run."""
+    if record.moment is None or start is None or total <= 0:
+        return None
+    left = 100 * (record.moment - start).total_seconds() / total
+    width = max(100 * (record.duration or 0) / total, 0.3)
+    place = f"margin-left:{min(left, 99.7):.2f}%;width:{min(width, 100 - min(left, 99.7)):.2f}%"
+    return element(
+        "div",
+        element("div", class_=_kind(record), style=f"{place};height:4px;background:currentColor"),
+        title=f"{left:.0f} % into the run",
+    )
+
+
+def _kind(record: CallRecord) -> BadgeKind:
+    if record.ok:
+        return "good"
+    return "warning" if record.status in _WARNINGS else "bad"
+
+
+def _end(record: CallRecord) -> datetime:
+    assert record.moment is not None
+    return record.moment + timedelta(seconds=record.duration or 0)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[:_LONGEST_TEXT]}\n… ({len(text):,} characters in all)"

@@ -1,0 +1,137 @@
+"""The chain: what is hashed, frozen; and that no change of any field stays hidden."""
+
+import hashlib
+import json
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from knime_mcp.audit.chain import FIELDS, Link, chain_hash, chained, link_of, same_hash
+from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
+from knime_mcp.audit.table import COLUMNS
+from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.tool import MCPTool
+from tests.audit.calls import FLOW, SEARCH, record
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def test_the_fields_and_the_hash_are_frozen():
+    """Changing this makes every journal that exists unverifiable."""
+    assert FIELDS == (
+        "tool",
+        "tool_name",
+        "tool_type",
+        "server",
+        "digest",
+        "run",
+        "call",
+        "iteration",
+        "input_row",
+        "arguments",
+        "status",
+        "result",
+        "structured_result",
+        "error",
+        "started_at",
+        "duration",
+        "attempts",
+        "server_version",
+        "protocol",
+    )
+    first = chained(record(1), "", call=1)
+    second = chained(record(2), first.hash, call=2)
+    texts = {
+        "arguments": second.arguments,
+        "attempts": "1",
+        "call": "2",
+        "digest": "sha256:" + "ab" * 32,
+        "duration": "12345.678901",
+        "input_row": "Row2",
+        "protocol": "2025-11-25",
+        "result": "5",
+        "run": "r1",
+        "server": "https://host.example/mcp",
+        "server_version": "1.0",
+        "started_at": "2026-01-31T12:00:02.000120Z",
+        "status": "ok",
+        "tool": second.tool,
+        "tool_name": "search",
+        "tool_type": "mcp",
+    }
+    written = json.dumps(texts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    expected = hashlib.sha256(f"{first.hash}\n{written}".encode()).hexdigest()
+    assert second.hash == f"sha256:{expected}"
+    assert (first.previous_hash, second.previous_hash) == (None, first.hash)
+    assert first.hash == "sha256:b5aba4e770ba35f4941f0a77e34dbe843db1892ed986aa8a426f2ec8b142b77c"
+
+
+def test_the_chain_covers_the_table_and_all_but_paths_and_origin():
+    assert set(FIELDS) == {"tool"} | {attribute for _, attribute, _ in COLUMNS} - {"previous_hash", "hash"}
+    rest = {field.name for field in fields(CallRecord)} - set(FIELDS)
+    assert rest == {"files", "image", "resumed_from", "previous_hash", "hash"}
+
+
+@given(st.sampled_from(FIELDS), TEXT)
+def test_every_change_of_a_field_changes_the_hash(name, text):
+    link = link_of(chained(record(1), "", call=1).to_json(), "line 1")
+    assume(link.texts.get(name, "") != text)
+    changed = {key: value for key, value in {**link.texts, name: text}.items() if value}
+    assert chain_hash(link.previous, changed) != link.hash
+    assert chain_hash("x", link.texts) != link.hash
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), TEXT), st.dictionaries(st.sampled_from(FIELDS), TEXT))
+def test_different_records_have_different_hashes(one, other):
+    kept = [{key: value for key, value in values.items() if value} for values in (one, other)]
+    assert (chain_hash("", kept[0]) == chain_hash("", kept[1])) == (kept[0] == kept[1])
+
+
+@given(st.floats(0, 1e9), st.integers(0, 99), st.none() | TEXT)
+def test_a_record_that_went_through_json_has_the_same_hash(duration, iteration, result):
+    written = chained(record(1, duration=duration, iteration=iteration, result=result), "p", call=1)
+    link = link_of(json.loads(json.dumps(written.to_json())), "line 1")
+    assert chain_hash(link.previous, link.texts) == link.hash == written.hash
+
+
+def test_lone_surrogates_are_hashed_as_they_are_written():
+    one = chained(record(1, result="half \ud83d"), "", call=1)
+    assert one.hash == chained(record(1, result="half \ufffd"), "", call=1).hash
+
+
+@pytest.mark.parametrize("call", ["", "x", "-1", "1.5", "¹", "9" * 30])
+def test_a_number_that_is_none(call):
+    assert Link({"call": call}, "", "", "line 1").call is None
+
+
+def test_hashes_as_people_write_them():
+    assert same_hash("sha256:AB", " ab\n")
+    assert not same_hash("sha256:ab", "ac")
+
+
+def test_the_text_of_a_tool_is_made_once_and_is_its_own():
+    swapped = {"type": "object", "properties": {"a": {"type": "integer"}, "z": {"type": "string"}}}
+    same = MCPTool(
+        name=SEARCH.name,
+        description=SEARCH.description,
+        parameter_schema=swapped,
+        server_uri=SEARCH.server_uri,
+        tool_name=SEARCH.tool_name,
+        annotations=SEARCH.annotations,
+    )
+    assert same == SEARCH
+    for tool in (SEARCH, same, FLOW, replace(SEARCH, name="other")):
+        assert tool_text(tool) == to_json_text(tool)
+        assert tool_text(tool) is tool_text(tool)
+    assert tool_text(same) != tool_text(SEARCH)
+
+
+def test_status_is_hashed_as_its_text():
+    texts = link_of({"status": CallStatus.TOOL_ERROR.value}, "").texts
+    assert texts == {"status": "tool error"}
+    assert (
+        chained(record(3), "", call=1).hash
+        == chained(record(3, status=CallStatus.TOOL_ERROR), "", call=1).hash
+    )

@@ -1,0 +1,423 @@
+"""Verifying journals and tables after everything that can happen to them."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from itertools import chain
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import compute
+
+from knime_mcp.audit.chain import chained
+from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.audit.record import CallStatus
+from knime_mcp.audit.table import calls_table, write_calls
+from knime_mcp.audit.verify import Verdict, verify_file, verify_table
+from tests.audit.calls import record, write_run
+
+
+def numbers(finding):
+    return list(chain.from_iterable(finding.calls))
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def put(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture
+def journal(tmp_path):
+    path = tmp_path / "r1.jsonl"
+    write_run(path)
+    return path
+
+
+def test_an_intact_journal(journal):
+    found = verify_file(journal)
+    assert (found.verdict, found.intact, found.findings, found.notes) == (Verdict.INTACT, True, (), ())
+    (run,) = found.runs
+    assert (run.run, run.count, run.outcome) == ("r1", 8, "complete")
+    assert run.head == read_journal(journal).head == lines_of(journal)[-1]["head"]
+    assert verify_file(journal, head=run.head).intact
+    assert verify_file(journal, head=run.head.removeprefix("sha256:").upper()).intact
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("arguments", '{"a":9}'),
+        ("result", "better"),
+        ("error", "none"),
+        ("status", "ok"),
+        ("status", "splendid"),
+        ("started_at", "2026-01-31T12:00:03.000001Z"),
+        ("duration", 0.5),
+        ("attempts", 3),
+        ("server", "https://other.example/mcp"),
+        ("tool_name", "other"),
+        ("tool", "{}"),
+        ("digest", None),
+        ("input_row", "Row9"),
+        ("iteration", 1),
+        ("hash", "sha256:00"),
+        ("previous_hash", "sha256:00"),
+        ("run", "r2"),
+        ("call", None),
+        ("call", "three"),
+        ("call", 900_000_000),
+        ("kind", "cull"),
+    ],
+)
+def test_a_tampered_line_is_named(journal, key, value):
+    lines = lines_of(journal)
+    lines[3][key] = value
+    put(journal, lines)
+    found = verify_file(journal)
+    assert found.verdict is Verdict.ALTERED
+    assert any("line 4" in finding.text.lower() for finding in found.findings)
+
+
+def test_an_altered_record_with_a_new_hash_still_breaks_the_chain(journal):
+    written = list(read_journal(journal).records)
+    lines = lines_of(journal)
+    forged = chained(record(3, status=CallStatus.OK), written[1].hash, call=3)
+    lines[3] = {"kind": "call", **forged.to_json()}
+    put(journal, lines)
+    found = verify_file(journal)
+    assert found.verdict is Verdict.ALTERED
+    assert [numbers(finding) for finding in found.findings] == [[4]]
+
+
+def test_a_last_record_with_a_new_hash_is_not_the_one_in_the_closing_record(journal):
+    written = list(read_journal(journal).records)
+    lines = lines_of(journal)
+    forged = chained(record(8, result="forged"), written[6].hash, call=8)
+    lines[8] = {"kind": "call", **forged.to_json()}
+    put(journal, lines)
+    assert [numbers(finding) for finding in verify_file(journal).findings] == [[8]]
+
+
+def test_a_chain_made_anew_shows_only_against_a_head_kept_elsewhere(journal, tmp_path):
+    head = read_journal(journal).head
+    forged = tmp_path / "forged.jsonl"
+    with Journal(forged, run="r1") as made:
+        for number in range(1, 9):
+            made.append(record(number, result="forged"))
+    assert verify_file(forged).intact
+    assert verify_file(forged, head=head).verdict is Verdict.TRUNCATED
+
+
+def test_the_order_of_lines_does_not_matter(journal):
+    lines = lines_of(journal)
+    random.Random(1).shuffle(lines)
+    put(journal, lines)
+    assert verify_file(journal).intact
+
+
+def test_swapping_two_calls_by_their_numbers(journal):
+    lines = lines_of(journal)
+    lines[3]["call"], lines[4]["call"] = 4, 3
+    put(journal, lines)
+    found = verify_file(journal)
+    assert found.verdict is Verdict.ALTERED
+    assert numbers(found.findings[0]) == [3, 4]
+
+
+@pytest.mark.parametrize(("gone", "missing"), [([3], [3]), ([1, 2, 5], [1, 2, 5])])
+def test_filtered_lines_are_named(journal, gone, missing):
+    lines = [line for line in lines_of(journal) if line.get("call") not in gone]
+    put(journal, lines)
+    found = verify_file(journal)
+    assert found.verdict is Verdict.ROWS_MISSING
+    assert numbers(found.findings[0]) == missing
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5, 8, 9])
+def test_a_journal_whose_end_was_cut_off(journal, cut):
+    lines = lines_of(journal)
+    put(journal, lines[:-cut])
+    found = verify_file(journal)
+    assert found.verdict is Verdict.TRUNCATED
+    assert "no closing record" in found.findings[0].text
+
+
+def test_a_journal_that_lost_its_last_calls_but_not_its_closing_record(journal):
+    lines = lines_of(journal)
+    put(journal, [*lines[:-3], lines[-1]])
+    found = verify_file(journal)
+    assert found.verdict is Verdict.TRUNCATED
+    assert numbers(found.findings[0]) == [7, 8]
+
+
+def test_a_line_too_many(journal):
+    lines = lines_of(journal)
+    put(journal, [*lines, lines[4]])
+    found = verify_file(journal)
+    assert found.verdict is Verdict.ALTERED
+    assert "more than once" in found.findings[0].text
+    assert "line 11" in found.findings[0].text
+    extra = chained(record(9), lines[8]["hash"], call=9).to_json()
+    put(journal, [*lines, {"kind": "call", **extra}])
+    assert "line 11" in verify_file(journal).findings[0].text
+
+
+def test_a_closing_record_that_was_tampered_with(journal):
+    lines = lines_of(journal)
+    for change in ({"calls": 10**15}, {"calls": 3}, {"calls": "x"}, {"head": "sha256:1"}):
+        put(journal, [*lines[:-1], {**lines[-1], **change}])
+        assert not verify_file(journal).intact
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(data=st.data())
+def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
+    """Whatever byte of a call's line is replaced: the records are the same, or it is found."""
+    whole = journal.read_bytes()
+    start, end = whole.index(b"\n") + 1, whole.rindex(b'{"at"')
+    position = data.draw(st.integers(start, end - 1))
+    byte = data.draw(st.integers(0, 255))
+    path = tmp_path / "changed.jsonl"
+    path.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
+    if verify_file(path).intact:
+        assert read_journal(path).records == read_journal(journal).records
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(1, 3000))
+def test_a_journal_cut_anywhere_is_truncated(journal, tmp_path, cut):
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(journal.read_bytes()[:-cut])
+    assert verify_file(path).verdict is Verdict.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"hello", b"hello\n", b"[]\n", b'{"kind":"call"}\n', b"\xff\n"]
+)
+def test_what_is_no_journal_is_not_intact(tmp_path, content):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    assert not verify_file(path).intact
+
+
+def test_a_run_without_calls(tmp_path):
+    path = tmp_path / "r.jsonl"
+    _, head = write_run(path, count=0)
+    found = verify_file(path, head=head)
+    assert (found.verdict, head) == (Verdict.INTACT, "")
+
+
+def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
+    path = tmp_path / "r1.jsonl"
+    script = (
+        "import sys\nfrom concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
+        "from knime_mcp.audit.journal import Journal\n"
+        "from tests.audit.calls import record\n"
+        "journal = Journal(Path(sys.argv[1]), run='r1')\n"
+        "def work(n):\n"
+        "    print(journal.append(record(n, result='x' * 3000)).call, flush=True)\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
+        "    list(pool.map(work, range(1, 1_000_000)))\n"
+    )
+    command = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        try:
+            told = 0
+            for told, _line in enumerate(process.stdout, start=1):
+                if told == 200:
+                    process.send_signal(signal.SIGKILL)
+            process.wait(30)
+        finally:
+            timer.cancel()
+            process.kill()
+    content = read_journal(path)
+    assert len(content.records) >= told >= 200
+    found = verify_file(path)
+    assert found.verdict is Verdict.TRUNCATED
+    assert {finding.verdict for finding in found.findings} == {Verdict.TRUNCATED}
+    assert found.runs[0].count == len(content.records)
+
+    with Journal(path, run="r2", append=True) as journal:
+        first = journal.append(record(1, run="r2"))
+    assert first.previous_hash == content.head
+    after = verify_file(path)
+    assert {finding.run for finding in after.findings} <= {"r1", ""}
+    assert not after.notes
+
+
+def test_two_runs_write_at_once(tmp_path):
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from knime_mcp.audit.journal import Journal, new_run_id\n"
+        "from tests.audit.calls import record\n"
+        "run = new_run_id()\n"
+        "with Journal(Path(sys.argv[1]) / f'{run}.jsonl', run=run) as journal:\n"
+        "    print('ready', flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "    for n in range(1, 301):\n"
+        "        journal.append(record(n, run=run))\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert [process.wait(60) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+    files = sorted(tmp_path.glob("*.jsonl"))
+    assert len(files) == 2
+    for file in files:
+        found = verify_file(file)
+        assert (found.verdict, found.runs[0].count) == (Verdict.INTACT, 300)
+
+
+def test_two_runs_in_one_file(tmp_path):
+    path = tmp_path / "both.jsonl"
+    first, _ = write_run(path, 3, run="r1", outcome="canceled")
+    second, _ = write_run(path, 4, run="r2", append=True)
+    assert second[0].previous_hash == first[-1].hash
+    found = verify_file(path)
+    assert found.intact
+    assert [(run.run, run.count, run.outcome) for run in found.runs] == [
+        ("r1", 3, "canceled"),
+        ("r2", 4, "complete"),
+    ]
+    assert not found.notes
+    for run in found.runs:
+        assert verify_file(path, head=run.head).intact
+
+
+def test_a_resumed_run_stands_alone_and_says_where_it_comes_from(tmp_path):
+    _, head = write_run(tmp_path / "a.jsonl", 3, run="r1", outcome=None)
+    write_run(tmp_path / "b.jsonl", 3, run="r2", follows=head)
+    found = verify_file(tmp_path / "b.jsonl")
+    assert found.intact
+    assert "goes on from an earlier run" in found.notes[0]
+
+
+@pytest.fixture(params=[".parquet", ".csv", "memory"])
+def table(request, tmp_path):
+    """Verifies a table in memory, or after a way through a file."""
+
+    def verify(found, **options):
+        if request.param == "memory":
+            return verify_table(found, **options)
+        file = tmp_path / f"t{request.param}"
+        if request.param == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(found, file)
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(found, file)
+        return verify_file(file, **options)
+
+    return verify
+
+
+@pytest.fixture
+def calls(tmp_path):
+    return calls_table(
+        [*write_run(tmp_path / "r1.jsonl")[0], *write_run(tmp_path / "r2.jsonl", 5, run="r2")[0]]
+    )
+
+
+def test_a_table_in_any_order(table, calls):
+    order = list(range(calls.num_rows))
+    random.Random(2).shuffle(order)
+    found = table(calls.take(order))
+    assert found.intact
+    assert [(run.run, run.count) for run in found.runs] == [("r1", 8), ("r2", 5)]
+    assert "mcp_audit_head" in found.notes[0]
+
+
+def test_a_filtered_table(table, calls):
+    found = table(calls.filter(compute.equal(calls["Status"], "ok")))
+    assert found.verdict is Verdict.ROWS_MISSING
+    assert [(finding.run, numbers(finding)) for finding in found.findings] == [("r1", [3, 6]), ("r2", [3])]
+
+
+def test_a_tampered_table(table, calls):
+    results = calls["Result"].to_pylist()
+    results[4] = "better"
+    position = calls.column_names.index("Result")
+    found = table(calls.set_column(position, "Result", pa.array(results, pa.string())))
+    assert found.verdict is Verdict.ALTERED
+    assert [numbers(finding) for finding in found.findings] == [[5]]
+    assert "row 5" in found.findings[0].text
+
+
+def test_a_table_whose_end_was_cut_off_shows_against_the_head(table, calls):
+    head = calls["Hash"][7].as_py()
+    run = calls.slice(0, 8)
+    assert table(run, head=head).intact
+    assert table(run.slice(0, 6)).intact
+    assert table(run.slice(0, 6), head=head).verdict is Verdict.TRUNCATED
+    later = table(run, head=calls["Hash"][5].as_py())
+    assert later.verdict is Verdict.ALTERED
+    assert "call 6" in later.findings[0].text
+
+
+def test_rows_that_stand_there_twice(table, calls):
+    found = table(pa.concat_tables([calls, calls.slice(2, 1)]))
+    assert found.verdict is Verdict.ALTERED
+    assert "more than once" in found.findings[0].text
+
+
+def test_a_table_without_columns_that_are_needed(table, calls):
+    found = table(calls.drop_columns(["Tool (JSON)"]))
+    assert found.verdict is Verdict.UNVERIFIABLE
+    assert "Tool" in found.findings[0].text
+    assert table(calls.drop_columns(["Hash"])).verdict is Verdict.UNVERIFIABLE
+    assert table(calls.drop_columns(["Run"])).verdict is Verdict.UNVERIFIABLE
+    assert table(calls.drop_columns(["Call"])).verdict is Verdict.UNVERIFIABLE
+    assert table(calls.select(["Tool name", "Arguments"])).verdict is Verdict.UNVERIFIABLE
+
+
+def test_a_column_that_was_empty_may_be_gone(table, calls):
+    assert table(calls.drop_columns(["Iteration"])).intact
+
+
+def test_an_empty_table(table, calls):
+    assert table(calls.slice(0, 0)).intact
+    assert not table(calls.slice(0, 0), head="sha256:ab").intact
+
+
+def test_ten_thousand_rows(tmp_path):
+    path = tmp_path / "r1.jsonl"
+    written, head = write_run(path, 10_000)
+    assert verify_file(path, head=head).intact
+    for ending in (".csv", ".parquet"):
+        write_calls(reversed(written), tmp_path / f"t{ending}")
+        found = verify_file(tmp_path / f"t{ending}", head=head)
+        assert (found.verdict, found.runs[0].count) == (Verdict.INTACT, 10_000)
+    lines = path.read_bytes().splitlines(keepends=True)
+    del lines[5000:5003], lines[9]
+    (tmp_path / "cut.jsonl").write_bytes(b"".join(lines))
+    found = verify_file(tmp_path / "cut.jsonl")
+    assert found.verdict is Verdict.ROWS_MISSING
+    assert numbers(found.findings[0]) == [9, 5000, 5001, 5002]
+    shutil.copy(path, tmp_path / "copy.jsonl")
+    assert verify_file(tmp_path / "copy.jsonl").intact

@@ -1,0 +1,185 @@
+"""``--audit`` and ``knime-mcp audit``: journals written, verified, shown."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from .conftest import SECRET
+
+
+@pytest.fixture
+def journal(cli, server, tmp_path):
+    (tmp_path / "p.csv").write_text("text,times\na,1\nb,many\nc,2\n", encoding="utf-8")
+    done = cli("batch", server.url, "echo", "p.csv", "--audit", "run.jsonl", "--concurrency", "1")
+    assert done.code == 1
+    return tmp_path / "run.jsonl"
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_an_intact_journal(cli, journal):
+    done = cli("audit", "verify", "run.jsonl")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("run.jsonl: intact\n")
+    assert "3 calls, complete" in done.out
+    head = re.search(r"head (sha256:[0-9a-f]{64})", done.out)[1]
+    assert head == lines_of(journal)[-1]["head"]
+    assert cli("audit", "verify", "run.jsonl", "--head", head).code == 0
+    wrong = cli("audit", "verify", "run.jsonl", "--head", "sha256:" + "0" * 64)
+    assert wrong.code == 1
+    assert "expected head hash" in wrong.err
+
+
+def test_a_tampered_journal_is_named(cli, journal):
+    text = journal.read_text("utf-8")
+    journal.write_text(text.replace('"result":"a', '"result":"A'), encoding="utf-8")
+    done = cli("audit", "verify", "run.jsonl")
+    assert done.code == 1
+    assert "run.jsonl: altered" in done.out
+    assert "Call 1" in done.err
+    assert "line 2" in done.err
+    found = cli("audit", "verify", "run.jsonl", "--json")
+    assert (found.code, found.json["verdict"]) == (1, "altered")
+
+
+def test_missing_and_truncated(cli, journal, tmp_path):
+    lines = journal.read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "a.jsonl").write_text("".join(lines[:2] + lines[3:]), encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
+    missing, truncated = cli("audit", "verify", "a.jsonl"), cli("audit", "verify", "b.jsonl")
+    assert (missing.code, truncated.code) == (1, 1)
+    assert "rows missing: Call 2" in missing.err
+    assert "truncated: " in truncated.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_from_a_journal(cli, journal, ending):
+    done = cli("audit", "show", "run.jsonl", "--out", f"t.{ending}")
+    assert (done.code, done.out) == (0, "")
+    done = cli("audit", "verify", f"t.{ending}")
+    assert done.code == 0
+    assert "intact" in done.out
+    assert "mcp_audit_head" in done.err
+    shown = [cli("audit", "show", file, "--json").json for file in ("run.jsonl", f"t.{ending}")]
+    assert shown[0] == shown[1]
+
+
+def test_a_timeline(cli, journal):
+    done = cli("audit", "show", "run.jsonl")
+    assert (done.code, done.err) == (0, "")
+    for words in ("Run 2", "mcp echo", "invalid arguments", '{"text":"a","times":1}', "c c"):
+        assert words in done.out
+    records = cli("audit", "show", "run.jsonl", "--json").json
+    assert [record["call"] for record in records] == [1, 2, 3]
+    assert records[0]["arguments"] == {"text": "a", "times": 1}
+
+
+def test_a_page(cli, journal, tmp_path):
+    done = cli("audit", "show", "run.jsonl", "--html", "run.html")
+    assert (done.code, done.out) == (0, "")
+    page = (tmp_path / "run.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+    assert "<script" not in page
+    for words in ("Records: intact", "invalid arguments", "MCP", "echo", "sha256:"):
+        assert words in page
+
+
+def test_a_page_of_hostile_results(cli, server, tmp_path):
+    assert cli("call", server.url, "echo", "text=<script>alert(1)</script>", "--audit", "c.jsonl").code == 0
+    assert cli("audit", "show", "c.jsonl", "--html", "c.html").code == 0
+    page = (tmp_path / "c.html").read_text("utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_calls_go_into_one_journal_one_after_the_other(cli, server, tmp_path):
+    assert cli("call", server.url, "echo", "text=a", "--audit", "c.jsonl").code == 0
+    assert cli("call", server.url, "fail", "why=b", "--audit", "c.jsonl").code == 1
+    done = cli("call", server.url, "echo", "text=c", "--audit", "c.jsonl", "--json")
+    lines = lines_of(tmp_path / "c.jsonl")
+    assert [line["kind"] for line in lines] == ["start", "call", "end"] * 3
+    assert done.json["hash"] == lines[-1]["head"]
+    assert lines[4]["previous_hash"] == lines[1]["hash"]
+    verified = cli("audit", "verify", "c.jsonl", "--head", lines[-1]["head"])
+    assert (verified.code, verified.err) == (0, "")
+
+
+def test_a_canceled_call_is_recorded(cli, server, until, tmp_path):
+    process = cli.start("call", server.url, "slow", "seconds=60", "label=audited", "--audit", "c.jsonl")
+    until(lambda: "started audited" in server.said(), "the call reached the server")
+    process.send_signal(signal.SIGINT)
+    assert cli.finish(process).code == 3
+    lines = lines_of(tmp_path / "c.jsonl")
+    assert [line.get("status") or line.get("outcome") for line in lines[1:]] == ["canceled", "canceled"]
+
+
+def test_killed_in_the_middle_of_a_batch(cli, server, until, tmp_path):
+    (tmp_path / "p.csv").write_text("seconds,label\n0,k1\n0,k2\n60,k3\n0,k4\n", encoding="utf-8")
+    process = cli.start("batch", server.url, "slow", "p.csv", "--concurrency", "1", "--audit", "k.jsonl")
+    until(lambda: "started k3" in server.said(), "the third call began")
+    os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        pytest.fail("was killed, and still runs")
+    done = cli("audit", "verify", "k.jsonl")
+    assert done.code == 1
+    assert "k.jsonl: truncated" in done.out
+    assert "2 calls" in done.out
+    assert "altered" not in done.err
+    (tmp_path / "p.csv").write_text("seconds,label\n0,k1\n0,k2\n0,k3\n0,k4\n", encoding="utf-8")
+    assert cli("batch", server.url, "slow", "p.csv", "--resume", "k.jsonl").code == 0
+    lines = lines_of(tmp_path / "k.jsonl")
+    first = next(line for line in lines if line.get("resumed_from"))
+    assert first["previous_hash"] == lines[2]["hash"]
+    records = cli("audit", "show", "k.jsonl", "--json").json
+    assert [record["call"] for record in records] == [1, 2, 1, 2, 3, 4]
+
+
+def test_secrets_are_in_no_audit(cli, server, tmp_path):
+    options = ("--bearer-env", "TOKEN_OF_MINE", "--audit", "s.jsonl")
+    env = {"TOKEN_OF_MINE": SECRET}
+    done = cli("call", f"{server.base}/guarded/mcp", "echo", f"text={SECRET}", *options, env=env)
+    assert done.code == 0
+    cli("audit", "show", "s.jsonl", "--html", "s.html")
+    cli("audit", "show", "s.jsonl", "--out", "s.csv")
+    for name in ("s.jsonl", "s.html", "s.csv"):
+        assert SECRET not in (tmp_path / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["verify", "nowhere.jsonl"], 1, "nowhere.jsonl"),
+        (["verify", "x.txt"], 1, "no ending"),
+        (["show", "x.csv"], 1, "no column Tool name"),
+        (["show", "x.jsonl"], 1, "line 1"),
+        (["show", "x.csv", "--html", "x.txt"], 2, "should end in .html"),
+        (["show", "x.csv", "--out", "x.json"], 2, "no ending"),
+        (["verify"], 2, "Missing argument"),
+    ],
+)
+def test_what_cannot_be_read(cli, tmp_path, arguments, code, words):
+    for name in ("x.txt", "x.csv", "x.jsonl"):
+        (tmp_path / name).write_text("hello\n", encoding="utf-8")
+    done = cli("audit", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert words in done.err
+
+
+@pytest.mark.parametrize(("name", "code"), [("c.txt", 2), ("diary.jsonl", 1)])
+def test_call_refuses_a_file_that_is_no_journal(cli, server, tmp_path, name, code):
+    (tmp_path / "diary.jsonl").write_text("dear diary\n", encoding="utf-8")
+    before = len(server.said())
+    done = cli("call", server.url, "echo", "text=a", "--audit", name)
+    assert (done.code, done.out) == (code, "")
+    assert name in done.err
+    assert (tmp_path / "diary.jsonl").read_text("utf-8") == "dear diary\n"
+    assert len(server.said()) == before

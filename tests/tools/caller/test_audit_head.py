@@ -1,0 +1,86 @@
+"""The Caller's journal: chained, verifiable, and its head handed on as a flow variable."""
+
+import pytest
+
+from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.table import read_calls, write_calls
+from knime_mcp.audit.verify import verify_file
+
+CANARY = "canary-7f3a9c51d2"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The journals of the test's workflow, oldest first."""
+    return lambda: sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
+
+
+def test_the_head_is_handed_on_and_fits_the_journal(server, tools_of, call, rows_of, files):
+    tools = tools_of(server.url("/one"))
+    result = call(
+        tools,
+        {"a": [1, 2, None, 4], "b": [0] * 4},
+        tool_name="add",
+        flow_variables={"kept": 1},
+        concurrency=4,
+    )
+    assert len(rows_of(result)) == 4
+    head = result.flow_variables["mcp_audit_head"]
+    assert isinstance(head, str)
+    assert result.flow_variables["kept"] == 1
+    found = verify_file(files()[-1], head=head)
+    assert found.intact
+    assert (found.runs[0].count, found.runs[0].head) == (4, head)
+    other = call(tools, {"a": [1]}, tool_name="add").flow_variables["mcp_audit_head"]
+    assert other != head
+    assert not verify_file(files()[0], head=other).intact
+
+
+def test_no_calls_have_no_head(server, tools_of, call, files):
+    import pyarrow as pa
+
+    rows = pa.table({"a": pa.array([], pa.int64())})
+    result = call(tools_of(server.url("/one")), rows, tool_name="add")
+    assert result.ok, result.failure
+    assert result.flow_variables["mcp_audit_head"] == ""
+    assert verify_file(files()[-1]).intact
+
+
+def test_a_resumed_run_goes_on_from_the_interrupted_one(server, tools_of, call, rows_of, files):
+    tools = tools_of(server.url("/one"))
+    failed = call(tools, {"a": [1, None, 3]}, tool_name="add", on_error="fail", concurrency=1)
+    assert not failed.ok
+    assert verify_file(files()[-1]).intact
+    earlier = read_journal(files()[-1])
+    resumed = call(tools, {"a": [1, 2, 3]}, tool_name="add", resume=True, concurrency=1)
+    rows_of(resumed)
+    records = read_journal(files()[-1]).records
+    assert records[0].previous_hash == earlier.head
+    assert [record.resumed_from for record in records] == [earlier.run, None, None]
+    assert [record.call for record in records] == [1, 2, 3]
+    found = verify_file(files()[-1], head=resumed.flow_variables["mcp_audit_head"])
+    assert found.intact
+    assert "earlier run" in found.notes[0]
+    both = files()[-1].with_name("both.jsonl")
+    both.write_bytes(b"".join(file.read_bytes() for file in files()))
+    assert verify_file(both).intact
+    assert not verify_file(both).notes
+
+
+@pytest.mark.parametrize("user", ["me", "nobody"])
+def test_secrets_are_in_nothing_that_is_made_of_the_journal(server, tools_of, call, files, tmp_path, user):
+    tools = tools_of(server.url("/one"))
+    rows = {"user": [user, "me"], "password": [CANARY, CANARY]}
+    result = call(tools, rows, tool_name="login")
+    assert result.ok, result.failure
+    (journal,) = files()
+    found = verify_file(journal, head=result.flow_variables["mcp_audit_head"])
+    assert found.intact
+    records = read_calls(journal)
+    assert len(records) == 2
+    write_calls(records, tmp_path / "t.csv")
+    write_calls(records, tmp_path / "t.parquet")
+    texts = [file.read_bytes().decode("utf-8", "replace") for file in (journal, tmp_path / "t.csv")]
+    texts += [str(read_calls(tmp_path / "t.parquet")), repr(found), str(result.flow_variables)]
+    assert "⟨secret " in texts[0]
+    assert not [text for text in texts if CANARY in text]
