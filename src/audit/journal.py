@@ -96,7 +96,11 @@ class Journal:
         elif path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
-        self._write({"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()})
+        try:
+            self._write({"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()})
+        except BaseException:
+            self._file.close()
+            raise
 
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call.

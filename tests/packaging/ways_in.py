@@ -52,6 +52,10 @@ def new_environment(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def _closing_line(said: str) -> str:
+    return next(line for line in said.splitlines() if line.startswith("Done in"))
+
+
 def wheel(work: Path) -> None:
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, ROOT)
     (built,) = work.glob("knime_mcp-*.whl")
@@ -63,7 +67,7 @@ def wheel(work: Path) -> None:
     python = new_environment(work / "wheel")
     run(python, "-m", "pip", "install", "--quiet", f"{built}[cli,server]")
     print("wheel          ", run(python, "-c", PROBE))
-    print("wheel, demo    ", run(python.with_name("knime-mcp"), "demo").splitlines()[-4])
+    print("wheel, demo    ", _closing_line(run(python.with_name("knime-mcp"), "demo")))
 
 
 def editable(work: Path) -> None:
