@@ -2,7 +2,12 @@
 
 import os
 
+import hypothesis
 import pytest
+
+# Speed is no property of the code under test; and what CI tries must not change from run to run.
+hypothesis.settings.register_profile("default", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("default")
 
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 
