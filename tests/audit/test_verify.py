@@ -1,5 +1,6 @@
 """Verifying journals and tables after everything that can happen to them."""
 
+import dataclasses
 import json
 import random
 import shutil
@@ -178,10 +179,16 @@ def test_a_closing_record_that_was_tampered_with(journal):
         assert not verify_file(journal).intact
 
 
+def told(path):
+    """What the records say: an empty text and none are the same, because CSV cannot tell them apart."""
+    records = [dataclasses.asdict(record) for record in read_journal(path).records]
+    return [{key: value for key, value in record.items() if value not in ("", None)} for record in records]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(data=st.data())
 def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
-    """Whatever byte of a call's line is replaced: the records are the same, or it is found."""
+    """Whatever byte of a call's line is replaced: the records say the same, or it is found."""
     whole = journal.read_bytes()
     start, end = whole.index(b"\n") + 1, whole.rindex(b'{"at"')
     position = data.draw(st.integers(start, end - 1))
@@ -189,7 +196,7 @@ def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
     path = tmp_path / "changed.jsonl"
     path.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
     if verify_file(path).intact:
-        assert read_journal(path).records == read_journal(journal).records
+        assert told(path) == told(journal)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
