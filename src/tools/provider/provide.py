@@ -206,9 +206,10 @@ def _list_all(
             while pending:
                 if is_canceled is not None and is_canceled():
                     raise Canceled("Canceled while listing tools")
+                answered = len(requests) - len(pending)
                 done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
-                for future in done:
-                    _report(asked[future], future, len(requests) - len(pending), len(requests), on_progress)
+                for number, future in enumerate(done, start=answered + 1):
+                    _report(asked[future], future, number, len(requests), on_progress)
         finally:
             stop.set()
             for future in pending:
