@@ -16,8 +16,11 @@ MAY_IMPORT = {
     "audit": {"types", "tools"},
     "knwf": set(),
     "nodes": {"types", "tools", "audit"},
+    "agents": {"types", "tools", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
-    "cli": {"types", "tools", "audit", "knwf", "nodes", "headless"},
+    "graph": {"types", "tools", "audit"},
+    "knowledge": {"types"},
+    "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
     "caller",

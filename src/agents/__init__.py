@@ -1,0 +1,1 @@
+"""Agents: models that call workflow tools and MCP tools from one column."""
