@@ -31,6 +31,7 @@ class SendAs(StrEnum):
     BEARER = "bearer"
     BASIC = "basic"
     HEADER = "header"
+    CLIENT_CREDENTIALS = "client_credentials"
 
 
 class Transport(StrEnum):
@@ -58,13 +59,29 @@ class ConnectionOptions:
     send_credentials_as: Annotated[
         SendAs,
         typer.Option(
-            help="Send the credential as Bearer token, Basic, or in a header.", rich_help_panel=_WHO
+            help="Send the credential as Bearer token, Basic, in a header, or to an authorization server"
+            " that gives a token for it (OAuth; user name and password are client id and secret).",
+            rich_help_panel=_WHO,
         ),
     ] = SendAs.BEARER
     header_name: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="The header for --send-credentials-as header.", rich_help_panel=_WHO
+        ),
+    ] = None
+    issuer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The authorization server for --send-credentials-as client_credentials.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCOPES", help="The scopes to ask it for, separated by spaces.", rich_help_panel=_WHO
         ),
     ] = None
     bearer_env: Annotated[
@@ -218,6 +235,8 @@ class ConnectionOptions:
             "credential": self._secret_name,
             "send_credentials_as": self.send_credentials_as.value,
             "header_name": self.header_name,
+            "issuer": self.issuer,
+            "scope": self.scope,
         }
         return dataclasses.replace(
             route,
@@ -251,6 +270,14 @@ class ConnectionOptions:
             raise UsageError(
                 "--send-credentials-as header needs --header-name, such as --header-name X-API-Key."
             )
+        oauth = self.send_credentials_as is SendAs.CLIENT_CREDENTIALS
+        if oauth and not self.issuer:
+            raise UsageError(
+                "--send-credentials-as client_credentials needs --issuer: the client secret goes to that"
+                " authorization server and nowhere else."
+            )
+        if (self.issuer or self.scope) and not oauth:
+            raise UsageError("--issuer and --scope are for --send-credentials-as client_credentials.")
         if self.send_credentials_as is not SendAs.BEARER and not self.credential:
             raise UsageError(f"--send-credentials-as {self.send_credentials_as} needs --credential NAME.")
 

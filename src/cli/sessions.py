@@ -76,7 +76,7 @@ class Sessions:
                 timeouts=self._options.timeouts,
                 trace=trace,
             )
-        filled = fill(route, self.credentials(route.credential))
+        filled = fill(route, self.credentials(route.credential), network=self._options.network)
         return MCPClient(
             filled.url,
             auth=filled.auth or self._login(route),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..types.routing import ServerRoute
     from .auth import Authorization
+    from .network import NetworkSettings
 
 NO_CREDENTIAL: Final = "<none>"
 """The choice that stands for no credential. It comes first and is the default: KNIME's dialogs take the first
@@ -124,12 +125,15 @@ def find_credential(store: CredentialStore, name: str | None) -> Credential | No
     )
 
 
-def fill(route: ServerRoute, credential: Credential | None) -> Filled:
+def fill(
+    route: ServerRoute, credential: Credential | None, *, network: NetworkSettings | None = None
+) -> Filled:
     """Makes what is sent from a route and its credential.
 
     Args:
         route: Where and how to send; names the credential.
         credential: The credential of that name, or that of a credential port; None for no credential.
+        network: Trust store and proxy on the way to an authorization server.
 
     Returns:
         URL, headers and authorization, secrets included.
@@ -152,19 +156,22 @@ def fill(route: ServerRoute, credential: Credential | None) -> Filled:
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _filled(value, credential, in_url=False) for name, value in route.headers}
-    auth = None if _PASSWORD in used else authorization(route, credential)
+    auth = None if _PASSWORD in used else authorization(route, credential, network=network)
     return Filled(_filled(route.url, credential, in_url=True), headers, auth)
 
 
-def authorization(route: ServerRoute, credential: Credential) -> Authorization:
+def authorization(
+    route: ServerRoute, credential: Credential, *, network: NetworkSettings | None = None
+) -> Authorization:
     """Makes the authorization that a route asks for.
 
     Args:
         route: Says how credentials are sent.
         credential: The credential.
+        network: Trust store and proxy on the way to an authorization server.
 
     Returns:
-        Bearer, basic or header authorization.
+        Bearer, basic or header authorization, or OAuth by client credentials.
 
     Raises:
         SettingInvalid: The credential lacks what has to be sent, or it cannot be sent that way.
@@ -183,6 +190,8 @@ def authorization(route: ServerRoute, credential: Credential) -> Authorization:
             case "header":
                 _require(credential, "password", "a header", route)
                 return HeaderAuth(route.header_name or "X-API-Key", credential.password)
+            case "client_credentials":
+                return _client_credentials(route, credential, network)
             case _:
                 assert_never(route.send_credentials_as)
     except SettingInvalid as error:
@@ -194,6 +203,30 @@ def authorization(route: ServerRoute, credential: Credential) -> Authorization:
             server=error.server or route.url,
             fix=error.fix,
         ) from None
+
+
+def _client_credentials(
+    route: ServerRoute, credential: Credential, network: NetworkSettings | None
+) -> Authorization:
+    from .network import NetworkSettings
+    from .oauth.authorization import OAuth
+    from .oauth.grants import ClientCredentials
+    from .oauth.tokens import Client
+
+    _require(credential, "user name", "the client id of OAuth", route)
+    _require(credential, "password", "the client secret of OAuth", route)
+    if route.issuer is None:
+        raise SettingInvalid(
+            "OAuth client credentials need to know which authorization server may see the client secret",
+            setting="issuer",
+            server=route.url,
+            fix="Enter its URL under 'Issuer'; the server's documentation gives it",
+        )
+    client = Client(credential.username, credential.password)
+    url = _filled(route.url, credential, in_url=True)
+    grant = ClientCredentials(client)
+    settings = network or NetworkSettings()
+    return OAuth(url, grant, issuer=route.issuer, scope=route.scope, network=settings)
 
 
 def credential_from_port(port: Any) -> Credential:

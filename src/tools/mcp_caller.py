@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import knime.extension as knext
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
-from . import connection
+from . import connection, connection_settings
 from .caller import settings as settings
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ class MCPToolCaller:
     in error messages; a mark stands in their place.
     """
 
-    server_url = connection.server_url()
-    credentials = connection.credentials()
+    server_url = connection_settings.server_url()
+    credentials = connection_settings.credentials()
     tool = settings.tool()
     tool_name = settings.tool_name()
     arguments = settings.arguments()
@@ -114,16 +114,18 @@ class MCPToolCaller:
     expand_structured = settings.expand_structured()
     pinning = settings.pinning()
     pinned_digest = settings.pinned_digest()
-    send_credentials_as = connection.send_credentials_as()
-    header_name = connection.header_name()
-    extra_headers = connection.extra_headers()
-    transport = connection.transport()
-    connect_timeout = connection.connect_timeout()
-    idle_timeout = connection.idle_timeout()
-    total_timeout = connection.total_timeout()
+    send_credentials_as = connection_settings.send_credentials_as()
+    header_name = connection_settings.header_name()
+    issuer = connection_settings.issuer()
+    scope = connection_settings.scope()
+    extra_headers = connection_settings.extra_headers()
+    transport = connection_settings.transport()
+    connect_timeout = connection_settings.connect_timeout()
+    idle_timeout = connection_settings.idle_timeout()
+    total_timeout = connection_settings.total_timeout()
 
-    _with_tools = knext.DialogContextCondition(settings.is_connected(settings.TOOLS))
-    _with_parameters = knext.DialogContextCondition(settings.is_connected(settings.PARAMETERS))
+    _with_tools = knext.DialogContextCondition(connection_settings.is_connected(settings.TOOLS))
+    _with_parameters = knext.DialogContextCondition(connection_settings.is_connected(settings.PARAMETERS))
     for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
         _setting.rule(_with_tools, knext.Effect.HIDE)
     for _setting in (arguments_source, tool_per_row_column):
@@ -131,6 +133,8 @@ class MCPToolCaller:
     tool_column.rule(_with_tools, knext.Effect.SHOW)
     tool_name.rule(knext.OneOf(tool, [settings.BY_NAME]), knext.Effect.SHOW)
     header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
+    for _setting in (issuer, scope):
+        _setting.rule(knext.OneOf(send_credentials_as, ["client_credentials"]), knext.Effect.SHOW)
     arguments_column.rule(
         knext.OneOf(arguments_source, [settings.ArgumentsSource.json_column.name]), knext.Effect.SHOW
     )

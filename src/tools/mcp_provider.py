@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import knime.extension as knext
 
 from ..types.errors import MCPError, SettingInvalid
-from . import connection
+from . import connection, connection_settings
 from .credentials import check_one_origin, credential_from_port, find_credential
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .mcp_client import MCPClient
     from .provider.provide import Provision, ServerRequest
 
+_SERVERS: Final = 0
 _NO_COLUMN: Final = "<none>"
 _LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
 
@@ -37,14 +38,6 @@ class _ColumnForm(knext.EnumParameterOptions):
     auto = ("Automatic", "A tool cell where this KNIME has tool cells, else text.")
     carrier = ("Tool cell", "Goes into one column with workflow tools, for Concatenate.")
     portable = ("Text", "A String column *Tool (JSON)*, which any KNIME and any file can hold.")
-
-
-def _has_servers(context: Any) -> bool:
-    """Tells whether the Servers table is connected; a dialog must open whatever happens."""
-    try:
-        return context.get_input_specs()[0] is not None
-    except Exception:
-        return False
 
 
 def _is_text(column: Any) -> bool:
@@ -122,14 +115,14 @@ class MCPToolProvider:
     Tool Caller* can offer the tools by name.
     """
 
-    server_url = connection.server_url()
+    server_url = connection_settings.server_url()
     server_url_column = knext.ColumnParameter(
         "Column with server URLs",
         "Which column of the *Servers* table holds the addresses, such as `https://host/mcp`.",
         port_index=0,
         column_filter=_is_text,
     )
-    credentials = connection.credentials()
+    credentials = connection_settings.credentials()
     credentials_column = knext.ColumnParameter(
         "Column with credential names",
         "Which column of the *Servers* table names the credential of each server. The credentials themselves"
@@ -174,10 +167,12 @@ class MCPToolProvider:
         default_value="",
         is_advanced=True,
     )
-    send_credentials_as = connection.send_credentials_as()
-    header_name = connection.header_name()
-    extra_headers = connection.extra_headers()
-    transport = connection.transport()
+    send_credentials_as = connection_settings.send_credentials_as()
+    header_name = connection_settings.header_name()
+    issuer = connection_settings.issuer()
+    scope = connection_settings.scope()
+    extra_headers = connection_settings.extra_headers()
+    transport = connection_settings.transport()
     column_form = knext.EnumParameter(
         "Form of the tool column",
         "How the tools are stored in the table. All nodes of this extension read all forms.",
@@ -185,16 +180,19 @@ class MCPToolProvider:
         enum=_ColumnForm,
         is_advanced=True,
     )
-    connect_timeout = connection.connect_timeout()
-    idle_timeout = connection.idle_timeout()
-    total_timeout = connection.total_timeout()
+    connect_timeout = connection_settings.connect_timeout()
+    idle_timeout = connection_settings.idle_timeout()
+    total_timeout = connection_settings.total_timeout()
 
+    _with_servers = knext.DialogContextCondition(connection_settings.is_connected(_SERVERS))
     for _setting in (server_url, credentials, prefix):
-        _setting.rule(knext.DialogContextCondition(_has_servers), knext.Effect.HIDE)
+        _setting.rule(_with_servers, knext.Effect.HIDE)
     for _setting in (server_url_column, credentials_column, prefix_column):
-        _setting.rule(knext.DialogContextCondition(_has_servers), knext.Effect.SHOW)
+        _setting.rule(_with_servers, knext.Effect.SHOW)
     header_name.rule(knext.OneOf(send_credentials_as, ["header"]), knext.Effect.SHOW)
-    del _setting
+    for _setting in (issuer, scope):
+        _setting.rule(knext.OneOf(send_credentials_as, ["client_credentials"]), knext.Effect.SHOW)
+    del _setting, _with_servers
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
         """Checks the settings and promises the columns; contacts nobody."""

@@ -77,6 +77,8 @@ def _key(route: ServerRoute) -> _Key:
         route.credential,
         route.send_credentials_as,
         route.header_name,
+        route.issuer,
+        route.scope,
         route.headers,
         route.transport,
     )

@@ -18,16 +18,20 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from .errors import SettingInvalid
 
-SendCredentialsAs = Literal["bearer", "basic", "header"]
+SendCredentialsAs = Literal["bearer", "basic", "header", "client_credentials"]
 TransportName = Literal["auto", "http", "sse"]
 
 TEMPLATES: Final = ("{credential.password}", "{credential.username}")
 """What may stand in a query value or header value and is filled in from the credential at call time."""
 
-_FRAGMENT_KEYS: Final = ("tool", "credential", "send_credentials_as", "header_name", "transport", "digest")
+_FRAGMENT_KEYS: Final = (
+    *("tool", "credential", "send_credentials_as", "header_name", "issuer", "scope", "transport", "digest"),
+)
 _SAFE_IN_FRAGMENT: Final = "/:?@!$'()*,;"
 _PLAIN: Final = re.compile(r"[\w.-]+", re.ASCII)
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# https://www.rfc-editor.org/rfc/rfc6749#section-3.3
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 _UNUSABLE_IN_URL: Final = re.compile(r"[\x00-\x20\x7f\\<>\"\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -55,8 +59,13 @@ class ServerRoute:
         url: ``http(s)://…`` without fragment, or ``stdio:<name>``. Values of query parameters may hold
             `TEMPLATES`.
         credential: Name of the credential, None for none.
-        send_credentials_as: As bearer token, basic authentication, or in the header `header_name`.
+        send_credentials_as: As bearer token, basic authentication, in the header `header_name`, or to the
+            authorization server `issuer`, which gives a token for it (OAuth client credentials: the user name
+            is the client id, the password its secret).
         header_name: The header that carries the credential's password.
+        issuer: URL of the only authorization server that may see the client secret; client credentials need
+            it, because otherwise an MCP server could name a server of its own and collect the secret.
+        scope: OAuth scopes to ask for, separated by spaces; None for what the server says.
         headers: Further headers, as pairs of name and value; the value of one that looks like a secret must
             hold a template.
         transport: ``auto`` finds out; ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE.
@@ -71,6 +80,8 @@ class ServerRoute:
     credential: str | None = None
     send_credentials_as: SendCredentialsAs = "bearer"
     header_name: str | None = None
+    issuer: str | None = None
+    scope: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     transport: TransportName = "auto"
     tool: str | None = None
@@ -81,13 +92,17 @@ class ServerRoute:
         for template in TEMPLATES:
             url = url.replace(quote(template, safe=""), template)
         object.__setattr__(self, "url", url)
-        for part in ("credential", "header_name", "tool", "digest"):
+        for part in ("credential", "header_name", "issuer", "scope", "tool", "digest"):
             object.__setattr__(self, part, getattr(self, part) or None)  # "" means none, as in a dialog
         _check_url(url)
         _check_choice(self.send_credentials_as, get_args(SendCredentialsAs), "send_credentials_as")
         _check_choice(self.transport, get_args(TransportName), "transport")
         if self.header_name is not None:
             _check_header_name(self.header_name, "header_name")
+        if self.issuer is not None:
+            _check_issuer(self.issuer)
+        if self.scope is not None and not _SCOPE.fullmatch(self.scope):
+            raise _bad_scope()
         for name, value in self.headers:
             _check_header(name, value)
 
@@ -121,6 +136,8 @@ class ServerRoute:
                 None if self.send_credentials_as == "bearer" else self.send_credentials_as,
             ),
             ("header_name", self.header_name),
+            ("issuer", self.issuer),
+            ("scope", self.scope),
             *(("header", f"{name}:{value}") for name, value in self.headers),
             ("transport", None if self.transport == "auto" else self.transport),
             ("digest", self.digest),
@@ -198,6 +215,8 @@ def _parse(server_uri: str) -> ServerRoute:
         credential=parts.get("credential"),
         send_credentials_as=cast("SendCredentialsAs", parts.get("send_credentials_as", "bearer")),
         header_name=parts.get("header_name"),
+        issuer=parts.get("issuer"),
+        scope=parts.get("scope"),
         headers=tuple(headers),
         transport=cast("TransportName", parts.get("transport", "auto")),
         tool=parts.get("tool"),
@@ -256,6 +275,31 @@ def _check_query(url: str, query: str) -> None:
     url_without_query = url.partition("?")[0]
     if any(template in url_without_query for template in TEMPLATES):
         raise _malformed("has a credential template outside the values of its query parameters")
+
+
+def _check_issuer(issuer: str) -> None:
+    """An issuer is a URL without query and fragment: https://www.rfc-editor.org/rfc/rfc8414#section-2."""
+    try:
+        parts = urlsplit(issuer)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    else:
+        usable = usable and "@" not in parts.netloc and not parts.query and "#" not in issuer
+    if not usable or _UNUSABLE_IN_URL.search(issuer):
+        raise SettingInvalid(
+            "The issuer is not the URL of an authorization server",
+            setting="issuer",
+            fix="Enter it as the authorization server's documentation gives it, such as https://login.host/realm",
+        )
+
+
+def _bad_scope() -> SettingInvalid:
+    return SettingInvalid(
+        "The scope holds a character that no OAuth scope can hold",
+        setting="scope",
+        fix="Enter scopes separated by single spaces, such as: tools.read tools.call",
+    )
 
 
 def _check_header_name(name: str, setting: str) -> None:

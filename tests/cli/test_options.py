@@ -60,6 +60,8 @@ def test_headers_with_a_secret_are_refused_without_showing_it():
         ({"credential": "a", "bearer_env": "B"}, "--credential and --bearer-env cannot be used together"),
         ({"send_credentials_as": SendAs.HEADER, "credential": "a"}, "needs --header-name"),
         ({"send_credentials_as": SendAs.BASIC}, "needs --credential NAME"),
+        ({"send_credentials_as": SendAs.CLIENT_CREDENTIALS, "credential": "a"}, "needs --issuer"),
+        ({"issuer": "https://login.host"}, "are for --send-credentials-as client_credentials"),
         ({"header": ["canary-1234"]}, "needs a name and a value"),
     ],
 )

@@ -25,6 +25,7 @@ MAY_IMPORT = {
 NODES = {
     "caller",
     "connection.py",
+    "connection_settings.py",
     "credentials.py",
     "flow_choices.py",
     "hidden_text.py",

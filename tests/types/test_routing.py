@@ -39,6 +39,8 @@ def test_only_what_differs_from_the_default_is_said():
         credential="prod key",
         send_credentials_as="header",
         header_name="X-Key",
+        issuer="https://login.host/realm",
+        scope="read write",
         headers=(("X-Team", "a b"), ("X-Token", "{credential.password}")),
         transport="sse",
         tool="ünï&tool",
@@ -46,7 +48,7 @@ def test_only_what_differs_from_the_default_is_said():
     )
     assert full.uri == (
         "https://h/mcp?v=1#tool=%C3%BCn%C3%AF%26tool&credential=prod%20key&send_credentials_as=header"
-        "&header_name=X-Key&header=X-Team:a%20b&header=X-Token:%7Bcredential.password%7D&transport=sse"
+        "&header_name=X-Key&issuer=https://login.host/realm&scope=read%20write&header=X-Team:a%20b&header=X-Token:%7Bcredential.password%7D&transport=sse"
         "&digest=sha256:00"
     )
     assert full.display == "https://h/mcp?v=1"
@@ -151,3 +153,26 @@ def test_secrets_are_refused_and_never_shown(text):
 def test_what_is_no_secret_is_taken(text):
     route = ServerRoute.parse(text)
     assert ServerRoute.parse(route.uri) == route
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "login.host",
+        "ftp://login.host",
+        "https://me:s3cret@host",
+        "https://host?a=1",
+        "https://host/#x",
+        "https://h h",
+    ],
+)
+def test_an_issuer_is_the_url_of_a_server(issuer):
+    with pytest.raises(SettingInvalid, match="not the URL of an authorization server") as caught:
+        ServerRoute("https://h", issuer=issuer)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scope", ["a  b", " a", 'a"b', "a\nb", "ä"])
+def test_a_scope_is_what_oauth_can_send(scope):
+    with pytest.raises(SettingInvalid, match="no OAuth scope can hold"):
+        ServerRoute("https://h", scope=scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
@@ -11,6 +12,8 @@ from ..flow_choices import decode_choices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+_log = logging.getLogger(__name__)
 
 BY_NAME: Final = "<by name>"
 """The choice that leaves it to *Tool name*. First and default: see `credentials.NO_CREDENTIAL`."""
@@ -89,7 +92,8 @@ def tool_choices(context: Any) -> list[Any]:
     choice = getattr(knext.StringParameter, "Choice", None)
     try:
         tools = decode_choices(context.flow_variables)
-    except Exception:
+    except Exception as error:
+        _log.debug("No tools in the dialog: %s", type(error).__name__)
         tools = []
     if choice is None:  # KNIME before choices had labels
         return [BY_NAME, *(entry.name for entry in tools)]
@@ -346,7 +350,8 @@ def _column_choices(port: int, first: str) -> Callable[[Any], list[str]]:
         try:
             schema = context.get_input_specs()[port]
             names: Sequence[str] = () if schema is None else _columns(schema, port)
-        except Exception:
+        except Exception as error:
+            _log.debug("No columns in the dialog: %s", type(error).__name__)
             names = ()
         return [first, *(name for name in names if name != first)]
 
@@ -357,22 +362,3 @@ def _columns(schema: Any, port: int) -> list[str]:
     from ...types.columns import tool_column_names
 
     return tool_column_names(schema) if port == TOOLS else [column.name for column in schema]
-
-
-def is_connected(port: int) -> Callable[[Any], bool]:
-    """Makes the condition that an input is connected; a dialog must open whatever happens.
-
-    Args:
-        port: The input.
-
-    Returns:
-        A callable for `knext.DialogContextCondition`.
-    """
-
-    def connected(context: Any) -> bool:
-        try:
-            return context.get_input_specs()[port] is not None
-        except Exception:
-            return False
-
-    return connected

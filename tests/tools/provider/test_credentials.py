@@ -5,12 +5,12 @@ import pytest
 
 from knime_mcp.tools.connection import (
     client_for,
-    credential_choices,
     header_lines,
     open_client,
     refuse_commands,
     route_from_settings,
 )
+from knime_mcp.tools.connection_settings import credential_choices
 from knime_mcp.tools.credentials import (
     Credential,
     check_one_origin,
@@ -212,6 +212,8 @@ def node(**settings):
         "credentials": "<none>",
         "send_credentials_as": "bearer",
         "header_name": "X-API-Key",
+        "issuer": " ",
+        "scope": "",
         "extra_headers": "",
         "transport": "auto",
     }
@@ -234,6 +236,38 @@ def test_settings_become_a_route_that_says_only_what_differs():
         transport="sse",
         headers=(("X-A", "1"), ("X-B", "2")),
     )
+
+
+def test_oauth_settings_count_only_where_they_are_sent():
+    issuer = "https://login.host/realm"
+    assert route_from_settings(node(credentials="prod", issuer=issuer, scope="a")).issuer is None
+    route = route_from_settings(
+        node(credentials="prod", send_credentials_as="client_credentials", issuer=issuer, scope="a b")
+    )
+    assert (route.issuer, route.scope) == (issuer, "a b")
+
+
+@pytest.mark.parametrize(
+    ("credential", "issuer", "said"),
+    [
+        (
+            Credential("prod", "robot", ""),
+            "https://login.host",
+            "no password, which is needed for the client",
+        ),
+        (
+            Credential("prod", "", CANARY),
+            "https://login.host",
+            "no user name, which is needed for the client id",
+        ),
+        (Credential("prod", "robot", CANARY), None, "which authorization server may see the client secret"),
+    ],
+)
+def test_a_client_secret_goes_nowhere_without_all_that_it_needs(credential, issuer, said):
+    route = ServerRoute(URL, credential="prod", send_credentials_as="client_credentials", issuer=issuer)
+    with pytest.raises(SettingInvalid, match=said) as caught:
+        fill(route, credential)
+    assert CANARY not in str(caught.value)
 
 
 def test_what_the_urls_fragment_says_wins():

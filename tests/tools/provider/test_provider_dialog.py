@@ -9,6 +9,8 @@ KEYS = {
     "credentials": "<none>",
     "send_credentials_as": "bearer",
     "header_name": "X-API-Key",
+    "issuer": "",
+    "scope": "",
     "extra_headers": "",
     "transport": "auto",
     "include": "",

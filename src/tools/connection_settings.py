@@ -1,0 +1,260 @@
+"""The settings of a node for reaching a server: one function per parameter.
+
+Provider, Caller and agents ask for the same things in the same words. Each of them makes its own parameters
+here (KNIME's parameters belong to one node class) and puts them in the order of its dialog.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from .credentials import NO_CREDENTIAL
+from .limits import Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+_LONGEST: Final = 24 * 3600.0
+
+
+def server_url(*, description: str | None = None) -> Any:
+    """Makes the parameter ``server_url``.
+
+    Args:
+        description: What to say instead of the usual.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Server URL",
+        description
+        or "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
+        " password or key into it: store it in a *Credentials Configuration* node and choose that under"
+        " *Credentials*. Where a server wants its key in the URL, write `{credential.password}` there.",
+        default_value="",
+    )
+
+
+def credentials() -> Any:
+    """Makes the parameter ``credentials``.
+
+    Returns:
+        The parameter; offers the credentials that the flow variables bring.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Credentials",
+        "What proves to the server who you are. To get a choice here, add a *Credentials Configuration* node,"
+        " enter user name and password (a token or key goes into the password), and connect its flow variable"
+        " port to this node. Workflow and tables hold only the name of the credential. Choose `<none>` for a"
+        " server that lets everybody in.",
+        default_value=NO_CREDENTIAL,
+        choices=credential_choices,
+    )
+
+
+def credential_choices(context: Any) -> list[Any]:
+    """Offers credentials in a dialog. Never raises: the dialog would not open.
+
+    Args:
+        context: The dialog's context, None where there is none.
+
+    Returns:
+        No credential first, then the credentials that there are.
+    """
+    try:
+        names = sorted(str(name) for name in context.get_credential_names())
+    except Exception as error:
+        _log.debug("No credentials in the dialog: %s", type(error).__name__)
+        names = []
+    return [NO_CREDENTIAL, *(name for name in names if name != NO_CREDENTIAL)]
+
+
+def is_connected(port: int) -> Callable[[Any], bool]:
+    """Makes the condition that an input is connected; a dialog must open whatever happens.
+
+    Args:
+        port: The input.
+
+    Returns:
+        A callable for `knext.DialogContextCondition`.
+    """
+
+    def connected(context: Any) -> bool:
+        try:
+            return context.get_input_specs()[port] is not None
+        except Exception as error:
+            _log.debug("Input %s in the dialog: %s", port, type(error).__name__)
+            return False
+
+    return connected
+
+
+def send_credentials_as() -> Any:
+    """Makes the parameter ``send_credentials_as``.
+
+    Returns:
+        The parameter; its value is the name of a `SendCredentialsAs`.
+    """
+    import knime.extension as knext
+
+    class Ways(knext.EnumParameterOptions):
+        bearer = ("Bearer token", "The password is a token; the usual way.")
+        basic = ("User name and password", "Basic authentication.")
+        header = ("Header of its own", "The password goes into the header named below, for API keys.")
+        client_credentials = (
+            "OAuth client credentials",
+            "User name and password are client id and client secret. They go to the authorization server"
+            " named below, which gives a token for this server.",
+        )
+
+    return knext.EnumParameter(
+        "Send credentials as",
+        "How the server wants its credential. Its documentation says so.",
+        default_value=Ways.bearer.name,
+        enum=Ways,
+        is_advanced=True,
+    )
+
+
+def header_name() -> Any:
+    """Makes the parameter ``header_name``.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Header for the credential",
+        "Name of the header that carries the password, such as `X-API-Key`.",
+        default_value="X-API-Key",
+        is_advanced=True,
+    )
+
+
+def issuer() -> Any:
+    """Makes the parameter ``issuer``.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Issuer",
+        "URL of the authorization server where the client is registered, such as `https://login.host/realm`."
+        " The client secret is sent there and nowhere else, whatever the MCP server says.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def scope() -> Any:
+    """Makes the parameter ``scope``.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Scopes",
+        "Which permissions to ask for, separated by spaces. Empty asks for what the server says it needs.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def extra_headers() -> Any:
+    """Makes the parameter ``extra_headers``.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.MultilineStringParameter(
+        "Extra headers",
+        "Further headers that the server asks for, one per line, as `Name: value`. A secret must not stand"
+        " here: write `{credential.password}` or `{credential.username}` in its place.",
+        default_value="",
+        number_of_lines=3,
+        is_advanced=True,
+    )
+
+
+def transport() -> Any:
+    """Makes the parameter ``transport``.
+
+    Returns:
+        The parameter; its value is the name of a `TransportName`.
+    """
+    import knime.extension as knext
+
+    class Transports(knext.EnumParameterOptions):
+        auto = ("Find out", "Tries streamable HTTP first, then the older HTTP+SSE.")
+        http = ("Streamable HTTP", "What servers speak since March 2025.")
+        sse = ("HTTP+SSE", "What older servers speak; their URL often ends in `/sse`.")
+
+    return knext.EnumParameter(
+        "Transport",
+        "How to talk to the server. Change it only if connecting fails, or takes long, for a server that you"
+        " know.",
+        default_value=Transports.auto.name,
+        enum=Transports,
+        is_advanced=True,
+    )
+
+
+def connect_timeout() -> Any:
+    """Makes the parameter ``connect_timeout``, in seconds.
+
+    Returns:
+        The parameter.
+    """
+    return _seconds(
+        "Connect timeout (s)",
+        "How long to wait until a connection to the server stands.",
+        Timeouts().connect,
+    )
+
+
+def idle_timeout() -> Any:
+    """Makes the parameter ``idle_timeout``, in seconds.
+
+    Returns:
+        The parameter.
+    """
+    return _seconds(
+        "Idle timeout (s)",
+        "How long the server may be silent. Raise it for slow tools that report no progress.",
+        Timeouts().idle,
+    )
+
+
+def total_timeout() -> Any:
+    """Makes the parameter ``total_timeout``, in seconds.
+
+    Returns:
+        The parameter.
+    """
+    return _seconds(
+        "Total timeout (s)",
+        "How long one listing or call may take in all, even while the server reports progress.",
+        Timeouts().total,
+    )
+
+
+def _seconds(label: str, description: str, default: float) -> Any:
+    import knime.extension as knext
+
+    return knext.DoubleParameter(
+        label, description, default_value=default, min_value=0.1, max_value=_LONGEST, is_advanced=True
+    )
