@@ -6,8 +6,9 @@ Every run is a chain of its own, in the order in which its calls finished. A rec
 
 The texts are those of `FIELDS`, which are all columns of the table *Tool calls* but the two hashes, so that
 the table can be verified as well as the journal. Numbers are written in digits, the duration with six
-decimals, the time as `utc_text` writes it, the tool in portable form. What is missing or empty is left out:
-files such as CSV cannot tell the one from the other.
+decimals, the time as `utc_text` writes it, the tool in portable form, without the keys of its file stores:
+KNIME gives a workflow new ones when it is exported or copied. What is missing or empty is left out: files
+such as CSV cannot tell the one from the other.
 
 The first record of a run follows the empty text or, in a run that goes on where another one was interrupted,
 the last record of that one. A chain shows every change to what it holds, but whoever can write the whole
@@ -17,7 +18,9 @@ file can also make a new chain: only a head hash that is kept elsewhere proves t
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.canonical import canonical_json
@@ -51,6 +54,7 @@ FIELDS: Final = (
 """Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
 
 _PREFIX: Final = "sha256:"
+_NO_FILE_STORE: Final = '"workflow_filestore":null'
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,8 @@ def text_of(name: str, value: Any) -> str:
     match value:
         case None:
             return ""
+        case str() if name == "tool" and _NO_FILE_STORE not in value:
+            return _without_file_store(value)
         case str():
             return value
         case float() | int() if name == "duration":
@@ -157,6 +163,17 @@ def same_hash(one: str, other: str) -> bool:
         Whether they are the same.
     """
     return _bare(one) == _bare(other)
+
+
+@lru_cache(maxsize=256)
+def _without_file_store(tool: str) -> str:
+    try:
+        fields = json.loads(tool)
+        if fields["workflow_filestore"] is None:
+            return tool
+        return canonical_json(fields | {"workflow_filestore": None})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return tool  # tampered with: hashed as it stands
 
 
 def _bare(text: str) -> str:

@@ -135,3 +135,24 @@ def test_status_is_hashed_as_its_text():
         chained(record(3), "", call=1).hash
         == chained(record(3, status=CallStatus.TOOL_ERROR), "", call=1).hash
     )
+
+
+def test_a_workflows_file_store_may_get_another_key():
+    """KNIME gives it a new one when a workflow is exported or copied."""
+    moved = replace(FLOW, filestore_keys="another-key")
+    one, other = (
+        chained(replace(record(1), tool=tool_text(tool), tool_type="workflow"), "", call=1)
+        for tool in (FLOW, moved)
+    )
+    assert one.tool != other.tool
+    assert one.hash == other.hash
+    renamed = chained(replace(record(1), tool=tool_text(replace(FLOW, name="other"))), "", call=1)
+    assert renamed.hash != one.hash
+
+
+@pytest.mark.parametrize(
+    "text", ['"workflow_filestore":"', '["workflow_filestore":"x"]', '{"workflow_filestore":"a"']
+)
+def test_a_tool_that_is_no_json_is_hashed_as_it_stands(text):
+    link = link_of({"run": "r", "tool": text}, "row 1")
+    assert link.texts["tool"] == text
