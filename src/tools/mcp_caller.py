@@ -207,7 +207,8 @@ class MCPToolCaller:
 
     def _layout(self, parameters: Any) -> ResultsLayout:
         from ..types.columns import choose_form
-        from .caller.results_table import image_type, plan_results
+        from .caller.pictures import image_type
+        from .caller.results_table import plan_results
 
         return plan_results(
             () if parameters is None else [column.name for column in parameters],

@@ -8,7 +8,6 @@ the row.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never, cast, overload
 from .canonical import compact_json, without_surrogates
 from .errors import MCPError, ToolFormatError, origin_and_path
 from .routing import ServerRoute, merge_tool, split_tool
+from .tool_texts import ToolPort, parse_declared, parse_object, parse_ports, ports_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,29 +27,6 @@ class ToolType(IntEnum):
 
     WORKFLOW = 0
     MCP = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ToolPort:
-    """An input or output of a workflow tool.
-
-    Attributes:
-        name: Name of the port.
-        description: What the port is for.
-        type: Name of the port type, such as ``Table``.
-        spec: JSON text of the port's spec, None if not known.
-    """
-
-    name: str
-    description: str
-    type: str
-    spec: str | None = None
-
-    def __post_init__(self) -> None:
-        for part in ("name", "description", "type", "spec"):
-            value = getattr(self, part)
-            if value is not None and not value.isascii():
-                object.__setattr__(self, part, without_surrogates(value))
 
 
 class ParameterSchema:
@@ -131,8 +108,8 @@ class WorkflowTool(_AnyTool):
         object.__setattr__(self, "input_ports", tuple(self.input_ports))
         object.__setattr__(self, "output_ports", tuple(self.output_ports))
         object.__setattr__(self, "filestore_keys", self.filestore_keys or None)
-        self.__dict__["_input_spec"] = _ports_json(self.input_ports)
-        self.__dict__["_output_spec"] = _ports_json(self.output_ports)
+        self.__dict__["_input_spec"] = ports_text(self.input_ports)
+        self.__dict__["_output_spec"] = ports_text(self.output_ports)
 
     __hash__ = _AnyTool.__hash__
 
@@ -190,13 +167,13 @@ class WorkflowTool(_AnyTool):
     def input_spec(self) -> str:
         """The inputs as JSON text: a list of objects with name, description, type, spec."""
         spec = self.__dict__["_input_spec"]
-        return spec if spec and isinstance(spec, str) else _ports_json(self.input_ports)
+        return spec if spec and isinstance(spec, str) else ports_text(self.input_ports)
 
     @property
     def output_spec(self) -> str:
         """The outputs as JSON text, like `input_spec`."""
         spec = self.__dict__["_output_spec"]
-        return spec if spec and isinstance(spec, str) else _ports_json(self.output_ports)
+        return spec if spec and isinstance(spec, str) else ports_text(self.output_ports)
 
     if not TYPE_CHECKING:
 
@@ -207,7 +184,7 @@ class WorkflowTool(_AnyTool):
             spec = name.replace("ports", "spec")
             value = self.__dict__[f"_{spec}"]
             if not isinstance(value, tuple):
-                value = _parsed(self, spec, value, _ports)
+                value = _parsed(self, spec, value, parse_ports)
             self.__dict__[name] = value
             return value
 
@@ -323,7 +300,7 @@ class MCPTool(_AnyTool):
             # Called only for what a decoder left out, see `from_cell`.
             if name not in {"output_schema", "annotations", "title"} or "declared_json" not in self.__dict__:
                 raise AttributeError(name)
-            declared = _parsed(self, "output_spec", self.declared_json, _declared)
+            declared = _parsed(self, "output_spec", self.declared_json, parse_declared)
             self.__dict__.update(declared)
             return declared[name]
 
@@ -367,58 +344,3 @@ def _parsed(tool: _AnyTool, name: str, text: str | None, parse: Callable[[str], 
 @lru_cache(maxsize=1024)
 def _without_tool(server_uri: str) -> str:
     return replace(ServerRoute.parse(server_uri), tool=None).uri
-
-
-@lru_cache(maxsize=1024)
-def parse_object(text: str) -> dict[str, Any]:
-    """Parses the JSON text of an object, once per distinct text.
-
-    Args:
-        text: JSON text; "" stands for no entries.
-
-    Returns:
-        The object. It is shared by all who ask for the same text: do not change it.
-
-    Raises:
-        ValueError: The text is not JSON, or not an object; the message says which.
-    """
-    value: Any = _json(text) if text else {}  # KNIME writes "" for a workflow without parameters
-    if not isinstance(value, dict):
-        raise ValueError("it is JSON, but not an object")
-    return cast("dict[str, Any]", value)
-
-
-@lru_cache(maxsize=1024)
-def _declared(text: str) -> dict[str, Any]:
-    value = parse_object(text)
-    output_schema, annotations, title = (value.get(key) for key in ("outputSchema", "annotations", "title"))
-    if not isinstance(output_schema, dict | None) or not isinstance(annotations, dict | None):
-        raise ValueError("outputSchema and annotations must be objects")
-    if not isinstance(title, str | None):
-        raise ValueError("title must be text")
-    return {"output_schema": output_schema, "annotations": annotations, "title": title}
-
-
-@lru_cache(maxsize=1024)
-def _ports(text: str) -> tuple[ToolPort, ...]:
-    value: Any = _json(text) if text else []
-    if not isinstance(value, list):
-        raise ValueError("it is JSON, but not a list of ports")
-    try:
-        return tuple(ToolPort(**port) for port in cast("list[dict[str, Any]]", value))
-    except (TypeError, AttributeError):
-        raise ValueError("a port must have name, description, type and, if known, spec, all text") from None
-
-
-@lru_cache(maxsize=1024)
-def _ports_json(ports: tuple[ToolPort, ...]) -> str:
-    return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None

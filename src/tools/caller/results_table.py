@@ -6,16 +6,15 @@ table in front, then what became of each call, then the structured values that w
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ...types.canonical import canonical_json, without_surrogates
 from ...types.columns import column_name, knime_type, write_tools
 from ...types.errors import SettingInvalid
+from .pictures import image_cells, image_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -187,20 +186,6 @@ def parse_expand(text: str) -> list[tuple[str, JsonKind]]:
     return list(found.items())
 
 
-def image_type() -> Any | None:
-    """Finds the type of PNG cells.
-
-    Returns:
-        The logical type, or None where this KNIME cannot write PNG images from Python.
-    """
-    import knime.extension as knext
-
-    try:
-        return knext.logical(_pillow().Image)
-    except (ImportError, TypeError):
-        return None
-
-
 @dataclass(slots=True)
 class ResultsWriter:
     """Collects finished calls and hands them over as tables of equal size, so that they can be written out.
@@ -343,7 +328,7 @@ def _array(values: list[Any], kind: Kind) -> Any:
 
     match kind:
         case "image":
-            return _images(values)
+            return image_cells(values)
         case "moment":
             return pa.array(values, pa.timestamp("us", tz="UTC"))
         case "string":
@@ -356,35 +341,6 @@ def _array(values: list[Any], kind: Kind) -> Any:
             return pa.array(values, pa.float64())
         case "boolean":
             return pa.array(values, pa.bool_())
-
-
-def _images(paths: list[str | None]) -> Any:
-    """Reads saved PNG files into cells; what is no image, whatever the server called it, is missing."""
-    import pyarrow as pa
-
-    image = image_type()
-    assert image is not None, "the layout has images only where there is a type for them"
-    arrow_type: Any = image.to_pyarrow()
-    storage: list[Any] = []
-    for path in paths:
-        picture = None if path is None else _picture(Path(path))
-        storage.append(None if picture is None else arrow_type.encode(picture))
-    return pa.ExtensionArray.from_storage(arrow_type, pa.array(storage, arrow_type.storage_type))
-
-
-def _picture(path: Path) -> Any | None:
-    pillow = _pillow()
-    try:
-        picture = pillow.open(path, formats=["PNG"])
-        picture.load()
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError):
-        return None
-    return picture
-
-
-def _pillow() -> Any:
-    """Pillow, in which KNIME's Python takes images; it comes with KNIME but is not required outside."""
-    return importlib.import_module("PIL.Image")
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""The texts inside a tool: schemas, declarations and ports, parsed once per distinct text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from .canonical import compact_json, without_surrogates
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPort:
+    """An input or output of a workflow tool.
+
+    Attributes:
+        name: Name of the port.
+        description: What the port is for.
+        type: Name of the port type, such as ``Table``.
+        spec: JSON text of the port's spec, None if not known.
+    """
+
+    name: str
+    description: str
+    type: str
+    spec: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("name", "description", "type", "spec"):
+            value = getattr(self, part)
+            if value is not None and not value.isascii():
+                object.__setattr__(self, part, without_surrogates(value))
+
+
+@lru_cache(maxsize=1024)
+def parse_object(text: str) -> dict[str, Any]:
+    """Parses the JSON text of an object, once per distinct text.
+
+    Args:
+        text: JSON text; "" stands for no entries.
+
+    Returns:
+        The object. It is shared by all who ask for the same text: do not change it.
+
+    Raises:
+        ValueError: The text is not JSON, or not an object; the message says which.
+    """
+    value: Any = _json(text) if text else {}  # KNIME writes "" for a workflow without parameters
+    if not isinstance(value, dict):
+        raise ValueError("it is JSON, but not an object")
+    return cast("dict[str, Any]", value)
+
+
+@lru_cache(maxsize=1024)
+def parse_declared(text: str) -> dict[str, Any]:
+    """Parses what an MCP server declared beside the input schema, once per distinct text.
+
+    Args:
+        text: JSON text of an object with ``outputSchema``, ``annotations`` and ``title``; "" for none.
+
+    Returns:
+        The three as ``output_schema``, ``annotations`` and ``title``, None where not declared.
+
+    Raises:
+        ValueError: The text is none of that; the message says how.
+    """
+    value = parse_object(text)
+    output_schema, annotations, title = (value.get(key) for key in ("outputSchema", "annotations", "title"))
+    if not isinstance(output_schema, dict | None) or not isinstance(annotations, dict | None):
+        raise ValueError("outputSchema and annotations must be objects")
+    if not isinstance(title, str | None):
+        raise ValueError("title must be text")
+    return {"output_schema": output_schema, "annotations": annotations, "title": title}
+
+
+@lru_cache(maxsize=1024)
+def parse_ports(text: str) -> tuple[ToolPort, ...]:
+    """Parses the ports of a workflow tool, once per distinct text.
+
+    Args:
+        text: JSON text of a list of ports; "" for none.
+
+    Returns:
+        The ports in their order.
+
+    Raises:
+        ValueError: The text is no such list.
+    """
+    value: Any = _json(text) if text else []
+    if not isinstance(value, list):
+        raise ValueError("it is JSON, but not a list of ports")
+    try:
+        return tuple(ToolPort(**port) for port in cast("list[dict[str, Any]]", value))
+    except (TypeError, AttributeError):
+        raise ValueError("a port must have name, description, type and, if known, spec, all text") from None
+
+
+@lru_cache(maxsize=1024)
+def ports_text(ports: tuple[ToolPort, ...]) -> str:
+    """Writes ports as `parse_ports` reads them.
+
+    Args:
+        ports: The ports.
+
+    Returns:
+        JSON text.
+    """
+    return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
