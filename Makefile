@@ -10,7 +10,7 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 	$(BIN)/knime-mcp demo
 
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
