@@ -98,6 +98,19 @@ class ModelRetried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    """A piece of the model's text, while it is written; only when streaming was asked for.
+
+    Attributes:
+        iteration: The turn. After a `ModelRetried` of the same turn the text begins anew.
+        text: The piece, as it came.
+    """
+
+    iteration: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     """A call of a tool begins."""
 
@@ -140,4 +153,4 @@ class RunEnded:
     duration: float
 
 
-AgentEvent = PromptGiven | ModelAnswered | ModelRetried | ToolStarted | ToolFinished | RunEnded
+AgentEvent = PromptGiven | ModelAnswered | ModelRetried | TextDelta | ToolStarted | ToolFinished | RunEnded

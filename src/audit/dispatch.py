@@ -7,17 +7,24 @@ replay and the command line all call through here.
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
 
-from ..types.canonical import canonical_json, without_surrogates
-from ..types.errors import ArgumentsInvalid, MCPError, ResultInvalid
+from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
-from .record import CallRecord, CallStatus, status_of, tool_text, utc_text
+from .record import CallStatus, status_of, utc_text
+from .recording import (
+    answered_record,
+    base_record,
+    error_text,
+    log_failure,
+    marker_of,
+    scrubbed,
+    unknown_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,15 +34,34 @@ if TYPE_CHECKING:
     from ..tools.session_pool import SessionPool
     from ..types.tool import Tool
     from .definitions import Definitions
+    from .record import CallRecord
     from .secrets import SecretMarker
 
-_log = logging.getLogger(__name__)
+WorkflowRunner: TypeAlias = (
+    "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
+)
+"""Runs a workflow tool: the tool, its parameters, a table per input port; gives message and output tables."""
 
 _NO_WORKFLOWS = (
     "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
     " Platform 5.8 or later"
 )
 _WANTS_TABLES = "Use the MCP Agent Prompter node: its data inputs feed such tools"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataInput:
+    """A table that a workflow tool is given.
+
+    Attributes:
+        port: Name of the port.
+        id: Id of the table in the agent's data registry.
+        table: The table, as the host takes it.
+    """
+
+    port: str
+    id: str
+    table: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +73,20 @@ class Call:
         arguments: The arguments, as far as they could be read.
         input_row: RowID of the row of parameters, or None.
         error: What is wrong with the call already, so that it must not be made.
+        denied: Whether the error is that a policy does not allow the call.
+        name: The name that was asked for, where there is no such tool.
+        iteration: The agent's turn, or None outside an agent.
+        data: The tables for a workflow's inputs, in the order of its ports.
     """
 
     tool: Tool | None
     arguments: Mapping[str, Any] | None = None
     input_row: str | None = None
     error: MCPError | None = None
+    denied: bool = False
+    name: str | None = None
+    iteration: int | None = None
+    data: tuple[DataInput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +117,7 @@ class Trace:
     Attributes:
         tool: The tool as it was called.
         arguments: The arguments as sent.
+        data: The tables for a workflow's inputs.
         coercions: What had to be done to the arguments, in words.
         note: Something to warn of.
         attempts: How often the call was sent.
@@ -92,6 +127,7 @@ class Trace:
 
     tool: Tool
     arguments: dict[str, Any]
+    data: tuple[DataInput, ...] = ()
     coercions: tuple[str, ...] = ()
     note: str | None = None
     attempts: int = 0
@@ -113,8 +149,8 @@ class Dispatcher:
         definitions: What the servers say about their tools.
         secrets: Marks secrets in records.
         pinning: What to do with a tool that changed since it was chosen.
-        run_workflow: Runs a workflow tool with arguments and gives its message and output tables; None where
-            the host cannot.
+        run_workflow: Runs a workflow tool with arguments and input tables, and gives its message and output
+            tables; None where the host cannot.
         save_blob: Saves a blob of a call's result and gives the path; None keeps no blobs.
         is_canceled: Ends waiting.
         on_progress: Is told what tools report while they run, in the thread of the call or of a reader.
@@ -125,7 +161,7 @@ class Dispatcher:
     definitions: Definitions
     secrets: SecretMarker
     pinning: Pinning = Pinning.WARN
-    run_workflow: Callable[[WorkflowTool, dict[str, Any]], tuple[str, tuple[Any, ...]]] | None = None
+    run_workflow: WorkflowRunner | None = None
     save_blob: Callable[[Call, int, bytes, str], str] | None = None
     is_canceled: Callable[[], bool] | None = None
     on_progress: Callable[[Progress], None] | None = None
@@ -141,6 +177,8 @@ class CallOutcome:
         error: What ended it, None if the tool answered.
         coercions: What had to be done to the arguments, in words.
         note: Something to warn of.
+        answer: What the tool answered, None if it did not. Secrets are marked in its text and structured
+            value, not in its blocks.
     """
 
     record: CallRecord
@@ -148,6 +186,7 @@ class CallOutcome:
     error: Exception | None = None
     coercions: tuple[str, ...] = ()
     note: str | None = None
+    answer: Answer | None = None
 
 
 def run_call(trace: Trace, dispatcher: Dispatcher) -> Answer:  # @ToolTypeDispatch
@@ -187,22 +226,29 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
     if call.tool is None or call.error is not None:
         error = call.error or MCPError("There is no tool to call")
         return failed_call(call, error, dispatcher)
-    trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}))
+    trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}), data=call.data)
+    answer: Answer | None = None
     try:
-        answer = run_call(trace, dispatcher)
-        marker = _marker(trace, dispatcher)
-        base = _base(call, trace, marker, dispatcher)
-        record = _answered(base, call, answer, marker, dispatcher)
+        found = run_call(trace, dispatcher)
+        marker = marker_of(trace, dispatcher)
+        answer = scrubbed(found, marker)
+        base = base_record(call, trace, marker, dispatcher)
+        record = answered_record(base, call, answer, marker, dispatcher)
         error = answer.error
     except Exception as caught:
-        _log_failure(caught, trace.tool)
-        marker = _marker(trace, dispatcher)
-        text = _error_text(caught, call, trace.tool, marker)
-        record = replace(_base(call, trace, marker, dispatcher), status=status_of(caught), error=text)
+        log_failure(caught, trace.tool)
+        marker = marker_of(trace, dispatcher)
+        text = error_text(caught, call, trace.tool, marker)
+        record = replace(base_record(call, trace, marker, dispatcher), status=status_of(caught), error=text)
         error = caught
     record = replace(record, started_at=utc_text(started), duration=round(time.perf_counter() - clock, 6))
     return CallOutcome(
-        record=record, tool=trace.tool, error=error, coercions=trace.coercions, note=trace.note
+        record=record,
+        tool=trace.tool,
+        error=error,
+        coercions=trace.coercions,
+        note=trace.note,
+        answer=answer,
     )
 
 
@@ -218,13 +264,14 @@ def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOut
         The call, finished with that error.
     """
     if call.tool is None:
-        base = CallRecord(run=dispatcher.run, input_row=call.input_row, status=CallStatus.FAILED)
         marker = dispatcher.secrets
+        base = unknown_record(call, dispatcher)
     else:
-        trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}))
-        marker = _marker(trace, dispatcher)
-        base = _base(call, trace, marker, dispatcher)
-    record = replace(base, status=status_of(error), error=_error_text(error, call, call.tool, marker))
+        trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}), data=call.data)
+        marker = marker_of(trace, dispatcher)
+        base = base_record(call, trace, marker, dispatcher)
+    status = CallStatus.DENIED if call.denied else status_of(error)
+    record = replace(base, status=status, error=error_text(error, call, call.tool, marker))
     return CallOutcome(record=record, tool=call.tool, error=error)
 
 
@@ -260,15 +307,16 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
 
     if dispatcher.run_workflow is None:
         raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
-    if tool.input_ports:
+    if len(trace.data) != len(tool.input_ports):
         raise MCPError(
-            f"The workflow wants {len(tool.input_ports)} input table(s), which this node does not have",
+            f"The workflow wants {len(tool.input_ports)} input table(s), but has {len(trace.data)}",
             tool=tool.name,
             fix=_WANTS_TABLES,
         )
     trace.attempts = 1
     try:
-        message, outputs = dispatcher.run_workflow(tool, trace.arguments)
+        tables = tuple(data.table for data in trace.data)
+        message, outputs = dispatcher.run_workflow(tool, trace.arguments, tables)
     except MCPError:
         raise
     except Exception as error:
@@ -284,109 +332,3 @@ def _validate(tool: MCPTool, trace: Trace) -> None:
     validator = ArgumentValidator.for_schema(tool.schema_json)
     trace.arguments, coercions = validator.check(trace.arguments)
     trace.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
-
-
-def _base(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher) -> CallRecord:
-    tool = trace.tool
-    is_mcp = isinstance(tool, MCPTool)
-    return CallRecord(
-        run=dispatcher.run,
-        input_row=call.input_row,
-        tool=tool_text(tool),
-        tool_name=tool.name,
-        tool_type=tool.tool_type.name.lower(),
-        server=tool.route.display if is_mcp else None,
-        digest=tool.digest if is_mcp else None,
-        arguments=None if call.arguments is None else _arguments_text(trace, marker),
-        status=CallStatus.FAILED,
-        attempts=trace.attempts,
-        server_version=trace.server_version,
-        protocol=trace.protocol,
-    )
-
-
-def _marker(trace: Trace, dispatcher: Dispatcher) -> SecretMarker:
-    return dispatcher.secrets.for_call(trace.arguments, trace.tool.schema_json)
-
-
-def _arguments_text(trace: Trace, marker: SecretMarker) -> str | None:
-    try:
-        return canonical_json(marker.mark(trace.arguments, trace.tool.schema_json))
-    except (ValueError, TypeError, RecursionError):
-        return None  # the call's error says what JSON cannot hold
-
-
-def _answered(
-    base: CallRecord, call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher
-) -> CallRecord:
-    from ..tools.protocol.results import ABSENT
-
-    text = without_surrogates(cast("str", secrets.scrub(answer.text)))
-    structured = None
-    if answer.structured is not ABSENT:
-        structured = canonical_json(secrets.scrub(answer.structured))
-    files, image = _save_blobs(call, answer.blocks, dispatcher)
-    status, error = CallStatus.OK, None
-    if answer.error is not None:
-        status, error = status_of(answer.error), _error_text(answer.error, call, call.tool, secrets)
-    elif answer.is_error:
-        status, error = CallStatus.TOOL_ERROR, text or "The tool failed without saying why"
-    return replace(
-        base,
-        status=status,
-        result=None if answer.is_error else text,
-        error=error,
-        structured_result=structured,
-        files=files,
-        image=image,
-    )
-
-
-def _save_blobs(
-    call: Call, blocks: tuple[ContentBlock, ...], dispatcher: Dispatcher
-) -> tuple[tuple[str, ...], str | None]:
-    from ..tools.protocol.results import AudioContent, EmbeddedResource, ImageContent
-
-    if dispatcher.save_blob is None:
-        return (), None
-    files: list[str] = []
-    image: str | None = None
-    for block in blocks:
-        match block:
-            case ImageContent(data=data, mime_type=mime_type) | AudioContent(data=data, mime_type=mime_type):
-                pass
-            case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
-                pass
-            case _:
-                continue
-        files.append(dispatcher.save_blob(call, len(files), data, mime_type or "application/octet-stream"))
-        if image is None and mime_type == "image/png":
-            image = files[-1]
-    return tuple(files), image
-
-
-def _error_text(error: Exception, call: Call, tool: Tool | None, secrets: SecretMarker) -> str:
-    if isinstance(error, MCPError):
-        server = tool.route.display if isinstance(tool, MCPTool) else None
-        placed = error.at(server=server, tool=tool.name if tool else None, row=call.input_row)
-        pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
-        text = f"{pointer}: {placed}" if pointer and pointer not in str(placed) else str(placed)
-    else:
-        # Not one of ours: its message may hold anything, arguments and credentials included.
-        text = f"Unexpected {type(error).__name__}. Please report this together with the log."
-    return without_surrogates(cast("str", secrets.scrub(text)))
-
-
-def _log_failure(error: Exception, tool: Tool) -> None:
-    if isinstance(error, MCPError):
-        _log.debug("%s of tool %s", type(error).__name__, tool.name)
-    else:
-        # Only where it happened: messages and locals may hold arguments.
-        frames: list[str] = []
-        trace = error.__traceback__
-        while trace is not None:
-            frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
-            trace = trace.tb_next
-        _log.error(
-            "Unexpected %s of tool %s at %s", type(error).__name__, tool.name, " < ".join(frames[::-1])
-        )

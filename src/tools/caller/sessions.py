@@ -23,7 +23,7 @@ from ..session_pool import SessionPool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.dispatch import Call
+    from ...audit.dispatch import Call, WorkflowRunner
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..credentials import Credential
@@ -204,12 +204,12 @@ def data_area(ctx: Any) -> Path:
     return Path(ctx.get_workflow_data_area_dir())
 
 
-def _workflow_runner(
-    execute: Callable[..., Any],
-) -> Callable[[WorkflowTool, dict[str, Any]], tuple[str, tuple[Any, ...]]]:
-    def run(tool: WorkflowTool, arguments: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+def _workflow_runner(execute: Callable[..., Any]) -> WorkflowRunner:
+    def run(
+        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+    ) -> tuple[str, tuple[Any, ...]]:
         # KNIME 5.5 to 5.7 give two values, later ones three.
-        message, outputs, *_ = execute(knime_value(tool), arguments, [], dict(_HINTS))
+        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), dict(_HINTS))
         return str(message or ""), tuple(outputs or ())
 
     return run

@@ -1,0 +1,142 @@
+"""What the agent's loop costs per tool call and per turn, beside the same thing done by hand, in one run.
+
+A scripted endpoint on loopback, in a process of its own, plays the model. "Per tool call" is what a call adds
+to a turn: the difference between turns with many calls and with one, divided by the calls. Nothing is
+asserted about time. `--smoke` only shows that everything runs.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+
+from knime_mcp.agents.chat_model import ChatModelSettings, create_model, model_route
+from knime_mcp.agents.loop import AgentOptions, run_agent
+from knime_mcp.agents.toolbox import ToolReply, ToolRequest
+
+CHAT_SERVER = Path(__file__).parents[1] / "tests" / "support" / "chat_server.py"
+
+
+def search(query: str) -> str:
+    """Finds nothing, fast."""
+    return f"nothing about {query}"
+
+
+TOOL = StructuredTool.from_function(search)
+DEFINITION = {
+    "type": "function",
+    "function": {
+        "name": "search",
+        "description": "Finds.",
+        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+    },
+}
+
+
+class Direct:
+    """A toolbox whose calls cost next to nothing."""
+
+    def definitions(self) -> list[dict[str, object]]:
+        """One function."""
+        return [DEFINITION]
+
+    def shown_name(self, name: str) -> str:
+        """The same."""
+        return name
+
+    def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:  # noqa: ARG002
+        """Calls the function."""
+        return ToolReply(request=request, content=search(**(request.arguments or {})))
+
+
+class Structured(Direct):
+    """The same through LangChain's StructuredTool."""
+
+    def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:  # noqa: ARG002
+        """Invokes the tool."""
+        return ToolReply(request=request, content=TOOL.invoke(dict(request.arguments or {})))
+
+
+@contextmanager
+def endpoint(calls: int, turns: int) -> Iterator[str]:
+    """The URL of a model that asks `turns` times for `calls` calls and then answers, again and again."""
+    script = [{"calls": [["search", {"query": "knime"}]] * calls}] * turns + [{"says": "Nothing."}]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "script.json")
+        file.write_text(json.dumps(script), encoding="utf-8")
+        command = [sys.executable, str(CHAT_SERVER), str(file), "--repeat"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            assert process.stdin
+            try:
+                yield process.stdout.readline().strip()
+            finally:
+                process.stdin.close()
+                process.wait(timeout=10)
+
+
+def by_hand(model: object, turns: int) -> None:
+    """The plainest loop: invoke, call, append."""
+    messages: list[object] = [HumanMessage("Hi")]
+    bound = model.bind(tools=[DEFINITION])
+    for _ in range(turns + 1):
+        answer: AIMessage = bound.invoke(messages)
+        messages.append(answer)
+        for call in answer.tool_calls:
+            messages.append(ToolMessage(search(**call["args"]), tool_call_id=call["id"]))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes once."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def model_at(url: str) -> object:
+    """The model, as the nodes make it."""
+    return create_model(ChatModelSettings(route=model_route(url), model="test-model"), None)
+
+
+def main() -> None:
+    """Measures everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
+    smoke = parser.parse_args().smoke
+    rounds, many, turns = (1, 5, 2) if smoke else (15, 200, 20)
+    options = AgentOptions(iteration_limit=turns)
+    figures: dict[str, list[float]] = {}
+
+    def note(name: str, value: float) -> None:
+        figures.setdefault(name, []).append(1000 * value)
+
+    with endpoint(1, 1) as one_url, endpoint(many, 1) as many_url, endpoint(1, turns) as turns_url:
+        one, lots, long = model_at(one_url), model_at(many_url), model_at(turns_url)
+        question = [HumanMessage("Hi")]
+        for _ in range(rounds + 1):
+            for toolbox, name in ((Direct(), "loop"), (Structured(), "loop, tool is a StructuredTool")):
+                single = seconds(lambda box=toolbox: run_agent(one, box, question).checked())
+                several = seconds(lambda box=toolbox: run_agent(lots, box, question).checked())
+                note(f"per tool call: {name}", (several - single) / (many - 1))
+            hand_one, hand_many = seconds(lambda: by_hand(one, 1)), seconds(lambda: by_hand(lots, 1))
+            note("per tool call: by hand, function called directly", (hand_many - hand_one) / (many - 1))
+            invoked = seconds(lambda: [TOOL.invoke({"query": "knime"}) for _ in range(many)])
+            note("per tool call: StructuredTool.invoke alone", invoked / many)
+            ours = seconds(lambda: run_agent(long, Direct(), question, options).checked())
+            note("per turn (model + one call): loop", ours / (turns + 1))
+            note("per turn (model + one call): by hand", seconds(lambda: by_hand(long, turns)) / (turns + 1))
+    for name, values in figures.items():
+        print(f"{name:52}{statistics.median(values[1:]):>9.3f} ms")  # the first round warms up
+
+
+if __name__ == "__main__":
+    main()

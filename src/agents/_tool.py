@@ -1,0 +1,187 @@
+"""Tools as LangChain's `StructuredTool`, for both types of tool.
+
+LangChain reads the names of arguments: plain `StructuredTool` loses ``config`` and ``run_manager`` and fails
+on ``self``. Here a call's arguments are one value that nobody looks into. Models are bound to `functions`,
+which LangChain does not rewrite; these tools only execute.
+
+Imports LangChain: import this module only where tools are executed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
+
+from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain reads annotations at run time
+from langchain_core.tools import StructuredTool
+
+from ..types.tool import MCPTool, WorkflowTool
+from .functions import arguments_schema, description_for_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from langchain_core.messages import ToolCall
+
+    from ..types.tool import Tool
+    from .toolbox import ToolReply
+
+REQUEST: Final = "mcp_request"
+"""Key in ``configurable`` of a run's config under which a caller hands over a `RunningCall`."""
+
+
+class ToolContext(Protocol):
+    """What executes tools: `ToolExecutor`, or anything else that can."""
+
+    def _execute_mcp_tool(
+        self, mcp_tool: MCPTool, params: Mapping[str, Any], /, *, running: Any = None
+    ) -> ToolReply: ...
+
+    def _execute_workflow_tool(
+        self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /, *, running: Any = None
+    ) -> ToolReply: ...
+
+
+class MCPStructuredTool(StructuredTool):
+    """A tool whose arguments arrive whatever they are called.
+
+    ``func`` and ``coroutine`` take two values: the arguments as one dict, and what a caller put into the
+    config under `REQUEST`, None without that. They give content for the model and an artifact.
+    """
+
+    def invoke(
+        self,
+        input: str | dict[str, Any] | ToolCall,  # noqa: A002 - LangChain's name
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Runs the tool; takes arguments, or a ToolCall."""
+        return super().invoke(self._as_call(input), config, **kwargs)
+
+    async def ainvoke(
+        self,
+        input: str | dict[str, Any] | ToolCall,  # noqa: A002 - LangChain's name
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Runs the tool; takes arguments, or a ToolCall."""
+        return await super().ainvoke(self._as_call(input), config, **kwargs)
+
+    def _as_call(self, given: str | dict[str, Any] | ToolCall) -> str | dict[str, Any] | ToolCall:
+        # Arguments may hold an entry "type": "tool_call" of their own; LangChain asks for no more than that.
+        if not isinstance(given, dict) or given.get("type") != "tool_call":
+            return given
+        if given.keys() >= {"name", "args", "id"} and isinstance(given["args"], dict):
+            return given
+        return cast("ToolCall", {"name": self.name, "args": dict(given), "id": None, "type": "tool_call"})
+
+    def _parse_input(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> str | dict[str, Any]:
+        if isinstance(tool_input, str):
+            # LangChain's own words: this is a mistake of the program, not of a model.
+            return super()._parse_input(tool_input, tool_call_id)
+        return tool_input
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self._parse_input(tool_input, tool_call_id),), {}
+
+    def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
+        # Nothing is injected: "callbacks" and "run_manager" are arguments like others.
+        return dict(tool_input)
+
+    def _run(self, arguments: Any, /, *, config: RunnableConfig) -> Any:
+        if self.func is None:
+            raise NotImplementedError(f"{self.name} has no synchronous form")
+        return self.func(arguments, _running(config))
+
+    async def _arun(self, arguments: Any, /, *, config: RunnableConfig) -> Any:
+        if self.coroutine is None:
+            return await asyncio.to_thread(self._run, arguments, config=config)
+        return await self.coroutine(arguments, _running(config))
+
+
+class LangchainToolConverter:
+    """Turns tools of both types into LangChain's.
+
+    Args:
+        ctx: What executes the tools.
+    """
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+
+    def to_langchain_tool(self, tool: Tool, name: str | None = None) -> StructuredTool:  # @ToolTypeDispatch
+        """Converts a tool of either type.
+
+        Args:
+            tool: The tool.
+            name: Its bound name; None takes its own one, which models' endpoints may refuse.
+
+        Returns:
+            A tool with ``invoke`` and ``ainvoke``. Its artifact is the `ToolReply`.
+
+        Raises:
+            ToolFormatError: The cell holds malformed JSON.
+        """
+        match tool:
+            case MCPTool():
+                return self.to_langchain_tool_from_mcp(tool, name)
+            case WorkflowTool():
+                return self.to_langchain_tool_from_workflow(tool, name)
+            case _:
+                assert_never(tool)
+
+    def to_langchain_tool_from_mcp(self, tool: MCPTool, name: str | None = None) -> StructuredTool:
+        """Converts a tool on an MCP server.
+
+        Args:
+            tool: The tool.
+            name: Its bound name.
+
+        Returns:
+            The tool; its ``args_schema`` is the server's schema as it came.
+        """
+
+        def tool_function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
+            reply = self._ctx._execute_mcp_tool(tool, params, running=running)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+            return reply.content, reply
+
+        return _structured(tool, name, tool_function)
+
+    def to_langchain_tool_from_workflow(self, tool: WorkflowTool, name: str | None = None) -> StructuredTool:
+        """Converts a KNIME workflow.
+
+        Args:
+            tool: The tool.
+            name: Its bound name.
+
+        Returns:
+            The tool; its arguments are ``configuration`` and ``data_inputs``.
+        """
+
+        def tool_function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
+            reply = self._ctx._execute_workflow_tool(tool, params, running=running)  # pyright: ignore[reportPrivateUsage] - KNIME's name
+            return reply.content, reply
+
+        return _structured(tool, name, tool_function)
+
+
+def _structured(tool: Tool, name: str | None, function: Any) -> StructuredTool:
+    async def coroutine(params: dict[str, Any], running: Any) -> Any:
+        return await asyncio.to_thread(function, params, running)
+
+    return MCPStructuredTool(
+        name=name or tool.name,
+        description=description_for_model(tool),
+        args_schema=arguments_schema(tool),
+        func=function,
+        coroutine=coroutine,
+        response_format="content_and_artifact",
+    )
+
+
+def _running(config: RunnableConfig) -> Any:
+    return config.get("configurable", {}).get(REQUEST)

@@ -1,0 +1,253 @@
+"""The node *OpenAI-Compatible Chat Model Connector*: which model an agent thinks with.
+
+Only the node. Its dialog asks the endpoint for its models; KNIME's choices know nothing of the node whose
+dialog is opened, so the settings are taken down when they are loaded into it, right before and in the same
+thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import knime.extension as knext
+
+from ..tools import connection_settings
+from ..tools.connection import as_setting_error, header_lines
+from ..tools.credentials import chosen, find_credential, sent_in_clear
+from ..types.errors import MCPError
+from .chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
+from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..types.routing import ServerRoute
+    from .chat_model import TokenLimitField
+
+_AS_ENTERED: Final = "<as entered>"
+_DIALOG_SECONDS: Final = 1.8
+_CHECK_SECONDS: Final = 15.0
+_LONGEST: Final = 24 * 3600.0
+_SHOWN_MODELS: Final = 10
+_loaded = threading.local()
+
+
+class _TokenLimit(knext.EnumParameterOptions):
+    none = ("Do not limit", "The endpoint decides.")
+    max_completion_tokens = ("max_completion_tokens", "OpenAI's newer name, which its models require.")
+    max_tokens = ("max_tokens", "The older name, which many compatible servers know alone.")
+
+
+def _model_choices(context: Any) -> list[Any]:
+    """Asks the endpoint. Never raises and never takes long: the dialog waits for it."""
+    choice = knext.StringParameter.Choice
+    settings = cast("Mapping[str, Any]", getattr(_loaded, "settings", {}))
+    current = str(settings.get("model") or _AS_ENTERED)
+    try:
+        names, why = _offered(settings, context)
+    except MCPError as error:
+        names, why = (), str(error)
+    except Exception as error:
+        names, why = (), f"The endpoint could not be asked ({type(error).__name__})."
+    others = sorted({*names, current} - {_AS_ENTERED})
+    return [
+        choice(_AS_ENTERED, "As entered below", why or "Enter the model's name below."),
+        *(choice(name, name) for name in others),
+    ]
+
+
+def _offered(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...], str]:
+    if not str(settings.get("base_url") or "").strip():
+        return (
+            (),
+            "Enter the base URL, apply, and open the dialog again to choose from the endpoint's models.",
+        )
+    from .endpoint import Endpoint
+
+    route = _route(settings)
+    endpoint = Endpoint(route, find_credential(context, route.credential))
+    names = endpoint.list_models(seconds=_DIALOG_SECONDS)
+    if names is None:
+        return (), "The endpoint does not list its models. Enter the model's name below."
+    return names, ""
+
+
+def _route(settings: Mapping[str, Any]) -> ServerRoute:
+    return model_route(
+        str(settings.get("base_url") or ""),
+        credential=chosen(str(settings.get("credentials") or "")),
+        headers=header_lines(str(settings.get("extra_headers") or "")),
+    )
+
+
+@knext.node(
+    name="OpenAI-Compatible Chat Model Connector",
+    node_type=knext.NodeType.SOURCE,
+    icon_path="icons/chat_model.png",
+    category="/community/mcp",
+    id="openai_compatible_chat_model",
+    after="mcp_tool_caller",
+    keywords=["LLM", "chat model", "OpenAI", "GPT", "Azure", "Ollama", "vLLM", "agent", "AI"],
+)
+@knext.output_port(
+    "Chat model",
+    "The model, for *MCP Agent Prompter*. It holds addresses and settings; the key stays in the credential.",
+    chat_model_port_type,
+)
+class OpenAICompatibleChatModelConnector:
+    """Connects a chat model for agents.
+
+    Works with OpenAI and with every service or local server that speaks its chat-completions protocol, such
+    as Azure OpenAI, Mistral, Gemini, OpenRouter, Ollama, vLLM and LM Studio.
+
+    **How to use it**
+
+    - Enter the *Base URL* from the provider's documentation, such as `https://api.openai.com/v1`, or
+      `http://localhost:11434/v1` for Ollama on this computer.
+    - If it wants an API key, add a *Credentials Configuration* node, enter the key as password, connect its
+      flow variable port to this node and choose the credential. Local servers usually want none.
+    - Apply, open the dialog again and choose the *Model*; or enter its name.
+
+    **For agents**, the model has to be able to call tools. The provider's documentation says whether it can.
+
+    **Azure OpenAI:** the base URL is `https://(resource).openai.azure.com/openai/v1`, the model is the name
+    of your deployment.
+    """
+
+    base_url = knext.StringParameter(
+        "Base URL",
+        "Address of the API, as the provider's documentation gives it, often ending in `/v1`. Put no key into"
+        " it. After changing it, apply and open the dialog again to see the models that are there.",
+        default_value="",
+    )
+    credentials = connection_settings.credentials()
+    model = knext.StringParameter(
+        "Model",
+        "Which model to use, from the list that the endpoint gives. If it gives none, enter the name below.",
+        default_value=_AS_ENTERED,
+        choices=_model_choices,
+    )
+    model_name = knext.StringParameter(
+        "Model name",
+        "Name of the model, as the provider writes it; at Azure the name of the deployment. Counts if *Model*"
+        " is *As entered below*.",
+        default_value="",
+    )
+    check_connection = knext.BoolParameter(
+        "Check the connection when executed",
+        "Asks the endpoint for its models when the node is executed, to find a wrong address or key here"
+        " instead of in the agent. Costs no tokens.",
+        default_value=True,
+    )
+    set_temperature = knext.BoolParameter(
+        "Set the temperature",
+        "Otherwise the endpoint decides. Models that reason before they answer refuse a temperature.",
+        default_value=False,
+        is_advanced=True,
+    )
+    temperature = knext.DoubleParameter(
+        "Temperature",
+        "How much chance there is in the answers; 0 is the least.",
+        default_value=0.2,
+        min_value=0.0,
+        max_value=2.0,
+        is_advanced=True,
+    )
+    token_limit_as = knext.EnumParameter(
+        "Limit the answer's tokens as",
+        "By which name the request limits the length of one answer.",
+        default_value=_TokenLimit.none.name,
+        enum=_TokenLimit,
+        is_advanced=True,
+    )
+    token_limit = knext.IntParameter(
+        "Token limit",
+        "The most tokens of one answer; what a model thinks before it answers counts, too.",
+        default_value=4096,
+        min_value=1,
+        is_advanced=True,
+    )
+    timeout = knext.DoubleParameter(
+        "Timeout (s)",
+        "How long the endpoint may be silent before the request is given up. Large models need minutes.",
+        default_value=DEFAULT_TIMEOUT,
+        min_value=1.0,
+        max_value=_LONGEST,
+        is_advanced=True,
+    )
+    extra_headers = connection_settings.extra_headers()
+
+    model_name.rule(knext.OneOf(model, [_AS_ENTERED]), knext.Effect.SHOW)
+    temperature.rule(knext.OneOf(set_temperature, [True]), knext.Effect.SHOW)
+    token_limit.rule(knext.OneOf(token_limit_as, [_TokenLimit.none.name]), knext.Effect.HIDE)
+
+    def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """KNIME's hook for loaded settings: changes none, takes them down for `_model_choices`."""
+        _loaded.settings = dict(parameters)
+        return parameters
+
+    def configure(self, ctx: Any) -> ChatModelPortObjectSpec:
+        """Checks the settings; contacts nobody."""
+        try:
+            spec = ChatModelPortObjectSpec(self._settings())
+            spec.check(ctx)
+        except MCPError as error:
+            raise as_setting_error(error) from None
+        if warning := _in_clear(spec):
+            ctx.set_warning(warning)
+        return spec
+
+    def execute(self, ctx: Any) -> ChatModelPortObject:
+        """Checks the connection if that is wanted."""
+        spec = ChatModelPortObjectSpec(self._settings())
+        credential = spec.credential(ctx)
+        warnings = [_in_clear(spec)]
+        if self.check_connection:
+            from .endpoint import Endpoint
+
+            ctx.set_progress(0.1, f"Asking {spec.settings.base_url} for its models")
+            endpoint = Endpoint(spec.settings.route, credential)
+            seconds = min(_CHECK_SECONDS, spec.settings.timeout)
+            names = endpoint.list_models(seconds=seconds, is_canceled=ctx.is_canceled)
+            if names and spec.settings.model not in names:
+                warnings.append(_unlisted(spec.settings.model, names))
+        if any(warnings):
+            ctx.set_warning("\n".join(filter(None, warnings)))
+        return ChatModelPortObject(spec)
+
+    def _settings(self) -> ChatModelSettings:
+        route = _route(
+            {
+                "base_url": self.base_url,
+                "credentials": self.credentials,
+                "extra_headers": self.extra_headers,
+            }
+        )
+        entered = self.model in ("", _AS_ENTERED)
+        settings = ChatModelSettings(
+            route=route,
+            model=(self.model_name if entered else self.model).strip(),
+            temperature=self.temperature if self.set_temperature else None,
+            timeout=self.timeout,
+        )
+        if self.token_limit_as == _TokenLimit.none.name:
+            return settings
+        field = cast("TokenLimitField", self.token_limit_as)
+        return replace(settings, token_limit=self.token_limit, token_limit_field=field)
+
+
+def _in_clear(spec: ChatModelPortObjectSpec) -> str:
+    route = spec.settings.route
+    if route.credential is None or not sent_in_clear(route.url):
+        return ""
+    return "The credential is sent over http, where others can read it. Use the https address."
+
+
+def _unlisted(model: str, names: tuple[str, ...]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(model, names, n=3) or list(names[:_SHOWN_MODELS])
+    more = "" if len(near) == len(names) else ", …"
+    return f"The endpoint does not list the model '{model}'. It lists {', '.join(near)}{more}."

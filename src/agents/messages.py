@@ -1,0 +1,287 @@
+"""Conversations that every endpoint accepts: each tool call is answered once, right after it was asked for.
+
+Endpoints refuse a whole conversation for one call without an answer, an id that is used twice, a name with
+a space or arguments that are no JSON object. Models produce all of these. So what a model said is put in
+order before it enters the history (`settle`), a history from elsewhere is put in order before it is used
+(`repair`), and images of tools, which endpoints take from users only, are moved for sending (`sendable`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 64
+_LONGEST_QUOTE: Final = 300
+_NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
+_IMAGES: Final = frozenset({"image", "image_url"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedCall:
+    """A tool call that a model asks for, as it stands in the settled message.
+
+    Attributes:
+        id: The id that the answer has to carry.
+        name: The name as the model wrote it; may be empty.
+        arguments: The arguments, None if they could not be read.
+        error: Why the arguments could not be read, in words for the model.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+    error: str | None = None
+
+
+def settle(message: AIMessage, *, taken: set[str]) -> tuple[AIMessage, tuple[WantedCall, ...]]:
+    """Puts what a model said into a form that can stand in a history.
+
+    Args:
+        message: The model's answer, whole or put together from a stream.
+        taken: Ids of calls that the conversation has already; those of this message are added.
+
+    Returns:
+        The message with every call as a valid one (unreadable arguments become none), and the calls as the
+        model meant them.
+    """
+    wanted = [_wanted(*call) for call in _raw_calls(message)]
+    calls: list[WantedCall] = []
+    for number, call in enumerate(wanted, 1):
+        calls.append(_with_id(call, number, taken))
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
+    settled = AIMessage(
+        content=cast("Any", message.content),
+        additional_kwargs=kwargs,
+        response_metadata=message.response_metadata,
+        usage_metadata=message.usage_metadata,
+        id=message.id,
+        tool_calls=[
+            {"type": "tool_call", "id": c.id, "name": call_name(c.name), "args": dict(c.arguments or {})}
+            for c in calls
+        ],
+    )
+    return settled, tuple(calls)
+
+
+def call_name(name: str) -> str:
+    """The name that a call has in the history: endpoints check names there, too.
+
+    Args:
+        name: The name as a model wrote it.
+
+    Returns:
+        Letters, digits, ``_`` and ``-``, 1 to 64 of them.
+    """
+    return _BAD_IN_NAME.sub("_", name)[:_LONGEST_NAME] or "unnamed"
+
+
+def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[str, ...]]:
+    """Puts a history from elsewhere in order.
+
+    Args:
+        messages: Any conversation.
+
+    Returns:
+        The conversation in which every call has one answer, right after it; and what was changed, in words.
+    """
+    repaired: list[BaseMessage] = []
+    counts = {"unanswered": 0, "stray": 0, "malformed": 0, "empty": 0}
+    taken: set[str] = set()
+    answers: dict[str, list[ToolMessage]] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            answers.setdefault(message.tool_call_id, []).append(message)
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            continue
+        if not isinstance(message, AIMessage):
+            repaired.append(message)
+            continue
+        raw = [call_id for _, _, call_id in _raw_calls(message)]
+        settled, calls = settle(message, taken=taken)
+        if not calls and not text_of(message):
+            counts["empty"] += 1
+            continue
+        counts["malformed"] += sum(
+            call.error is not None or call.id != own for call, own in zip(calls, raw, strict=True)
+        )
+        repaired.append(settled if calls else message)
+        for call, own in zip(calls, raw, strict=True):
+            known = answers.get(own or "", [])
+            counts["unanswered"] += not known
+            if known:
+                repaired.append(known.pop(0).model_copy(update={"tool_call_id": call.id}))
+            else:
+                repaired.append(answer(call, _NEVER_ANSWERED, failed=True))
+    counts["stray"] = sum(len(left) for left in answers.values())
+    return repaired, _said(counts)
+
+
+def answer(call: WantedCall, content: str | list[dict[str, Any]], *, failed: bool) -> ToolMessage:
+    """Makes the message that answers a call.
+
+    Args:
+        call: The call.
+        content: Text or content blocks.
+        failed: Whether the model is told of a failure.
+
+    Returns:
+        The message.
+    """
+    return ToolMessage(
+        content=cast("Any", content),
+        tool_call_id=call.id,
+        name=call_name(call.name),
+        status="error" if failed else "success",
+    )
+
+
+def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[BaseMessage]:
+    """Makes what is sent from a history: results as text, and their images as a message of the user.
+
+    OpenAI's chat completions take images in messages of the user only.
+
+    Args:
+        messages: A history in order.
+        images: False for a model that takes none: the text says that they were left out.
+
+    Returns:
+        The messages to send.
+    """
+    sent: list[BaseMessage] = []
+    shown: list[Any] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            if shown:
+                sent.append(HumanMessage(content=shown))
+                shown = []
+            sent.append(message)
+            continue
+        if isinstance(message.content, str):
+            sent.append(message)
+            continue
+        texts: list[str] = []
+        for block in cast("list[Any]", message.content):
+            if isinstance(block, str):
+                texts.append(block)
+            elif block.get("type") not in _IMAGES:
+                texts.append(str(block.get("text", "")))
+            elif images:
+                if not shown:
+                    shown.append({"type": "text", "text": "Images that the tools returned, in order:"})
+                shown.append(block)
+                texts.append("[an image, shown in the next message]")
+            else:
+                texts.append("[an image, left out because the model does not take images]")
+        sent.append(message.model_copy(update={"content": "\n".join(texts)}))
+    if shown:
+        sent.append(HumanMessage(content=shown))
+    return sent
+
+
+def has_images(messages: Sequence[BaseMessage]) -> bool:
+    """Tells whether a history holds images of tools.
+
+    Args:
+        messages: A history.
+
+    Returns:
+        Whether it does.
+    """
+    return any(
+        isinstance(block, dict) and cast("dict[str, Any]", block).get("type") in _IMAGES
+        for message in messages
+        if isinstance(message, ToolMessage) and not isinstance(message.content, str)
+        for block in cast("list[Any]", message.content)
+    )
+
+
+def text_of(message: BaseMessage) -> str:
+    """The text of a message.
+
+    Args:
+        message: Any message.
+
+    Returns:
+        Its text blocks, joined; stripped.
+    """
+    if isinstance(message.content, str):
+        return message.content.strip()
+    parts = [b if isinstance(b, str) else str(b.get("text", "")) for b in cast("list[Any]", message.content)]
+    return "".join(parts).strip()
+
+
+def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
+    """Name, arguments and id of each call; the arguments as text where LangChain could not read them."""
+    # Of a stream the pieces: LangChain completes arguments that were cut off, which must not be called.
+    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
+        return [(c.get("name"), c.get("args") or "", c.get("id")) for c in message.tool_call_chunks]
+    calls: list[tuple[str | None, Any, str | None]] = [
+        (call["name"], call["args"], call.get("id")) for call in message.tool_calls
+    ]
+    for bad in message.invalid_tool_calls:
+        calls.append((bad.get("name"), bad.get("args") or "", bad.get("id")))
+    return calls
+
+
+def _wanted(name: str | None, arguments: object, call_id: str | None) -> WantedCall:
+    read, error = read_arguments(arguments)
+    return WantedCall(id=call_id or "", name=(name or "").strip(), arguments=read, error=error)
+
+
+def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None]:
+    """Reads the arguments of a call as models write them.
+
+    Args:
+        arguments: A JSON text, or what some endpoints send instead: an object, or None.
+
+    Returns:
+        The arguments and None, or None and why they cannot be read. Nothing at all stands for no arguments.
+    """
+    if arguments is None or arguments == "":
+        return {}, None
+    if isinstance(arguments, str):
+        try:
+            # Models put line breaks into texts as they are, hence not strict.
+            read: object = json.loads(arguments, strict=False)
+        except ValueError as error:
+            return None, f"The arguments are not valid JSON ({error}): {_quoted(arguments)}"
+        if read is None:
+            return {}, None
+    else:
+        read = arguments
+    if isinstance(read, dict):
+        return cast("dict[str, Any]", read), None
+    return None, f"The arguments must be a JSON object, but were: {_quoted(json.dumps(read))}"
+
+
+def _with_id(call: WantedCall, number: int, taken: set[str]) -> WantedCall:
+    chosen, n = call.id, number
+    while not chosen or chosen in taken:
+        chosen = f"{call.id or 'call'}_{n}"
+        n += 1
+    taken.add(chosen)
+    return WantedCall(id=chosen, name=call.name, arguments=call.arguments, error=call.error)
+
+
+def _said(counts: Mapping[str, int]) -> tuple[str, ...]:
+    words = {
+        "unanswered": "tool calls of the history had no answer; they were answered with an error",
+        "stray": "tool results of the history belonged to no call and were left out",
+        "malformed": "tool calls of the history were malformed and were corrected",
+        "empty": "empty answers of the history were left out",
+    }
+    return tuple(f"{counts[kind]} {text}" for kind, text in words.items() if counts[kind])
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"

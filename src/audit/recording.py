@@ -1,0 +1,208 @@
+"""Makes records of calls: what was sent, what came back, what went wrong, with every secret marked."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ..types.canonical import canonical_json, without_surrogates
+from ..types.errors import ArgumentsInvalid, MCPError
+from ..types.tool import MCPTool
+from .record import CallRecord, CallStatus, status_of, tool_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..tools.protocol.results import ContentBlock
+    from ..types.tool import Tool
+    from .dispatch import Answer, Call, Dispatcher, Trace
+    from .secrets import SecretMarker
+
+_log = logging.getLogger(__name__)
+
+
+def unknown_record(call: Call, dispatcher: Dispatcher) -> CallRecord:
+    """Begins the record of a call of a tool that is not known.
+
+    Args:
+        call: The call.
+        dispatcher: What the calls of the run share.
+
+    Returns:
+        The record, status and error still to be filled in.
+    """
+    secrets = dispatcher.secrets
+    return CallRecord(
+        run=dispatcher.run,
+        iteration=call.iteration,
+        input_row=call.input_row,
+        tool_name=None if call.name is None else without_surrogates(secrets.scrub(call.name)),
+        arguments=_json_text(call.arguments, secrets),
+        status=CallStatus.FAILED,
+    )
+
+
+def base_record(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher) -> CallRecord:
+    """Begins the record of a call.
+
+    Args:
+        call: The call.
+        trace: What became known about it.
+        marker: Marks secrets.
+        dispatcher: What the calls of the run share.
+
+    Returns:
+        The record, status, result and error still to be filled in.
+    """
+    tool = trace.tool
+    is_mcp = isinstance(tool, MCPTool)
+    return CallRecord(
+        run=dispatcher.run,
+        iteration=call.iteration,
+        input_row=call.input_row,
+        tool=tool_text(tool),
+        tool_name=tool.name,
+        tool_type=tool.tool_type.name.lower(),
+        server=tool.route.display if is_mcp else None,
+        digest=tool.digest if is_mcp else None,
+        arguments=None if call.arguments is None else _arguments_text(trace, marker),
+        status=CallStatus.FAILED,
+        attempts=trace.attempts,
+        server_version=trace.server_version,
+        protocol=trace.protocol,
+    )
+
+
+def marker_of(trace: Trace, dispatcher: Dispatcher) -> SecretMarker:
+    """Makes the marker of one call, which knows the secrets among its arguments."""
+    return dispatcher.secrets.for_call(trace.arguments, trace.tool.schema_json)
+
+
+def _arguments_text(trace: Trace, marker: SecretMarker) -> str | None:
+    try:
+        arguments = marker.mark(trace.arguments, trace.tool.schema_json)
+        if trace.data:  # which tables went in is part of what was sent; the form is the one that models use
+            chosen = {data.port: data.id for data in trace.data}
+            arguments = {"configuration": arguments, "data_inputs": chosen}
+        return canonical_json(arguments)
+    except (ValueError, TypeError, RecursionError):
+        return None  # the call's error says what JSON cannot hold
+
+
+def _json_text(arguments: Mapping[str, Any] | None, marker: SecretMarker) -> str | None:
+    """The arguments for a tool that is not known."""
+    try:
+        return None if arguments is None else canonical_json(marker.scrub(dict(arguments)))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
+    """Marks the secrets in an answer's text and structured value; its blocks stay as they came."""
+    from ..tools.protocol.results import ABSENT
+
+    structured = answer.structured
+    return replace(
+        answer,
+        text=without_surrogates(cast("str", marker.scrub(answer.text))),
+        structured=structured if structured is ABSENT else marker.scrub(structured),
+    )
+
+
+def answered_record(
+    base: CallRecord, call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher
+) -> CallRecord:
+    """Fills in the record of a call that was answered.
+
+    Args:
+        base: What `base_record` began.
+        call: The call.
+        answer: The answer, secrets marked.
+        secrets: Marks secrets in errors.
+        dispatcher: What the calls of the run share; saves blobs.
+
+    Returns:
+        The record.
+    """
+    from ..tools.protocol.results import ABSENT
+
+    text = answer.text
+    structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
+    files, image = _save_blobs(call, answer.blocks, dispatcher)
+    status, error = CallStatus.OK, None
+    if answer.error is not None:
+        status, error = status_of(answer.error), error_text(answer.error, call, call.tool, secrets)
+    elif answer.is_error:
+        status, error = CallStatus.TOOL_ERROR, text or "The tool failed without saying why"
+    return replace(
+        base,
+        status=status,
+        result=None if answer.is_error else text,
+        error=error,
+        structured_result=structured,
+        files=files,
+        image=image,
+    )
+
+
+def _save_blobs(
+    call: Call, blocks: tuple[ContentBlock, ...], dispatcher: Dispatcher
+) -> tuple[tuple[str, ...], str | None]:
+    from ..tools.protocol.results import AudioContent, EmbeddedResource, ImageContent
+
+    if dispatcher.save_blob is None:
+        return (), None
+    files: list[str] = []
+    image: str | None = None
+    for block in blocks:
+        match block:
+            case ImageContent(data=data, mime_type=mime_type) | AudioContent(data=data, mime_type=mime_type):
+                pass
+            case EmbeddedResource(blob=bytes(data), mime_type=mime_type):
+                pass
+            case _:
+                continue
+        files.append(dispatcher.save_blob(call, len(files), data, mime_type or "application/octet-stream"))
+        if image is None and mime_type == "image/png":
+            image = files[-1]
+    return tuple(files), image
+
+
+def error_text(error: Exception, call: Call, tool: Tool | None, secrets: SecretMarker) -> str:
+    """Says what went wrong, where, and what to do next, without secrets.
+
+    Args:
+        error: What ended the call.
+        call: The call.
+        tool: The tool as it was called, None if it is not known.
+        secrets: Marks secrets.
+
+    Returns:
+        One text.
+    """
+    if isinstance(error, MCPError):
+        server = tool.route.display if isinstance(tool, MCPTool) else None
+        placed = error.at(server=server, tool=tool.name if tool else None, row=call.input_row)
+        pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
+        text = f"{pointer}: {placed}" if pointer and pointer not in str(placed) else str(placed)
+    else:
+        # Not one of ours: its message may hold anything, arguments and credentials included.
+        text = f"Unexpected {type(error).__name__}. Please report this together with the log."
+    return without_surrogates(cast("str", secrets.scrub(text)))
+
+
+def log_failure(error: Exception, tool: Tool) -> None:
+    """Logs that a call failed, without what it said and sent."""
+    if isinstance(error, MCPError):
+        _log.debug("%s of tool %s", type(error).__name__, tool.name)
+    else:
+        # Only where it happened: messages and locals may hold arguments.
+        frames: list[str] = []
+        trace = error.__traceback__
+        while trace is not None:
+            frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+            trace = trace.tb_next
+        _log.error(
+            "Unexpected %s of tool %s at %s", type(error).__name__, tool.name, " < ".join(frames[::-1])
+        )

@@ -1,0 +1,74 @@
+"""A toolbox for tests of the loop: real functions, called through the contract."""
+
+import threading
+import time
+
+from knime_mcp.agents.chat_model import ChatModelSettings, create_model, model_route
+from knime_mcp.agents.toolbox import ToolReply
+from knime_mcp.types.errors import Canceled
+
+DEADLINE = 20.0
+
+
+def definition(name, schema=None):
+    parameters = schema if schema is not None else {"type": "object", "properties": {}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": f"Does {name}.", "parameters": parameters},
+    }
+
+
+class Functions:
+    """Tools by name: functions of (arguments, is_canceled) that return text, blocks or a `ToolReply`."""
+
+    def __init__(self, schemas=None, /, **functions):
+        self.functions = functions
+        self.schemas = schemas or {}
+        self.requests = []
+        self.most = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def definitions(self):
+        return [definition(name, self.schemas.get(name)) for name in self.functions]
+
+    def shown_name(self, name):
+        return f"The {name}" if name in self.functions else name
+
+    def run(self, request, *, is_canceled):
+        with self._lock:
+            self.requests.append(request)
+            self._running += 1
+            self.most = max(self.most, self._running)
+        try:
+            if request.error is not None:
+                return ToolReply(request=request, content=f"Error: {request.error}", failed=True)
+            if request.name not in self.functions:
+                text = f"Error: there is no tool '{request.name}'."
+                return ToolReply(request=request, content=text, failed=True)
+            made = self.functions[request.name](request.arguments, is_canceled)
+            if isinstance(made, ToolReply):
+                return made
+            return ToolReply(request=request, content=made)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+
+def patient(arguments, is_canceled):
+    """A tool that waits until it is canceled."""
+    until = time.monotonic() + DEADLINE
+    while time.monotonic() < until:
+        if is_canceled():
+            raise Canceled("stopped")
+        time.sleep(0.01)
+    raise AssertionError("nobody canceled")
+
+
+def model_at(server, credential=None, **settings):
+    """The model at a chat server, made as the nodes make it."""
+    fields = {"model": "test-model", "timeout": 10.0, **settings}
+    headers = fields.pop("headers", ())
+    url = fields.pop("url", None) or server.url
+    route = model_route(url, credential=credential and credential.name, headers=headers)
+    return create_model(ChatModelSettings(route=route, **fields), credential)

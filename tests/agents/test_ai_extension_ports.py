@@ -1,0 +1,197 @@
+"""Chat models of KNIME's AI extension at our port: requests like those of its own nodes, others refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.types.errors import SettingInvalid
+from tests.support.chat_server import ChatServer, says
+
+KEY = "sk-very-secret-0123456789"
+PREFIX = "org.knime.python.llm.models."
+OPENAI = f"{PREFIX}openai.OpenAIChatModelPortObject"
+AZURE = f"{PREFIX}azure.AzureOpenAIChatModelPortObject"
+HUB = f"{PREFIX}knime._chat.KnimeHubChatModelPortObject"
+COMMON = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 200, "n_requests": 1}
+
+
+def samples(url):
+    """Documents in the AI extension's form; `test_its_own_classes_write_these_documents` compares."""
+    openai = {
+        "credentials": "openai",
+        "base_url": f"{url}/v1",
+        "credential_spec": None,
+        "custom_headers": {"X-Team": "blue"},
+        "seed": 3,
+        **COMMON,
+    }
+    azure = {
+        "credentials": "openai",
+        "base_url": url,
+        "credential_spec": None,
+        "custom_headers": {},
+        "api_version": "2024-06-01",
+        "api_type": "azure",
+        "model": "mine",
+        "seed": 3,
+        **COMMON,
+    }
+    ported = {**openai, "credentials": "", "custom_headers": {}, "credential_spec": {"data": "xml"}}
+    login = {"data": "xml", "hub_url": f"{url}/some/hub"}
+    return {
+        "openai": {"id": OPENAI, "data": {**openai, "model": "gpt-4o"}},
+        "openai_reasoning": {"id": OPENAI, "data": {**openai, "model": "o3-mini"}},
+        "openai_port": {"id": OPENAI, "data": {**ported, "model": "gpt-4o"}},
+        "azure": {"id": AZURE, "data": {**azure, "is_reasoning_model": False}},
+        "azure_reasoning": {"id": AZURE, "data": {**azure, "is_reasoning_model": True}},
+        "hub": {"id": HUB, "data": {"auth": login, "model_name": "team:model", **COMMON}},
+    }
+
+
+class Context:
+    """What a node's context knows of credentials."""
+
+    def get_credential_names(self):
+        return ["openai"]
+
+    def get_credentials(self, name):
+        return type("Known", (), {"username": "", "password": KEY})()
+
+
+@pytest.fixture
+def arrived(host):
+    """A model as it arrives at our port."""
+    return lambda document: host.port_object((document, b""))
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "headers", "fields"),
+    [
+        (
+            "openai",
+            "/v1/chat/completions",
+            {"authorization": f"Bearer {KEY}", "x-team": "blue"},
+            {"model": "gpt-4o", "temperature": 0.2, "max_completion_tokens": 200, "seed": 3},
+        ),
+        (
+            "openai_reasoning",
+            "/v1/chat/completions",
+            {"authorization": f"Bearer {KEY}", "x-team": "blue"},
+            {"model": "o3-mini", "max_completion_tokens": 200, "seed": 3},
+        ),
+        (
+            "azure",
+            "/openai/deployments/mine/chat/completions?api-version=2024-06-01",
+            {"api-key": KEY},
+            {"model": "mine", "temperature": 0.2, "max_tokens": 200, "seed": 3, "top_p": 0.9},
+        ),
+        (
+            "azure_reasoning",
+            "/openai/deployments/mine/chat/completions?api-version=2024-06-01",
+            {"api-key": KEY},
+            {"model": "mine", "max_completion_tokens": 200, "seed": 3},
+        ),
+    ],
+)
+def test_what_is_sent_for_a_model_with_a_credential(arrived, name, path, headers, fields):
+    with ChatServer([says("Hello")], models=["gpt-4o", "o3-mini", "mine"]) as server:
+        model = arrived(samples(server.url.removesuffix("/v1"))[name])
+        model.spec.check(Context())
+        assert model.create_model(Context()).invoke("Hi").content == "Hello"
+        [request] = server.requests
+    assert request.path == path
+    sent = {
+        name: value
+        for name, value in request.headers.items()
+        if name in {"authorization", "api-key", "x-team"}
+    }
+    assert sent == headers
+    body = {key: value for key, value in request.body.items() if key not in {"messages", "stream"}}
+    assert body == fields
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("hub", "/ai-gateway/v1/chat/completions"), ("openai_port", "/v1/chat/completions")]
+)
+def test_a_login_that_travels_with_the_model(arrived, host, name, path, monkeypatch):
+    with ChatServer([says("Hello"), says("again")], models=["team:model", "gpt-4o"]) as server:
+        document = samples(server.url.removesuffix("/v1"))[name]
+        tokens = iter(["first", "second", "third"])
+        spec = arrived(document).spec
+        login = type(spec.authorization()._spec)
+        monkeypatch.setattr(login, "auth_schema", property(lambda self: "Bearer"))
+        monkeypatch.setattr(login, "auth_parameters", property(lambda self: next(tokens)))
+        model = arrived(document).create_model(Context())
+        assert model.secrets == ("first",)  # known before the first request, for whoever blacks them out
+        assert model.invoke("Hi").content == "Hello"
+        assert model.invoke("Hi").content == "again"
+        assert [request.path for request in server.requests] == [path, path]
+        # KNIME renews tokens, so it is asked for each request.
+        sent = [request.headers["authorization"] for request in server.requests]
+    assert sent == ["Bearer second", "Bearer third"]
+    assert model.secrets == ("third",)
+
+
+def test_a_document_survives_as_it_came(arrived):
+    for document in samples("https://host").values():
+        assert arrived(document).spec.serialize() == document["data"]
+        assert KEY not in json.dumps(arrived(document).spec.serialize())
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "instead"),
+    [
+        ("anthropic_api._chat.AnthropicChatModelPortObject", "Anthropic", "https://api.anthropic.com/v1"),
+        ("google._port_types.GeminiChatModelPortObject", "Gemini", "generativelanguage"),
+        ("huggingface.HFHubChatModelPortObject", "Hugging Face Hub", "router.huggingface.co"),
+        ("base.ChatModelPortObject", "this kind", "base URL"),
+    ],
+)
+def test_others_are_refused_with_the_node_to_use(arrived, place, kind, instead):
+    model = arrived({"id": PREFIX + place, "data": {"anything": 1}})
+    for use in (model.spec.check, model.create_model):
+        with pytest.raises(SettingInvalid) as raised:
+            use(Context())
+        assert kind in str(raised.value)
+        assert "Use the node 'OpenAI-Compatible Chat Model Connector'" in str(raised.value)
+        assert instead in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model": None, "credentials": None}, {"temperature": "hot"}, {"max_tokens": [1]}, {"base_url": 7}],
+)
+def test_a_form_that_changed_is_said(arrived, change):
+    document = {**samples("https://host")["openai"]["data"], **change}
+    document = {key: value for key, value in document.items() if value is not None}
+    with pytest.raises(SettingInvalid, match=r"unknown form|No model|no credential"):
+        arrived({"id": OPENAI, "data": document}).spec.check(Context())
+
+
+def test_the_hub_without_a_connection(arrived):
+    document = samples("https://host")["hub"]["data"]
+    broken = {"id": HUB, "data": {**document, "auth": {"data": "xml", "hub_url": None}}}
+    with pytest.raises(SettingInvalid, match="Execute the nodes before again"):
+        arrived(broken).spec.check(Context())
+
+
+def test_a_credential_that_is_gone(arrived):
+    document = samples("https://host")["openai"]["data"]
+    with pytest.raises(SettingInvalid, match="There is no credential 'gone'"):
+        arrived({"id": OPENAI, "data": {**document, "credentials": "gone"}}).spec.check(Context())
+
+
+@pytest.mark.real_knime
+def test_its_own_classes_write_these_documents():
+    assert os.environ.get("KNIME_LLM_ROOT"), "needs KNIME_LLM_ROOT, a checkout of knime-python-llm"
+    script = Path(__file__).with_name("foreign_models.py")
+    command = [sys.executable, "-W", "ignore", str(script), "https://host"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    if "got an unexpected keyword argument" in done.stderr:
+        pytest.skip("this checkout of the AI extension needs a newer KNIME than KNIME_PYTHON_ROOT")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == samples("https://host")

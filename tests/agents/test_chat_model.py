@@ -1,0 +1,278 @@
+"""What is sent to an endpoint and what is made of its answers, seen at the HTTP body."""
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from knime_mcp.agents.chat_model import ChatModelSettings, model_route
+from knime_mcp.agents.endpoint import Endpoint
+from knime_mcp.agents.loop import run_agent
+from knime_mcp.agents.messages import settle
+from knime_mcp.tools.credentials import Credential
+from knime_mcp.types.errors import SettingInvalid
+from tests.support.chat_server import ChatServer, call, calls, refuses, says
+
+from .loop_tools import Functions, model_at
+
+SUPPORT = Path(__file__).parents[1] / "support"
+KEY = "sk-very-secret-0123456789"
+CREDENTIAL = Credential("openai", "", KEY)
+ODD_SCHEMA = {
+    "$defs": {
+        "node": {"type": "object", "title": "A node", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    },
+    "type": "object",
+    "title": "Arguments",
+    "properties": {
+        "start": {"$ref": "#/$defs/node"},
+        "anything": {},
+        "config": {"type": "string"},
+        "self": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+    },
+    "required": ["config"],
+    "additionalProperties": False,
+    "x-own": ["ü", 1.0, 10**20],
+}
+
+
+@pytest.mark.requirement("T19")
+def test_the_schema_arrives_as_it_was_given():
+    tool = {"type": "function", "function": {"name": "walk", "description": "d", "parameters": ODD_SCHEMA}}
+    empty = {"type": "function", "function": {"name": "nothing", "description": "d", "parameters": {}}}
+    with ChatServer([says("ok")]) as server:
+        model_at(server).bind(tools=[tool, empty]).invoke("Hi")
+        [request] = server.requests
+    sent = request.body["tools"]
+    assert json.dumps(sent, sort_keys=False) == json.dumps([tool, empty], sort_keys=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"),
+    [
+        ({}, {}),
+        ({"temperature": 0.0}, {"temperature": 0.0}),
+        ({"token_limit": 7}, {"max_completion_tokens": 7}),
+        ({"token_limit": 7, "token_limit_field": "max_tokens"}, {"max_tokens": 7}),
+        ({"more": {"seed": 3}}, {"seed": 3}),
+    ],
+)
+def test_only_what_was_set_is_sent(settings, fields, monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-somebody")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:1/")
+    with ChatServer([says("ok")]) as server:
+        model_at(server, **settings).invoke("Hi")
+        [request] = server.requests
+    sent = dict(request.body)
+    assert sent.pop("stream", False) is False
+    assert sent == {
+        "model": "test-model",
+        "messages": [{"role": "user", "content": "Hi"}],
+        **fields,
+    }
+    assert "somebody" not in str(request.headers)
+    assert "authorization" not in request.headers
+    assert not [name for name in request.headers if name.startswith(("x-stainless", "openai"))]
+
+
+def test_the_credential_is_sent_and_never_seen(caplog):
+    caplog.set_level(logging.DEBUG)
+    with ChatServer([says("ok"), says("ok")], key=KEY) as server:
+        model = model_at(server, CREDENTIAL)
+        assert model.invoke("Hi").content == "ok"
+        assert asyncio.run(_ask_once(model)) == "ok"
+    assert KEY not in caplog.text
+    assert KEY not in repr(model) + str(model.__dict__) + str(model.model_dump())
+    assert KEY not in repr(model.root_client.__dict__) + repr(model._endpoint)
+
+
+async def _ask_once(model):
+    try:
+        return (await model.ainvoke("Hi")).content
+    finally:
+        await model.release_connections()
+
+
+def test_templates_put_the_key_where_it_is_wanted(caplog):
+    caplog.set_level(logging.DEBUG)
+    with ChatServer([says("ok")]) as server:
+        url = f"{server.url}?code={{credential.password}}&api-version=1"
+        headers = (("api-key", "{credential.password}"),)
+        model = model_at(server, CREDENTIAL, url=url, headers=headers)
+        model.invoke("Hi")
+        [request] = server.requests
+    assert request.path == f"/v1/chat/completions?code={KEY}&api-version=1"
+    assert request.headers["api-key"] == KEY
+    assert "authorization" not in request.headers
+    assert KEY not in caplog.text
+
+
+def test_one_model_serves_many_event_loops():
+    with ChatServer([says("1"), says("2"), says("3")]) as server:
+        model = model_at(server)
+        assert [asyncio.run(_ask_once(model)) for _ in range(3)] == ["1", "2", "3"]
+
+
+def test_a_redirect_is_not_followed():
+    import openai
+
+    from tests.support.chat_server import fails
+
+    with ChatServer([says("stolen")]) as other:
+        moved = fails(307, headers=(("Location", f"{other.url}/chat/completions"),))
+        with ChatServer([moved]) as server, pytest.raises(openai.APIStatusError):
+            model_at(server, CREDENTIAL).invoke("Hi")
+        assert other.requests == []
+
+
+def test_a_conversation_with_tools_is_sent_in_the_protocols_form():
+    asked = AIMessage(
+        content="", tool_calls=[{"id": "c1", "name": "search", "args": {"self": 1, "config": None}}]
+    )
+    history = [
+        SystemMessage("Be brief."),
+        HumanMessage("Hi"),
+        asked,
+        ToolMessage("found", tool_call_id="c1", name="search"),
+    ]
+    with ChatServer([says("ok")]) as server:
+        model_at(server).invoke(history)
+        assert server.complaints == []
+        sent = server.requests[0].messages
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
+    arguments = sent[2]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"self": 1, "config": None}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    ("wanted", "arguments", "error"),
+    [
+        (call("t", {"a": 1}), {"a": 1}, None),
+        (call("t", ""), {}, None),
+        (call("t", "null"), {}, None),
+        (call("t", '{"text": "two\nlines"}'), {"text": "two\nlines"}, None),
+        (call("t", "[1, 2]"), None, "must be a JSON object"),
+        (call("t", "17"), None, "must be a JSON object"),
+        (call("t", '"{}"'), None, "must be a JSON object"),
+        (call("t", '{"a": 1'), None, "not valid JSON"),
+        (call("t", "a=1"), None, "not valid JSON"),
+        (call(None, {"a": 1}), {"a": 1}, None),
+        (call("", "nope"), None, "not valid JSON"),
+    ],
+)
+def test_tool_calls_as_models_write_them(wanted, arguments, error, stream):
+    with ChatServer([calls(wanted, text="Well")]) as server:
+        model = model_at(server)
+        message = _streamed(model) if stream else model.invoke("Hi")
+    settled, [found] = settle(message, taken=set())
+    assert found.arguments == arguments
+    assert (found.error is None) == (error is None)
+    assert error is None or error in found.error
+    assert found.name == (wanted["function"]["name"] or "")
+    assert settled.content == "Well"
+    assert settled.tool_calls[0]["args"] == (arguments or {})
+    assert settled.tool_calls[0]["id"] == found.id == "call_1"
+    assert settled.invalid_tool_calls == []
+
+
+def test_arguments_that_are_an_object_instead_of_its_text():
+    odd = {"id": "c", "type": "function", "function": {"name": "t", "arguments": {"a": [1]}}}
+    with ChatServer([calls(odd)]) as server:
+        message = model_at(server).invoke("Hi")
+    assert message.tool_calls[0]["args"] == {"a": [1]}
+
+
+def test_many_odd_calls_in_one_answer_are_all_kept():
+    odd = [call("a", "[]"), call("b", {"x": 1}), {"id": 7, "type": "function"}, call("c", "{")]
+    with ChatServer([calls(*odd)]) as server:
+        message = model_at(server).invoke("Hi")
+    settled, found = settle(message, taken=set())
+    assert sorted(each.name for each in found) == ["", "a", "b", "c"]
+    assert len(settled.tool_calls) == 4
+    assert len({each.id for each in found}) == 4
+
+
+def test_ids_are_made_unique():
+    same = [call("a", {}, id="x"), call("b", {}, id="x"), call("c", {}, id="")]
+    with ChatServer([calls(*same)]) as server:
+        message = model_at(server).invoke("Hi")
+    taken = {"x_2"}
+    settled, found = settle(message, taken=taken)
+    ids = [each.id for each in found]
+    assert ids[0] == "x"
+    assert len(set(ids)) == 3
+    assert "" not in ids
+    assert "x_2" not in ids
+    assert [each["id"] for each in settled.tool_calls] == ids
+    assert taken >= set(ids)
+
+
+def test_a_refusal_is_kept():
+    with ChatServer([refuses("I will not.")]) as server:
+        message = model_at(server).invoke("Hi")
+    assert message.additional_kwargs["refusal"] == "I will not."
+
+
+def _streamed(model):
+    async def ask():
+        whole = None
+        async for chunk in model.astream("Hi"):
+            whole = chunk if whole is None else whole + chunk
+        await model.release_connections()
+        return whole
+
+    return asyncio.run(ask())
+
+
+def test_settings_survive_the_port():
+    route = model_route("https://host/v1/", credential="prod", headers=(("X-Team", "blue"),))
+    settings = ChatModelSettings(route=route, model="m", temperature=0.0, token_limit=5, more={"seed": 1})
+    document = json.loads(json.dumps(settings.to_json()))
+    assert ChatModelSettings.from_json(document) == settings
+    assert settings.base_url == "https://host/v1"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"route": 1, "model": "m"}, {"route": "https://h", "model": None}, {"route": "https://h"}, []],
+)
+def test_a_document_of_somebody_else_is_an_error(document):
+    with pytest.raises(SettingInvalid, match="cannot be read"):
+        ChatModelSettings.from_json(document)
+
+
+@pytest.mark.parametrize("change", [{"temperature": -1.0}, {"temperature": float("nan")}, {"token_limit": 0}])
+def test_numbers_that_cannot_work(change):
+    with pytest.raises(SettingInvalid):
+        ChatModelSettings(route=model_route("https://host/v1"), model="m", **change)
+
+
+def test_the_list_of_models():
+    with ChatServer(models=["b", "a", "b"]) as server:
+        assert Endpoint(model_route(server.url), None).list_models(seconds=5) == ("a", "b")
+    for body in (b"[]", b"{}", b"no", b'{"data": 1}', b'{"data": [1, {"id": null}]}'):
+        with ChatServer(models_turn=says(None, body=body)) as server:
+            assert not Endpoint(model_route(server.url), None).list_models(seconds=5)
+
+
+def test_the_scripted_endpoint_as_a_command(tmp_path):
+    script = tmp_path / "script.json"
+    turns = [{"fails": 503}, {"calls": [["search", {"q": 1}]], "text": "Well"}, {"says": "Hello"}]
+    script.write_text(json.dumps(turns), encoding="utf-8")
+    command = [sys.executable, str(SUPPORT / "chat_server.py"), str(script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        model = model_at(None, url=process.stdout.readline().strip())
+        tools = Functions(search=lambda arguments, _: str(arguments["q"]))
+        outcome = run_agent(model, tools, [HumanMessage("Hi")])
+        process.stdin.close()
+        assert process.wait(timeout=20) == 0
+    assert outcome.text == "Hello"
+    assert [message.type for message in outcome.messages] == ["human", "ai", "tool", "ai"]

@@ -1,0 +1,99 @@
+"""Servers, and toolboxes with their tools."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.agents.executor import ToolExecutor
+from knime_mcp.agents.toolbox import ToolRequest
+from knime_mcp.agents.toolset import Toolset
+from knime_mcp.audit.definitions import Definitions, pinned_tool
+from knime_mcp.audit.dispatch import Dispatcher
+from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.tools.connection import client_for
+from knime_mcp.tools.limits import Timeouts
+from knime_mcp.tools.session_pool import SessionPool
+from knime_mcp.types.routing import ServerRoute
+from tests.support import peers
+
+COUNTING = Path(__file__).parents[2] / "tools" / "caller" / "counting_server.py"
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A counting server; paths /one and /two."""
+    with peers.running(
+        peers.Server("counting server", [sys.executable, "-u", COUNTING, "--port", "{port}"])
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shapes():
+    """The server with odd but legal tools and replies; most tools answer with their arguments."""
+    with peers.running(peers.shapes()) as running:
+        yield running
+
+
+@pytest.fixture
+def pool():
+    """The sessions of a run."""
+    with SessionPool(lambda route: client_for(route, None, timeouts=Timeouts())) as made:
+        yield made
+
+
+@pytest.fixture
+def tools_of(pool):
+    """Lists the tools of a server, pinned as the Provider pins them."""
+
+    def tools(url):
+        route = ServerRoute.parse(url)
+        listed = pool.client(route).list_tools()
+        return [pinned_tool(definition, route, shown_name=definition.name) for definition in listed]
+
+    return tools
+
+
+class Box:
+    """A toolbox with what it recorded."""
+
+    def __init__(self, executor, records):
+        self.executor, self.records = executor, records
+
+    def call(self, name, arguments=None, *, is_canceled=lambda: False, iteration=1, error=None):
+        request = ToolRequest(id="c1", name=name, arguments=arguments, iteration=iteration, error=error)
+        reply = self.executor.run(request, is_canceled=is_canceled)
+        assert reply.request is request
+        return reply
+
+    @property
+    def names(self):
+        return [definition["function"]["name"] for definition in self.executor.definitions()]
+
+
+@pytest.fixture
+def box(pool):
+    """Makes a toolbox."""
+
+    def make(tools, *, run_workflow=None, secrets=(), registry=None, options=None, **more):
+        records = []
+        dispatcher = Dispatcher(
+            run="run-1",
+            pool=pool,
+            definitions=Definitions(pool),
+            secrets=SecretMarker(secrets),
+            run_workflow=run_workflow,
+            **more,
+        )
+
+        def keep(record):
+            records.append(record)
+            return record
+
+        executor = ToolExecutor(
+            Toolset(tools), dispatcher, on_record=keep, registry=registry, options=options
+        )
+        return Box(executor, records)
+
+    return make

@@ -1,0 +1,140 @@
+"""Which calls are allowed; what a server says about its own tools never makes it easier."""
+
+import pytest
+
+from knime_mcp.agents.approval import ApprovalPolicy
+from knime_mcp.agents.executor import ToolOptions
+from knime_mcp.types.errors import SettingInvalid
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+
+WORKFLOW = WorkflowTool("Delete all", "", {})
+HARMLESS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+
+
+def mcp(name="delete_row", host="crm.example", annotations=None, tool_name=None):
+    return MCPTool(name, "", {}, f"https://{host}/mcp", tool_name or name, annotations=annotations)
+
+
+def decide(rules, tool, trusted=""):
+    return ApprovalPolicy.parse(rules, trusted).denial(tool)
+
+
+def test_no_rules_allow_all():
+    assert ApprovalPolicy().denial(mcp()) is None
+    assert decide("\n# a comment\n\n", mcp()) is None
+
+
+def test_the_first_rule_that_fits_decides():
+    rules = "allow delete_row\ndeny delete_*\nallow *"
+    assert decide(rules, mcp()) is None
+    assert decide(rules, mcp("DELETE_table")) == "deny delete_*"
+    assert decide(rules, mcp("get")) is None
+    assert decide("deny *", mcp("get")) == "deny *"
+
+
+def test_names_of_server_and_people():
+    assert decide("deny drop", mcp("crm_drop", tool_name="drop")) == "deny drop"
+    assert decide("deny crm_drop", mcp("crm_drop", tool_name="drop")) == "deny crm_drop"
+    assert ApprovalPolicy.parse('deny "drop @ crm.example"').denial(mcp("drop"), "drop @ crm.example")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("crm.example", True),
+        ("*.example", True),
+        ("https://crm.example/*", True),
+        ("https://crm.example/mcp", True),
+        ("https://crm.example", False),
+        ("example", False),
+        ("*.other.example", False),
+    ],
+)
+def test_servers(pattern, fits):
+    rule = f"deny * @ {pattern}"
+    assert decide(rule, mcp()) == (rule if fits else None)
+    assert decide(rule, WORKFLOW) is None
+
+
+def test_a_host_in_the_path_is_no_host():
+    assert decide("deny *\n", mcp()) == "deny *"
+    evil = MCPTool("t", "", {}, "https://evil.example/crm.example", "t")
+    assert decide("allow * @ crm.example\ndeny *", evil) == "deny *"
+
+
+@pytest.mark.parametrize("condition", ["read-only", "idempotent", "not destructive", "not open-world"])
+def test_an_untrusted_servers_word_allows_nothing(condition):
+    rules = f"allow * if {condition}\ndeny *"
+    tool = mcp(annotations=HARMLESS)
+    assert decide(rules, tool) == "deny *"
+    assert decide(rules, tool, trusted="other.example, *.elsewhere") == "deny *"
+    assert decide(rules, tool, trusted="crm.example") is None
+
+
+@pytest.mark.parametrize("condition", ["destructive", "open-world", "not read-only", "not idempotent"])
+def test_an_untrusted_servers_word_escapes_no_denial(condition):
+    rule = f"deny * if {condition}"
+    assert decide(rule, mcp(annotations=HARMLESS)) == rule
+    assert decide(rule, mcp()) == rule
+    assert decide(rule, mcp(annotations=HARMLESS), trusted="https://crm.example/*") is None
+    assert decide(rule, mcp(), trusted="crm.example") == rule
+
+
+def test_odd_annotations_of_a_trusted_server_count_as_not_declared():
+    odd = {"readOnlyHint": "true", "destructiveHint": None, "openWorldHint": 0}
+    assert decide("allow * if read-only\ndeny *", mcp(annotations=odd), trusted="*") == "deny *"
+    assert decide("deny if destructive, open world", mcp(annotations=odd), trusted="*")
+
+
+def test_read_only_tools_destroy_nothing():
+    assert decide("deny * if destructive", mcp(annotations={"readOnlyHint": True}), trusted="*") is None
+
+
+def test_kinds_of_tools():
+    assert decide("deny if workflow", WORKFLOW) == "deny * if workflow"
+    assert decide("deny if workflow", mcp()) is None
+    assert decide("deny if not mcp", WORKFLOW) == "deny * if not mcp"
+    for condition in ("destructive", "not destructive"):
+        assert decide(f"deny * if {condition}", WORKFLOW) is None
+
+
+def test_all_conditions_must_hold():
+    rules = "deny * if mcp, destructive"
+    assert decide(rules, mcp()) == rules
+    assert decide(rules, mcp(annotations={"destructiveHint": False}), trusted="*") is None
+
+
+def test_names_that_look_like_something_else():
+    assert decide("deny", mcp()) == "deny *"
+    assert decide("deny @ crm.example", mcp()) == "deny * @ crm.example"
+    assert decide('deny "x if"', mcp("x if")) == "deny x if"
+    assert decide('deny "a if destructive"', mcp("a if destructive"))
+    assert decide('deny "a if destructive"', mcp("a")) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("forbid x", "denyx", "-", "deny if", "deny x if", "deny * if not", "deny x if harmless"),
+        *("allow * if ,", "deny @", "deny x @ a b"),
+    ],
+)
+def test_lines_that_cannot_be_read(line):
+    with pytest.raises(SettingInvalid, match="Line 2") as caught:
+        ApprovalPolicy.parse(f"allow *\n{line}")
+    assert caught.value.setting == "approval"
+    assert caught.value.fix
+
+
+def test_a_denied_call_is_an_answer_and_a_record(box, tools_of, server):
+    options = ToolOptions(approval=ApprovalPolicy.parse("deny add"))
+    made = box(tools_of(server.url("/one")), options=options)
+    before = made.call("called", {}).content
+    reply = made.call("add", {"a": 1}, iteration=3)
+    assert reply.failed
+    assert not reply.stop
+    assert "not allowed here (rule: deny add)" in reply.content
+    record = made.records[-1]
+    assert (record.status, record.tool_name, record.iteration, record.attempts) == ("denied", "add", 3, 0)
+    assert record.arguments == '{"a":1}'
+    assert made.call("called", {}).content == before

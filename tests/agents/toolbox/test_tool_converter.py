@@ -1,0 +1,183 @@
+"""Tools in LangChain's form: whatever arguments are called, they arrive."""
+
+import asyncio
+import base64
+import json
+import keyword
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import StructuredTool
+
+from knime_mcp.agents._tool import LangchainToolConverter, MCPStructuredTool
+from knime_mcp.agents.toolbox import ToolReply, ToolRequest
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+
+ODD_NAMES = [
+    *keyword.kwlist,
+    *keyword.softkwlist,
+    *("self", "cls", "args", "kwargs", "config", "run_manager", "callbacks", "tool_input", "input", "name"),
+    *("store", "runtime", "state", "tool_call_id", "id", "type", "tags", "metadata", "run_id", "run_name"),
+    *(
+        "verbose",
+        "color",
+        "start_color",
+        "context",
+        "arguments",
+        "params",
+        "running",
+        "configurable",
+        "__arg1",
+    ),
+    *("description", "args_schema", "response_format", "func", "coroutine", "artifact", "content", "return"),
+    *("v__duplicate_kwargs", "model_config", "__arg1", "", " ", "größe", "a-b", "a.b", "0"),
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(ODD_NAMES), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+ARGUMENTS = st.dictionaries(st.sampled_from(ODD_NAMES) | st.text(max_size=6), VALUES, max_size=6)
+
+
+class Recorder:
+    """Executes tools by keeping their arguments."""
+
+    def __init__(self):
+        self.calls = []
+
+    def _execute_mcp_tool(self, mcp_tool, params, /, *, running=None):
+        self.calls.append(("mcp", mcp_tool, params))
+        request = ToolRequest(id="", name=mcp_tool.name, arguments=params, iteration=1)
+        return ToolReply(request=request, content="done", tool=mcp_tool)
+
+    def _execute_workflow_tool(self, workflow_tool, params, /, *, running=None):
+        self.calls.append(("workflow", workflow_tool, params))
+        request = ToolRequest(id="", name=workflow_tool.name, arguments=params, iteration=1)
+        return ToolReply(request=request, content="done", tool=workflow_tool)
+
+
+MCP = MCPTool("search", "Searches", {"type": "object"}, "https://host.example/mcp", "search")
+WORKFLOW = WorkflowTool("report", "Reports", {"city": {"type": "string", "default": "x"}})
+
+
+def ways(tool, arguments):
+    """Every way in which LangChain calls a tool, with the arguments given."""
+    call = {"name": tool.name, "args": arguments, "id": "call-1", "type": "tool_call"}
+    yield tool.invoke(arguments)
+    yield tool.invoke(call)
+    yield asyncio.run(tool.ainvoke(arguments))
+    yield asyncio.run(tool.ainvoke(call))
+
+
+@pytest.mark.requirement("T19")
+@pytest.mark.parametrize("tool", [MCP, WORKFLOW], ids=["mcp", "workflow"])
+@given(arguments=ARGUMENTS)
+def test_every_argument_survives_every_way_of_calling(tool, arguments):
+    recorder = Recorder()
+    converted = LangchainToolConverter(recorder).to_langchain_tool(tool)
+    before = json.dumps(arguments)
+    results = list(ways(converted, arguments))
+    assert [params for _, _, params in recorder.calls] == [arguments] * 4
+    assert json.dumps(arguments) == before
+    assert results[0] == results[2] == "done"
+    assert isinstance(results[1], ToolMessage)
+    assert results[1].tool_call_id == "call-1"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_each_odd_name_alone(name):
+    recorder = Recorder()
+    converted = LangchainToolConverter(recorder).to_langchain_tool(MCP)
+    for value in ("tool_call", {"id": 1}):
+        recorder.calls.clear()
+        list(ways(converted, {name: value}))
+        assert [params for _, _, params in recorder.calls] == [{name: value}] * 4
+
+
+def test_what_langchains_own_tool_loses():
+    """Why there is a class of our own; if this fails, it may no longer be needed."""
+    seen = []
+
+    def function(**params):
+        seen.append(params)
+        return "done"
+
+    plain = StructuredTool(
+        name="plain", description="d", args_schema={"type": "object", "properties": {}}, func=function
+    )
+    plain.invoke({"config": 1, "run_manager": 2, "a": 3})
+    assert seen == [{"a": 3}]
+    with pytest.raises(TypeError):
+        plain.invoke({"self": 1})
+
+
+@pytest.mark.requirement("T18")
+@pytest.mark.requirement("T22")
+@pytest.mark.requirement("T62")
+def test_dispatch_by_type():
+    recorder = Recorder()
+    converter = LangchainToolConverter(recorder)
+    for tool in (MCP, WORKFLOW):
+        converted = converter.to_langchain_tool(tool)
+        assert isinstance(converted, MCPStructuredTool)
+        converted.invoke({"a": 1})
+    assert [(kind, tool) for kind, tool, _ in recorder.calls] == [("mcp", MCP), ("workflow", WORKFLOW)]
+    with pytest.raises(AssertionError):
+        converter.to_langchain_tool("no tool")
+
+
+def test_the_schema_stays_the_very_object():
+    schema = {"$defs": {"t": {"properties": {"c": {"$ref": "#/$defs/t"}}}}, "title": "T", "$ref": "#/$defs/t"}
+    tool = MCPTool("t", "", schema, "https://host.example/mcp", "t")
+    converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
+    assert converted.args_schema is tool.parameter_schema
+    assert json.dumps(converted.args_schema) == json.dumps(schema)
+    assert (
+        LangchainToolConverter(Recorder())
+        .to_langchain_tool(MCPTool("e", "", {}, "https://host.example/mcp", "e"))
+        .invoke({})
+        == "done"
+    )
+
+
+def test_text_is_no_argument():
+    converted = LangchainToolConverter(Recorder()).to_langchain_tool(MCP)
+    with pytest.raises(ValueError, match="String tool inputs"):
+        converted.invoke("text")
+
+
+@pytest.mark.requirement("T20")
+@pytest.mark.requirement("T21")
+def test_on_a_real_server(box, tools_of, server):
+    made = box(tools_of(server.url("/one")))
+    converted = made.executor.langchain_tool("add")
+    assert converted.invoke({"a": 1, "b": 2}) == "3"
+    message = asyncio.run(
+        converted.ainvoke({"name": "add", "args": {"a": 2, "b": 2}, "id": "c", "type": "tool_call"})
+    )
+    assert (message.content, message.status) == ("4", "success")
+    assert message.artifact.record.status == "ok"
+    assert [record.arguments for record in made.records] == ['{"a":1,"b":2}', '{"a":2,"b":2}']
+
+
+def test_images_are_image_blocks(box, tools_of, server):
+    made = box(tools_of(server.url("/one")))
+    call = {"name": "pixel", "args": {}, "id": "c", "type": "tool_call"}
+    message = made.executor.langchain_tool("pixel").invoke(call)
+    text, image = message.content
+    assert text == {"type": "text", "text": "[image image/png, 70 bytes]"}
+    assert (image["type"], image["mime_type"]) == ("image", "image/png")
+    assert base64.b64decode(image["base64"]).startswith(b"\x89PNG")
+
+
+@pytest.mark.requirement("T23")
+def test_odd_arguments_reach_a_real_server(box, tools_of, shapes):
+    made = box(tools_of(shapes.url("/legacy/json/parameterless")))
+    arguments = {name: position for position, name in enumerate(ODD_NAMES)}
+    for reply in (made.call("empty_schema", arguments), made.call("bare", arguments)):
+        assert json.loads(reply.content) == arguments

@@ -1,0 +1,261 @@
+"""Calls of a model on real servers: answers, errors that help, records, and an end when somebody cancels."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from knime_mcp.agents.approval import ApprovalPolicy
+from knime_mcp.agents.executor import ToolOptions
+from knime_mcp.agents.tool_errors import ErrorPolicy
+from knime_mcp.agents.toolset import extract_tools
+from knime_mcp.types.errors import Canceled
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+
+STOP = ToolOptions(on_error=ErrorPolicy.STOP)
+
+
+@pytest.fixture
+def one(box, tools_of, server):
+    def make(**more):
+        return box(tools_of(server.url("/one")), **more)
+
+    return make
+
+
+@pytest.mark.requirement("T20")
+@pytest.mark.requirement("T23")
+@pytest.mark.requirement("T28")
+def test_a_call_and_its_record(one, server):
+    made = one()
+    reply = made.call("weather", {"city": "Bodman"}, iteration=4)
+    assert json.loads(reply.content)["city"] == "Bodman"
+    assert (reply.failed, reply.stop, reply.tool.name) == (False, False, "weather")
+    (record,) = made.records
+    assert reply.record is record
+    assert (record.status, record.iteration, record.run, record.tool_type) == ("ok", 4, "run-1", "mcp")
+    assert record.server == server.url("/one")
+    assert json.loads(record.structured_result)["temperature"] == 20.5
+
+
+def test_a_model_can_call_a_tool_of_either_server(box, tools_of, server):
+    made = box([*tools_of(server.url("/one")), *tools_of(server.url("/two"))])
+    names = [name for name in made.names if name.startswith("who_")]
+    assert sorted(made.call(name, {}).content for name in names) == ["one", "two"]
+    shown = {made.executor.shown_name(name) for name in names}
+    assert shown == {f"who @ 127.0.0.1:{server.port}/one", f"who @ 127.0.0.1:{server.port}/two"}
+
+
+@pytest.mark.requirement("T28")
+@pytest.mark.parametrize(
+    ("name", "arguments", "status", "said"),
+    [
+        ("add", {"a": "many"}, "invalid arguments", ["/a must be an integer", "text", '{"a":1']),
+        ("add", {}, "invalid arguments", ["/a is missing", "for example"]),
+        ("add", {"A": 1}, "invalid arguments", ["no argument 'A' (did you mean 'a'?)"]),
+        ("weather", {"city": "x", "days": 9}, "invalid arguments", ["/days must be", "at most 7"]),
+        ("fail", {"why": "the disk is full"}, "tool error", ["the tool failed", "the disk is full"]),
+        ("fail", {"wy": "x"}, "tool error", ["did you mean 'why'?"]),
+        ("wether", {"city": "x"}, "not found", ["Did you mean weather?"]),
+        ("zzz", {}, "not found", ["There is no tool 'zzz'", "The tools are add, called"]),
+    ],
+)
+def test_errors_say_what_to_do(one, name, arguments, status, said):
+    made = one()
+    reply = made.call(name, arguments)
+    assert reply.failed
+    assert not reply.stop
+    assert [part for part in said if part not in reply.content] == []
+    (record,) = made.records
+    assert (record.status, record.iteration) == (status, 1)
+    assert json.loads(record.arguments) == arguments
+
+
+def test_allowed_values_and_names_are_told(box, tools_of, shapes):
+    made = box(tools_of(shapes.url("/legacy/json/schemas")))
+    reply = made.call("forest", {"tree": {"label": "x"}, "colour": "blue"})
+    assert '"red"' in reply.content
+    assert "/colour" in reply.content
+    reply = made.call("forest", {"tree": {"label": "x"}, "place": {"city": {"zip": "1"}, "citty": 1}})
+    assert "citty" in reply.content
+
+
+def test_an_unknown_tool_is_on_record(one):
+    made = one(secrets=["hush-hush"])
+    made.call("hush-hush", {"a": "hush-hush"})
+    (record,) = made.records
+    assert record.tool is None
+    assert "hush" not in json.dumps(record.to_json())
+    assert record.tool_name.startswith("⟨secret")
+
+
+@pytest.mark.parametrize("arguments", [None, {}])
+def test_arguments_that_could_not_be_read(one, arguments):
+    made = one()
+    reply = made.call("add", arguments, error="it ends in the middle of a text, at character 12")
+    assert reply.failed
+    assert "in the middle of a text" in reply.content
+    assert '{"a":1' in reply.content
+    assert [record.status for record in made.records] == ["invalid arguments"]
+    assert made.call("add", None).record.status == "invalid arguments"
+
+
+def test_a_server_that_is_not_there(box):
+    made = box([MCPTool("gone", "", {}, "http://127.0.0.1:9/mcp", "gone")], options=STOP)
+    reply = made.call("gone", {})
+    assert (reply.failed, reply.stop, reply.record.status) == (True, True, "failed")
+    assert "at most once" in reply.content
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "stops"),
+    [
+        ("fail", {}, True),
+        ("add", {}, False),
+        ("nothing", {}, False),
+        ("who", {}, False),
+        ("add", {"a": 1}, False),
+    ],
+)
+def test_when_the_run_stops(one, name, arguments, stops):
+    policy = ApprovalPolicy.parse("deny who")
+    assert (
+        one(options=ToolOptions(on_error=ErrorPolicy.STOP, approval=policy)).call(name, arguments).stop
+        is stops
+    )
+    assert one().call(name, arguments).stop is False
+
+
+def test_secrets_reach_neither_model_nor_record(one):
+    made = one(secrets=["s3cret-token"])
+    reply = made.call("login", {"user": "a", "password": "top-hidden"})
+    assert "top-hidden" not in reply.content
+    reply = made.call("echo", {"value": {"x": "s3cret-token"}})
+    assert "s3cret-token" not in reply.content
+    assert "s3cret-token" not in json.dumps([record.to_json() for record in made.records])
+
+
+def test_long_results_are_read_on(one):
+    made = one(options=ToolOptions(longest_result=2000))
+    assert "read_result" not in made.names
+    reply = made.call("big", {"megabytes": 1})
+    assert len(reply.content) < 2300
+    assert len(reply.record.result) == 1024 * 1024
+    assert made.names[-1] == "read_result"
+    more = made.call("read_result", {"id": "r1", "offset": 1500, "limit": 10})
+    assert more.content.endswith("\n" + "x" * 10)
+    assert (more.record, more.tool, more.failed) == (None, None, False)
+    wrong = made.call("read_result", {"id": "r1", "offset": -1})
+    assert wrong.failed
+    assert "/offset" in wrong.content
+    assert len(made.records) == 1
+
+
+def test_a_real_tool_keeps_the_name_of_a_built_in_one(box, tools_of, shapes):
+    real = [
+        MCPTool("read_result", "", {}, tool.server_uri, tool.tool_name)
+        for tool in tools_of(shapes.url("/legacy/json/parameterless"))
+        if tool.name == "empty_schema"
+    ]
+    made = box(real, options=ToolOptions(longest_result=200))
+    made.call("read_result", {"text": "y" * 500})
+    assert made.names == ["read_result", "read_result_2"]
+    assert '"offset": 150' in made.call("read_result", {"text": "y" * 500}).content
+    assert made.call("read_result_2", {"id": "r1"}).record is None
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_records_become_a_table(box, tools_of, shapes, wrapped):
+    made = box(tools_of(shapes.url("/legacy/json/parameterless")))
+    rows = [{"city": "Bodman", "n": 1}, {"city": "Konstanz", "n": 2, "more": [1]}]
+    reply = made.call("empty_schema", {"result": rows} if wrapped else {"rows": rows, "total": 2})
+    body, heading, line = reply.content.rsplit("\n", 2)
+    assert heading == "## Data repository update"
+    assert body.count("Bodman") == 1  # text and structured value are the same
+    described = json.loads(line)
+    assert described["id"] == "0"
+    assert described["name"] == ("empty_schema" if wrapped else "empty_schema rows")
+    assert described["columns"] == {"city": "string", "n": "int64", "more": "string"}
+    table = made.executor.registry.table("0")
+    assert table.to_pylist()[1] == {"city": "Konstanz", "n": 2, "more": "[1]"}
+
+
+def test_structured_values_that_the_text_does_not_hold(box, tools_of, shapes):
+    made = box(tools_of(shapes.url("/modern/json/contents")))
+    assert made.call("list", {}).content == '[1, "two", null]'
+    assert made.call("missing", {}).content == '{"content": "left out"}'
+    assert made.call("null", {}).content == "null"
+    assert made.call("none", {}).content == "(The tool gave no result.)"
+    made = box(tools_of(shapes.url("/legacy/json/surrogates")))
+    text, structured = made.call("talk", {}).content.splitlines()
+    assert "after" in text
+    assert json.loads(structured)
+
+
+def test_images(one):
+    made = one()
+    text, image = made.call("pixel", {}).content
+    assert (text["type"], image["type"], image["mime_type"]) == ("text", "image", "image/png")
+    (item,) = made.executor.registry.items
+    assert (item.type, item.data[:4]) == ("image/png", b"\x89PNG")
+    for options in (ToolOptions(images=False), ToolOptions(largest_image=69)):
+        assert one(options=options).call("pixel", {}).content == "[image image/png, 70 bytes]"
+
+
+def test_many_calls_at_once(one):
+    made = one()
+    with ThreadPoolExecutor(8) as threads:
+        replies = list(threads.map(lambda n: made.call("add", {"a": n, "b": 1}), range(40)))
+    assert [reply.content for reply in replies] == [str(n + 1) for n in range(40)]
+    assert len(made.records) == 40
+
+
+def test_cancel_while_a_tool_runs(one):
+    made = one()
+    canceled = threading.Event()
+    threading.Timer(0.3, canceled.set).start()
+    with pytest.raises(Canceled):
+        made.call("wait", {"seconds": 60}, is_canceled=canceled.is_set)
+    assert [record.status for record in made.records] == ["canceled"]
+
+
+def test_a_tool_that_changed_is_noted(box, tools_of, server):
+    from dataclasses import replace
+
+    (tool,) = [tool for tool in tools_of(server.url("/one")) if tool.name == "add"]
+    route = replace(tool.route, digest="sha256:" + "0" * 64)
+    made = box([replace(tool, server_uri=route.uri, parameter_schema=tool.schema_json)])
+    assert made.call("add", {"a": 1}).content == "2"
+    assert [note for note in made.executor.notes if "has changed the tool" in note]
+
+
+@pytest.mark.requirement("T24")
+@pytest.mark.requirement("T25")
+def test_tools_of_a_mixed_column(host, box, server):
+    from knime.types.tool import WorkflowTool as KnimeTool
+
+    host.add_file_store("segment-for-agents", b"workflow")
+    schema = {"city": {"type": "string"}}
+    cells = host.tool_column([KnimeTool("Report", "Makes one", schema, 0, [], [], "segment-for-agents")])
+    settings = {"server_url": server.url("/one"), "column_form": "carrier", "include": "add, who"}
+    provided = host.run("mcp_tool_provider", [None, None], settings)
+    assert provided.ok, provided.failure
+    column = pa.chunked_array([cells, *provided.outputs[0].arrow.column("Tool").chunks]).combine_chunks()
+    table = host.table(pa.table({"Tool": pa.concat_arrays([column, pa.nulls(1, column.type)])}))
+    tools = extract_tools(table)
+    assert [type(tool) for tool in tools] == [WorkflowTool, MCPTool, MCPTool]
+    made = box(
+        tools, run_workflow=lambda tool, arguments, tables: (f"{tool.name} on {arguments['city']}", ())
+    )
+    assert made.call("Report", {"configuration": {"city": "Konstanz"}}).content == "Report on Konstanz"
+    assert made.call("add", {"a": 20}).content == "21"
+    assert [record.tool_type for record in made.records] == ["workflow", "mcp"]
+
+
+def test_a_canceled_run_begins_no_call(one):
+    made = one()
+    with pytest.raises(Canceled):
+        made.call("wait", {"seconds": 60}, is_canceled=lambda: True)
+    assert [record.status for record in made.records] == ["canceled"]

@@ -1,0 +1,125 @@
+"""Finding tools: right often enough on many tools, the same every time, and cheap for the model."""
+
+import pytest
+
+from knime_mcp.agents.executor import ToolOptions
+from knime_mcp.agents.functions import token_estimate
+from knime_mcp.agents.tool_search import ToolIndex
+from knime_mcp.types.tool import MCPTool
+from tests.agents.toolbox import many_tools
+
+
+def test_five_hundred_tools():
+    tools, questions = many_tools.tools(), many_tools.questions()
+    names = [tool["function"]["name"] for tool in tools]
+    assert len(set(names)) == 500
+    assert len(questions) >= 100
+    assert {name for _, name in questions} <= set(names)
+    index = ToolIndex(tools)
+    found = {question: [names[place] for place in index.find(question, 10)] for question, _ in questions}
+    top5 = sum(name in found[question][:5] for question, name in questions)
+    top10 = sum(name in found[question] for question, name in questions)
+    # What was measured when it was written; a change for the worse should be noticed.
+    assert top5 / len(questions) >= 0.94
+    assert top10 / len(questions) >= 0.95
+    costs = [token_estimate(tools[place] for place in index.find(question, 10)) for question, _ in questions]
+    assert sum(costs) / len(costs) < token_estimate(tools) / 40
+    again = ToolIndex(tools)
+    assert all(
+        [names[place] for place in again.find(question, 10)] == best for question, best in found.items()
+    )
+
+
+def define(name, description="", **properties):
+    parameters = {"type": "object", "properties": properties}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def test_every_part_of_a_definition_counts():
+    nested = {"type": "array", "items": {"type": "object", "properties": {"zipCode": {"type": "string"}}}}
+    tools = [
+        define("getHTTPStatus"),
+        define("b", "Calculates the circumference"),
+        define("c", "", latitude={"description": "Degrees of the place"}),
+        define("d", "", places=nested),
+        {
+            "type": "function",
+            "function": {
+                "name": "e",
+                "description": "",
+                "parameters": {
+                    "$defs": {"t": {"properties": {"kin": {"$ref": "#/$defs/t"}, "genealogy": {}}}},
+                    "$ref": "#/$defs/t",
+                },
+            },
+        },
+    ]
+    index = ToolIndex(tools)
+    asked = ["http status", "circumferences", "degrees", "zip code", "genealogy"]
+    assert [index.find(query)[:1] for query in asked] == [[0], [1], [2], [3], [4]]
+
+
+@pytest.mark.parametrize("query", ["", "   ", "the of and", "xyzzy", "?!", "工具", "a" * 10_000])
+def test_nothing_found(query):
+    assert ToolIndex([define("add", "Adds numbers")]).find(query) == []
+
+
+def test_no_tools_and_equal_tools():
+    assert ToolIndex([]).find("anything") == []
+    twins = ToolIndex([define(f"t{number}", "same words") for number in range(20)])
+    assert twins.find("same words", 3) == [0, 1, 2]
+
+
+@pytest.fixture
+def many(box):
+    tools = [
+        MCPTool(
+            function["name"],
+            function["description"],
+            function["parameters"],
+            "http://127.0.0.1:9/mcp",
+            function["name"],
+        )
+        for function in (tool["function"] for tool in many_tools.tools())
+    ]
+    return box(tools, options=ToolOptions(search_above=20_000))
+
+
+def test_the_model_searches_and_then_calls(many):
+    assert many.names == ["find_tools"]
+    (definition,) = many.executor.definitions()
+    assert "500" in definition["function"]["description"]
+    reply = many.call("find_tools", {"query": "cancel an order that was not shipped"})
+    assert not reply.failed
+    assert reply.record is None
+    assert '"shop_cancel_order"' in reply.content.splitlines()[1]
+    assert many.names[:1] == ["find_tools"]
+    assert "shop_cancel_order" in many.names
+    assert len(many.names) == 11
+    before = many.names
+    many.call("find_tools", {"query": "cancel an order that was not shipped"})
+    assert many.names == before
+    assert many.records == []
+
+
+def test_a_tool_that_was_guessed_runs_and_is_bound(many):
+    reply = many.call("wiki_broken_links", {"page_id": "1"})
+    assert reply.record.status == "failed"  # nobody listens there
+    assert "wiki_broken_links" in many.names
+
+
+def test_mistakes_in_searching(many):
+    assert "Error: /query is missing" in many.call("find_tools", {}).content
+    assert many.call("find_tools", None, error="not JSON").failed
+    assert many.call("find_tools", {"query": "xyzzy"}).content.startswith("No tool fits")
+    assert "find_tools" in many.call("nothing_like_it_at_all", {}).content
+
+
+def test_below_the_budget_all_tools_are_bound(box):
+    tool = MCPTool("find_tools", "A real one", {}, "http://127.0.0.1:9/mcp", "find_tools")
+    assert box([tool], options=ToolOptions(search_above=1000)).names == ["find_tools"]
+    assert box([tool], options=ToolOptions(search_above=0)).names == ["find_tools_2"]
+    assert box([tool]).names == ["find_tools"]
