@@ -1,11 +1,13 @@
 """What servers say about their tools now, beside what a person saw when choosing a tool.
 
 A tool cell is a pin: its digest names the definition that somebody read. Before a call the server's current
-definition can be compared with it. Each server is asked once per run, whatever the number of calls.
+definition can be compared with it. Each server is asked once per run, whatever the number of calls, and again
+when it says that its tools have changed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import threading
 from concurrent.futures import Future
@@ -19,6 +21,7 @@ from ..types.errors import Canceled, MCPError, ToolChanged, ToolNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..tools.mcp_client import MCPClient
     from ..tools.protocol.tools import ToolDefinition
     from ..tools.session_pool import SessionPool
     from ..types.routing import ServerRoute
@@ -48,6 +51,22 @@ class CheckedTool:
     note: str | None = None
 
 
+class _Asked:
+    """What one server was asked, and how many changes it had told of by then."""
+
+    __slots__ = ("answer", "changes", "client")
+
+    def __init__(self) -> None:
+        self.answer: Future[dict[str, ToolDefinition]] = Future()
+        self.client: MCPClient | None = None
+        self.changes = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether the server has not told of a change since."""
+        return self.client is None or self.client.tool_changes == self.changes
+
+
 class Definitions:
     """The current definitions of all servers of a run. Safe to use from several threads.
 
@@ -58,7 +77,7 @@ class Definitions:
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._listings: dict[ServerRoute, Future[dict[str, ToolDefinition]]] = {}
+        self._listings: dict[ServerRoute, _Asked] = {}
 
     def find(
         self, route: ServerRoute, tool_name: str, *, is_canceled: Callable[[], bool] | None = None
@@ -131,31 +150,36 @@ class Definitions:
     ) -> dict[str, ToolDefinition]:
         server = _server_of(route)
         with self._lock:
-            listing = self._listings.get(server)
-            mine = listing is None
-            if listing is None:
-                listing = self._listings[server] = Future()
+            asked = self._listings.get(server)
+            mine = asked is None or not asked.holds
+            if asked is None or mine:
+                asked = self._listings[server] = _Asked()
         if mine:
-            self._ask(server, listing, is_canceled)
-        return listing.result()
+            self._ask(server, asked, is_canceled)
+        return asked.answer.result()
 
     def _ask(
         self,
         server: ServerRoute,
-        listing: Future[dict[str, ToolDefinition]],
+        asked: _Asked,
         is_canceled: Callable[[], bool] | None,
     ) -> None:
         try:
-            tools = self._pool.client(server).list_tools(is_canceled=is_canceled)
+            client = self._pool.client(server)
+            changes = client.tool_changes
+            tools = client.list_tools(is_canceled=is_canceled)
+            with contextlib.suppress(MCPError):  # the definitions are there; changes are a bonus
+                client.watch_tools()
             named: dict[str, ToolDefinition] = {}
             for tool in tools:
                 named.setdefault(tool.name, tool)  # a server calls the first of two tools of one name
-            listing.set_result(named)
+            asked.changes, asked.client = changes, client
+            asked.answer.set_result(named)
         except BaseException as error:
             if isinstance(error, Canceled) or not isinstance(error, MCPError):
                 with self._lock:
-                    del self._listings[server]
-            listing.set_exception(error)
+                    self._listings.pop(server, None)
+            asked.answer.set_exception(error)
 
 
 @lru_cache(maxsize=256)

@@ -46,6 +46,7 @@ class Wait:
         "_is_canceled",
         "_next_look",
         "_total_at",
+        "opening",
         "timeouts",
         "total",
         "unsent",
@@ -61,6 +62,8 @@ class Wait:
         self.unsent = True  # until the first byte of a request is on its way; the transports keep it
         # Ends what the thread is blocked in, from another one; the transports keep it, too.
         self.wake: Callable[[], None] | None = None
+        # Which opening of the client this belongs to; the client keeps it.
+        self.opening = 0
         self._is_canceled = is_canceled
         self._total_at = now + self.total
         self._idle_at = now + timeouts.idle
@@ -72,8 +75,15 @@ class Wait:
         timeouts = Timeouts(
             connect=self.timeouts.connect, idle=min(idle, self.timeouts.idle), total=self.timeouts.total
         )
-        left = max(0.0, self._total_at - time.monotonic())
-        return Wait(timeouts, total=left, is_canceled=self._is_canceled)
+        left = max(0.0, self.left)
+        narrowed = Wait(timeouts, total=left, is_canceled=self._is_canceled)
+        narrowed.opening = self.opening
+        return narrowed
+
+    @property
+    def left(self) -> float:
+        """Seconds until the total clock ends; negative afterwards."""
+        return self._total_at - time.monotonic()
 
     def reset_idle(self) -> None:
         """Something arrived that belongs to this call: the idle clock starts anew."""

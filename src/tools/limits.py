@@ -32,6 +32,7 @@ class Limits:
         events: Messages beside the reply on the stream of one call (progress, logging, requests).
         pages: Pages of one listing.
         tools: Tools of one listing.
+        listing_bytes: JSON text of all pages of one listing together.
         schema_bytes: JSON text of one schema that is compiled for validation.
         schema_depth: Nesting of one such schema.
         schema_expansion: Looks of a validator at one value, beside 200 for each of its parts.
@@ -45,6 +46,7 @@ class Limits:
     events: int = 100_000
     pages: int = 1000
     tools: int = 50_000
+    listing_bytes: int = 128 * _MIB
     schema_bytes: int = 2 * _MIB
     schema_depth: int = 64
     schema_expansion: int = 100_000

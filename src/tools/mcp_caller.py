@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import knime.extension as knext
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
-from . import connection, connection_settings
+from . import audit_workflow, connection, connection_settings
 from .caller import settings as settings
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class MCPToolCaller:
     expand_structured = settings.expand_structured()
     pinning = settings.pinning()
     pinned_digest = settings.pinned_digest()
+    save_audit_workflow_to = audit_workflow.save_to()
     send_credentials_as = connection_settings.send_credentials_as()
     header_name = connection_settings.header_name()
     issuer = connection_settings.issuer()
@@ -200,9 +201,10 @@ class MCPToolCaller:
         writer.close()
         ctx.flow_variables["mcp_audit_head"] = run.head
         summary.unmatched, summary.unfit = plan.unmatched, writer.unfit
-        warning = summary.warning()
-        if warning:
-            ctx.set_warning(warning)
+        saved = audit_workflow.save_journal(self.save_audit_workflow_to, folder, run_id)
+        warnings = [text for text in (summary.warning(), saved) if text]
+        if warnings:
+            ctx.set_warning(" ".join(warnings))
         return output, knext.view_html(calls_page(summary))
 
     def _layout(self, parameters: Any) -> ResultsLayout:

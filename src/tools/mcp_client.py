@@ -4,6 +4,7 @@ Synchronous, because KNIME nodes are, and safe for use by many threads at once. 
 one of the errors of `knime_mcp.types.errors`, with the server named by origin and path and no secret in it.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from ..types.errors import MCPError, SettingInvalid
+from ..types.errors import ConnectError, MCPError, SettingInvalid
 from .auth import Authorization
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
@@ -110,6 +111,8 @@ class MCPClient:
         self._lock = threading.Lock()
         self._channel: HttpChannel | None = None
         self._conversation: Conversation | None = None
+        self._opening = 0
+        self._ids = itertools.count(1)
         self._settings = ConnectSettings(
             authorization=auth,
             transport=transport,
@@ -117,7 +120,7 @@ class MCPClient:
             limits=limits,
             requests=ServerRequests(elicitation),
             trace=trace,
-            on_list_changed=self._forget_tools,
+            on_list_changed=self._tools_changed,
         )
         self._calls = ToolCalls(
             self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
@@ -142,7 +145,7 @@ class MCPClient:
                 self.close()
             self._url, self._stdio = url, None
         with self._edge():
-            return self.conversation(Wait(self._timeouts, is_canceled=is_canceled)).info
+            return self.conversation(self._wait(is_canceled)).info
 
     @property
     def server(self) -> ServerInfo:
@@ -160,12 +163,32 @@ class MCPClient:
             MCPError: The first page that could not be had, and why.
         """
         with self._edge():
-            return list(self._calls.list_tools(Wait(self._timeouts, is_canceled=is_canceled)))
+            return list(self._calls.list_tools(self._wait(is_canceled)))
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
         """Name and reason of each tool that the last listing left out."""
-        return self._calls.dropped
+        return self._calls.listings.dropped
+
+    def watch_tools(self) -> None:
+        """Hear of changes of the server's tools from now on, in the background, until the client is closed.
+
+        Costs a connection where the server offers to tell, and nothing where it does not. Connects if there
+        is no connection yet. Not lasting: a new session, or a server that ends it, needs it again.
+
+        Raises:
+            MCPError: There is no connection.
+        """
+        with self._edge():
+            self._calls.watch(self._wait())
+
+    @property
+    def tool_changes(self) -> int:
+        """How often the server's tools have changed, or may have, since the client was made.
+
+        Whoever keeps definitions lists the tools again when the number has grown.
+        """
+        return self._calls.listings.changes
 
     def call_tool(
         self,
@@ -202,7 +225,7 @@ class MCPClient:
         """
         started = time.perf_counter()
         with self._edge(tool_name):
-            wait = Wait(self._timeouts, total=timeout, is_canceled=is_canceled)
+            wait = self._wait(is_canceled, total=timeout)
             result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(
@@ -216,9 +239,11 @@ class MCPClient:
         The client may be connected again.
         """
         with self._lock:
+            self._opening += 1
             conversation, self._conversation = self._conversation, None
             channel, self._channel = self._channel, None
-        self._forget_tools()
+        self._calls.stop_watching()
+        self._calls.listings.forget()
         if conversation is not None:
             conversation.close()
         if channel is not None:
@@ -243,10 +268,12 @@ class MCPClient:
             instead_of: The conversation that failed. Of many threads that found so, one reconnects.
         """
         current = self._conversation
-        if current is not None and current is not instead_of:
+        if current is not None and current is not instead_of and wait.opening == self._opening:
             return current
         wait.for_lock(self._lock)
         try:
+            if wait.opening != self._opening:
+                raise ConnectError("The client was closed", phase="tcp", fix="Open it again")
             current = self._conversation
             if current is not None and current is not instead_of:
                 return current
@@ -255,7 +282,7 @@ class MCPClient:
             self._conversation = None
             current.transport.close()
             # The connections stay: calls of other threads may still be under way on them.
-            self._conversation = connect(self._reached(), self._settings, wait)
+            self._conversation = connect(self._reached(), self._settings, wait, self._ids)
             return self._conversation
         finally:
             self._lock.release()
@@ -263,7 +290,7 @@ class MCPClient:
     def _first_conversation(self, wait: Wait) -> Conversation:
         server = self._reached()
         try:
-            self._conversation = connect(server, self._settings, wait)
+            self._conversation = connect(server, self._settings, wait, self._ids)
         except BaseException:
             channel, self._channel = self._channel, None
             if channel is not None:
@@ -300,8 +327,13 @@ class MCPClient:
             )
         return self._channel
 
-    def _forget_tools(self) -> None:
-        self._calls.forget_tools()
+    def _tools_changed(self) -> None:
+        self._calls.listings.changed()
+
+    def _wait(self, is_canceled: IsCanceled | None = None, *, total: float | None = None) -> Wait:
+        wait = Wait(self._timeouts, total=total, is_canceled=is_canceled)
+        wait.opening = self._opening
+        return wait
 
     @contextmanager
     def _edge(self, tool: str | None = None) -> Generator[None]:

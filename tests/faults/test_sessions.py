@@ -2,13 +2,14 @@
 
 import socket
 import threading
+import time
 
 import pytest
 
 from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import AuthError, ConnectError, MCPError
-from tests.faults.rows import PATIENT, WAYS, bound, run_rows, script_for
-from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc
+from tests.faults.rows import PATIENT, WAYS, OldServer, bound, run_rows, script_for
+from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc
 
 SECRET = "s3cret-s3cret"
 
@@ -140,3 +141,60 @@ def test_closing_the_client_ends_the_calls_in_flight(way):
         timer.join()
     assert all(isinstance(row.outcome, MCPError) for row in rows)
     assert all(row.seconds < bound(None) for row in rows)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("what", ["page", "between pages", "pause"])
+def test_closing_the_client_ends_a_listing_and_connects_to_nobody(transport, what):
+    """A listing is repeated after an outage; a client that was closed is none."""
+    closing = threading.Event()
+
+    def page(request):
+        closing.set()
+        match what:
+            case "page":
+                return None
+            case "between pages":
+                time.sleep(0.02)
+                return {"tools": [], "nextCursor": str(request.json["id"])}
+            case _:
+                return "busy"
+
+    class Old(OldServer):
+        def _post(self, request):
+            if request.rpc != "tools/list":
+                return super()._post(request)
+            result = page(request)
+            if result == "busy":
+                return http(503, headers={"Retry-After": "1"})
+            if result is not None:
+                self.answer(request, result)
+            return self.accepted()
+
+    def reply(request):
+        result = page(request)
+        if result == "busy":
+            return http(503, headers={"Retry-After": "1"})
+        return [Part.STALL] if result is None else rpc(result)(request)
+
+    with Old() if transport == "sse" else ScriptedServer(legacy(tools__list=reply)) as server:
+        client = MCPClient(server.url, timeouts=PATIENT)
+        client.connect()
+
+        def close():
+            assert closing.wait(10)
+            time.sleep(0.2)
+            client.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        started = time.monotonic()
+        with pytest.raises(MCPError, match="closed"):
+            client.list_tools()
+        assert time.monotonic() - started < bound(None)
+        thread.join()
+        assert server.methods.count("initialize") == 1
+        assert server.methods.count("GET") == (1 if transport == "sse" else 0)
+        client.connect()  # it may be opened again
+        assert server.methods.count("initialize") == 2
+        client.close()

@@ -323,7 +323,22 @@ def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
                 fix="Open the dialog and choose the column of the Parameters table that holds them as JSON",
             )
         _check_column(column, parameters, "arguments_column")
+    _check_placeholders(node)
     parse_arguments_setting(node.arguments_json)
+
+
+def _check_placeholders(node: Any) -> None:
+    """Refuses a step of an audit workflow whose secret arguments nobody has filled in."""
+    from ..audit_step import placeholders_in
+
+    texts = [node.arguments_json, *(pair.value for pair in node.arguments)]
+    missing = ", ".join(dict.fromkeys(placeholders_in(texts)))
+    if missing:
+        raise SettingInvalid(
+            f"The arguments hold placeholders for secrets that were not recorded: {missing}",
+            setting="arguments",
+            fix="Open the dialog and enter their values",
+        )
 
 
 def _check_column(name: str | None, parameters: Any | None, setting: str) -> None:

@@ -4,11 +4,10 @@ What a server turned out to speak is remembered for the life of the process, per
 anew when it no longer holds.
 """
 
-import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, assert_never
 
@@ -108,13 +107,16 @@ class _Memory:
 memory: Final = _Memory()
 
 
-def connect(channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait) -> Conversation:
+def connect(
+    channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, counter: Iterator[int]
+) -> Conversation:
     """Negotiate with a server.
 
     Args:
         channel: Connections to it, which stay open whatever comes of it; or what to start.
         settings: Who asks, and for what.
         wait: Clocks and cancel.
+        counter: Ids of requests. Never begun anew: a late reply of an old session must find nobody.
 
     Raises:
         MCPError: Which phase of connecting failed, why, and what to do next.
@@ -123,7 +125,7 @@ def connect(channel: "HttpChannel | StdioServer", settings: ConnectSettings, wai
     remembered = memory.get(key)
     if remembered is not None:
         try:
-            return _Connector(channel, settings, wait, remembered, key).run()
+            return _Connector(channel, settings, wait, remembered, key, counter).run()
         except ConnectError as error:
             if error.phase in _NOT_REACHED:
                 raise
@@ -131,7 +133,7 @@ def connect(channel: "HttpChannel | StdioServer", settings: ConnectSettings, wai
             pass
         memory.forget(key)
         _logger.debug("what was remembered of %s no longer holds", origin_and_path(channel.url))
-    return _Connector(channel, settings, wait, None, key).run()
+    return _Connector(channel, settings, wait, None, key, counter).run()
 
 
 class _Connector:
@@ -144,12 +146,13 @@ class _Connector:
         wait: Wait,
         remembered: Remembered | None,
         key: tuple[str, ...],
+        counter: Iterator[int],
     ) -> None:
         self._channel = channel
         self._settings = settings
         self._wait = wait
         self._key = key
-        self._counter = itertools.count(1)
+        self._counter = counter
         self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
         self._transport = self._first_transport()
         self._attempts: list[str] = []
@@ -242,9 +245,8 @@ class _Connector:
                 params = {"_meta": modern_meta(version, self._settings.requests)}
                 body = jsonrpc.encode(jsonrpc.request(request_id, "server/discover", params))
                 headers = request_headers("server/discover", params, version)
-                if self._transport.kind != "http":
-                    # A server of the handshake era may say nothing at all to what it does not know.
-                    wait = wait.narrowed(idle=wait.timeouts.connect)
+                # A server of the handshake era may say nothing at all to what it does not know.
+                wait = wait.narrowed(idle=wait.timeouts.connect)
             case Initialize(version):
                 params = {
                     "protocolVersion": version,
@@ -267,15 +269,21 @@ class _Connector:
             url=origin_and_path(self._channel.url),
         )
         if agreed.era is Era.LEGACY:
-            transport.notify(
-                jsonrpc.encode(jsonrpc.notification("notifications/initialized")), (), self._wait
-            )
+            self._say_initialized()
         if transport.kind != "stdio":
             memory.put(self._key, Remembered(agreed.version, transport.kind))
         trace = self._settings.trace
         if trace is not None and self._settings.authorization is not None:
             trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))
         return Conversation(transport, info, self._settings.requests, self._counter)
+
+    def _say_initialized(self) -> None:
+        body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))
+        try:
+            self._transport.notify(body, (), self._wait)
+        except ConnectError:
+            # Nothing comes of saying it twice, and a connection that was kept may have ended meanwhile.
+            self._transport.notify(body, (), self._wait)
 
     def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
         if isinstance(outcome, ConnectError) and outcome.phase == "process":

@@ -69,6 +69,11 @@ class CallInbox:
         self._on_progress = on_progress
         self._on_list_changed = on_list_changed
 
+    @property
+    def wants_progress(self) -> bool:
+        """Whether somebody waits for progress."""
+        return self._on_progress is not None
+
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         """See the protocol class."""
         if method == "notifications/progress":
@@ -132,7 +137,7 @@ class Conversation:
         inbox: CallInbox,
         *,
         headers: Mapping[str, str] | None = None,
-        wants_progress: bool = False,
+        listens: bool = False,
     ) -> Answer:
         """Send a request and wait for the answer, good or bad.
 
@@ -142,14 +147,14 @@ class Conversation:
             wait: Clocks and cancel.
             inbox: Takes what else arrives; learns its progress token.
             headers: Mirrored arguments (modern era).
-            wants_progress: Ask for progress notifications.
+            listens: Ask for progress notifications: they show that the server is alive, whoever listens.
 
         Raises:
             MCPError: There is no answer. After a timeout or cancel the server was told, in its era's way.
         """
         request_id = next(self._counter)
         meta = self._meta
-        if wants_progress:
+        if listens:
             inbox.token = request_id
             meta = {**meta, "progressToken": request_id}
         if meta:
@@ -167,7 +172,8 @@ class Conversation:
                 fix="Use text, numbers, booleans, null, lists and objects only; NaN is none of them",
             ) from None
         try:
-            return self.transport.request(Call(request_id, body, http, listens=wants_progress), wait, inbox)
+            call = Call(request_id, body, http, listens=listens, wants_progress=inbox.wants_progress)
+            return self.transport.request(call, wait, inbox)
         except BaseException as error:
             if not wait.unsent and (
                 isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
@@ -208,6 +214,9 @@ def modern_meta(version: str, requests: ServerRequests) -> dict[str, Any]:
     """``_meta`` of every request of the modern era."""
     return {
         f"{_NAMESPACE}protocolVersion": version,
-        f"{_NAMESPACE}clientCapabilities": requests.capabilities,
+        f"{_NAMESPACE}clientCapabilities": {
+            **requests.capabilities,
+            "extensions": {f"{_NAMESPACE}tasks": {}},
+        },
         f"{_NAMESPACE}clientInfo": CLIENT_INFO,
     }

@@ -19,11 +19,15 @@ from .conversation import Progress
 
 _logger = logging.getLogger(__name__)
 _FIRST_POLL: Final = 1.0
-_SHORTEST_POLL, _LONGEST_POLL = 0.05, 10.0
+_SHORTEST_POLL: Final = 0.05
+_LONGEST_POLL: Final = 24 * 3600.0
+_BEFORE_THE_END: Final = 0.5
 _FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 
 
-class _Send(Protocol):
+class Send(Protocol):
+    """Sends requests of a conversation."""
+
     def __call__(
         self, method: str, params: dict[str, Any], wait: Wait, *, repeatable: bool
     ) -> dict[str, Any]:
@@ -33,15 +37,21 @@ class _Send(Protocol):
 
 def must_run_as_task(definition: ToolDefinition | None, server: ServerInfo) -> bool:
     """Whether a plain call of the tool would be refused."""
-    if definition is None or era_of(server.protocol_version) is Era.MODERN:
+    if definition is None or not offers_tasks(server):
         return False
-    wanted = as_object(definition.raw.get("execution")).get("taskSupport") == "required"
-    offered = as_object(as_object(as_object(server.capabilities.get("tasks")).get("requests")).get("tools"))
-    return wanted and "call" in offered
+    return as_object(definition.raw.get("execution")).get("taskSupport") == "required"
+
+
+def offers_tasks(server: ServerInfo) -> bool:
+    """Whether the server runs tools as tasks when it is asked to, as revision 2025-11-25 has it."""
+    if era_of(server.protocol_version) is Era.MODERN:
+        return False
+    requests = as_object(as_object(server.capabilities.get("tasks")).get("requests"))
+    return "call" in as_object(requests.get("tools"))
 
 
 def call_as_task(
-    send: _Send, params: dict[str, Any], wait: Wait, on_progress: Callable[[Progress], None] | None
+    send: Send, params: dict[str, Any], wait: Wait, on_progress: Callable[[Progress], None] | None
 ) -> dict[str, Any]:
     """Call a tool as a task and wait for its result.
 
@@ -67,26 +77,44 @@ def call_as_task(
         polls = 0
         # What needs input is asked for while the result is waited for.
         while task.get("status") in ("working", "submitted"):
-            wait.sleep(_pause(task))
+            wait.sleep(poll_pause(task.get("pollInterval"), wait))
             task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
             polls += 1
-            message = task.get("statusMessage")
-            if on_progress is not None and isinstance(message, str):
-                on_progress(Progress(float(polls), None, message))
+            tell(on_progress, task, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
     except BaseException:
-        _cancel(send, task_id)
+        cancel_task(send, task_id)
         raise
 
 
-def _pause(task: dict[str, Any]) -> float:
-    interval = task.get("pollInterval")
-    if not isinstance(interval, int | float):
-        return _FIRST_POLL
-    return min(max(interval, _SHORTEST_POLL * 1000), _LONGEST_POLL * 1000) / 1000
+def tell(on_progress: Callable[[Progress], None] | None, task: dict[str, Any], polls: int) -> None:
+    """Tell the caller what the server says about the task. What the caller does with it is not our fault."""
+    message = task.get("statusMessage")
+    if on_progress is None or not isinstance(message, str):
+        return
+    try:
+        on_progress(Progress(float(polls), None, message))
+    except Exception:
+        _logger.exception("a progress callback failed")
 
 
-def _cancel(send: _Send, task_id: str) -> None:
+def poll_pause(milliseconds: object, wait: Wait) -> float:
+    """Seconds before the next poll: what the server asks for, but not so long that time runs out meanwhile.
+
+    Args:
+        milliseconds: What the server asks for, if it does.
+        wait: The clocks of the call.
+    """
+    match milliseconds:
+        case int() | float() if not isinstance(milliseconds, bool):
+            pause = min(max(0, milliseconds), _LONGEST_POLL * 1000) / 1000
+        case _:
+            pause = _FIRST_POLL
+    return max(_SHORTEST_POLL, min(pause, wait.left - _BEFORE_THE_END))
+
+
+def cancel_task(send: Send, task_id: str) -> None:
+    """Tell the server that nobody waits for the task any more."""
     try:
         send("tasks/cancel", {"taskId": task_id}, Wait(_FAREWELL), repeatable=False)
     except MCPError as error:

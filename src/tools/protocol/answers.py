@@ -13,10 +13,21 @@ class Response:
     Attributes:
         message: The response.
         headers: HTTP response headers, case-insensitive; empty where there are none.
+        body: The JSON text that the message was read from.
     """
 
     message: Message
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | str = field(default=b"", repr=False)
+
+    def may_mention(self, word: str) -> bool:
+        """Whether a text without special characters can be anywhere in the message.
+
+        A look at the text is a hundred times cheaper than a walk over the values. Escapes could hide it.
+        """
+        if isinstance(self.body, str):
+            return word in self.body or "\\u" in self.body
+        return word.encode() in self.body or b"\\u" in self.body
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,15 @@ from typing import Any, Final, cast
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_NAME_PARAMETER: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAME_PARAMETER: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    # The extension io.modelcontextprotocol/tasks, *Routing Headers*.
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Payload keywords (default, enum,
 # const, examples) are not among them, and $ref is not followed.
 _SCHEMAS: Final = frozenset(

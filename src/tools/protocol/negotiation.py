@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast
 
 from ...types.errors import ConnectError, MCPError, TimedOut, VersionError
 from .answers import Answer, Refusal, Response, rpc_error
-from .jsonrpc import INVALID_PARAMS, MODERN_CODES, UNSUPPORTED_VERSION
+from .jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from .versions import (
     ALL_VERSIONS,
     HANDSHAKE_VERSIONS,
@@ -132,6 +132,7 @@ class Negotiation:
         self._tried_http = not begin_with_sse
         self._discovered = 0
         self._initialized = 0
+        self._was_silent = False
 
     def start(self) -> Try:
         """The first thing to try."""
@@ -167,13 +168,18 @@ class Negotiation:
         error = rpc_error(outcome)
         if error is not None and error.code in MODERN_CODES:
             return self._after_modern_error(outcome)
-        if isinstance(outcome, Refusal) and outcome.status in {401, 403, 407, 408, 429}:
-            return Failed(outcome)
-        # A 5xx too: some gateways of legacy servers answer it to methods that they do not know.
+        if isinstance(outcome, Refusal) and outcome.status in _NO_SSE_AFTER:
+            may_be_about_the_method = outcome.status == 403 and outcome.challenge is None
+            if not may_be_about_the_method:
+                return Failed(outcome)
+        # Some gateways of legacy servers answer such a 403, or a 5xx, to methods that they do not know.
         return self._initialize_or(outcome)
 
     def _after_silence(self, outcome: Outcome) -> Action:
-        silent = isinstance(outcome, TimedOut) and outcome.kind != "total" and self._over_stream
+        silent = isinstance(outcome, TimedOut) and (
+            outcome.kind == "idle" or (outcome.kind == "connect" and self._over_stream)
+        )
+        self._was_silent = silent
         # Over stdio: the process has ended. Some servers do so on a method that they do not know.
         where = "protocol" if self._transport == "stdio" else "http"
         closed = isinstance(outcome, ConnectError) and outcome.phase == where
@@ -214,6 +220,9 @@ class Negotiation:
             action = self._after_version_error(_supported(error.data))
             if action is not None:
                 return action
+        if self._was_silent and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
+            # A modern server that was slow to wake up: the probe had not been answered yet.
+            return Discover(self._pinned or LATEST_MODERN)
         if self._may_be_sse(outcome, modern=error is not None and error.code in MODERN_CODES):
             return OpenSse()
         return Failed(outcome)

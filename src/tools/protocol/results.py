@@ -26,6 +26,7 @@ class Absent(Enum):
         return False
 
 
+_FROM_URL_ALPHABET: Final = str.maketrans("-_", "+/")
 ABSENT: Final = Absent.ABSENT
 """``structured_content`` of a result that has none."""
 
@@ -110,14 +111,23 @@ class CallToolResult:
     raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
     @classmethod
-    def from_raw(cls, raw: Mapping[str, Any]) -> "CallToolResult":
-        """Read the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown."""
+    def from_raw(cls, raw: Mapping[str, Any], *, null_is_absent: bool = False) -> "CallToolResult":
+        """Read the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown.
+
+        Args:
+            raw: The result.
+            null_is_absent: Structured content that is null means that there is none: until 2025-11-25 it was
+                an object, and libraries write null where they have nothing.
+        """
         content = raw.get("content")
+        if isinstance(content, dict | str):  # one block where a list of them is due
+            content = [cast("object", content)]
         blocks = cast("list[Any]", content) if isinstance(content, list) else []
         meta = raw.get("_meta")
+        structured = raw.get("structuredContent", ABSENT)
         return cls(
             content=tuple([parse_block(block) for block in blocks]),
-            structured_content=raw.get("structuredContent", ABSENT),
+            structured_content=ABSENT if structured is None and null_is_absent else structured,
             is_error=raw.get("isError") is True,
             meta=cast("dict[str, Any]", meta) if isinstance(meta, dict) else {},
             raw=cast("dict[str, Any]", raw),
@@ -127,15 +137,22 @@ class CallToolResult:
     def text(self) -> str:
         """Text in order, everything else named and sized, never base64.
 
-        A result without any block is its structured content as JSON, so that nothing is lost.
+        A result without any block is its structured content as JSON, so that nothing is lost; or its
+        ``toolResult``, which was in the place of both before the first revision of the protocol.
         """
-        if not self.content and self.structured_content is not ABSENT:
-            return json.dumps(self.structured_content, ensure_ascii=False)
+        if not self.content:
+            other = self.structured_content
+            if other is ABSENT:
+                other = self.raw.get("toolResult", ABSENT)
+            if other is not ABSENT:
+                return json.dumps(other, ensure_ascii=False)
         return "\n".join([describe_block(block) for block in self.content])
 
 
 def parse_block(raw: Any) -> ContentBlock:
     """One content block; malformed ones become `UnknownContent`."""
+    if isinstance(raw, str):
+        return TextContent(raw, {"type": "text", "text": raw})
     if not isinstance(raw, dict):
         return UnknownContent(type(raw).__name__, {"value": raw})
     block = cast("dict[str, Any]", raw)
@@ -211,12 +228,22 @@ def _string(value: object) -> str | None:
 
 
 def _base64(encoded: str) -> bytes | None:
-    """Decoded bytes; None where the text is no base64. Line breaks are tolerated, as MIME has them."""
+    """Decoded bytes; None where the text is no base64.
+
+    Tolerated are line breaks, as MIME has them, the alphabet for URLs, padding that is missing, and the head
+    of a data URL.
+    """
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         pass
+    text = encoded
+    if text.startswith("data:"):
+        text = text.partition(";base64,")[2]
+    text = "".join(text.split()).translate(_FROM_URL_ALPHABET).rstrip("=")
+    if not text:
+        return None
     try:
-        return base64.b64decode("".join(encoded.split()), validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None

@@ -5,18 +5,21 @@ things that it leaves to its caller: a byte order mark, UTF-8 whatever the heade
 never ends, which it would buffer for ever.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
-from ...types.errors import ResultTooLarge
-from .jsonrpc import Message, decode
+from ...types.errors import ProtocolError, ResultTooLarge
+from .jsonrpc import Message, decode, messages_of
 
+_logger = logging.getLogger(__name__)
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGE: Final = 16 * 1024
+_LIKE_MESSAGES: Final = ("{", "[{", "[[")
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
 
@@ -35,27 +38,46 @@ class Cursor:
     retry: float = 1.0
     seen: int = 0
 
-    def take(self, event: ServerSentEvent) -> Message | None:
-        """Note the event; its message, None for priming events, pings and what is no message.
+    def take(self, event: ServerSentEvent) -> list[Message]:
+        """Note the event; its messages, none for priming events, pings and what is no message.
+
+        More than one is a batch, which revision 2025-03-26 allows.
 
         Raises:
-            ProtocolError: The data is no JSON.
+            ProtocolError: The data looks like a message and is no JSON.
         """
         if event.id:
             self.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
         if event.retry is not None:
             self.retry = min(max(0, event.retry), _LONGEST_RETRY_MS) / 1000
         if not event.data or event.event not in {"message", ""}:
-            return None
+            return []
         self.seen += 1
-        value = decode(event.data)
-        return cast("Message", value) if isinstance(value, dict) else None
+        return read_event(event.data)
+
+
+def read_event(data: str) -> list[Message]:
+    """The messages of an event; none where it is none, such as a ``ping`` or a ``[DONE]`` as plain text.
+
+    Raises:
+        ProtocolError: The data looks like a message and is no JSON.
+    """
+    try:
+        return messages_of(decode(data))
+    except ProtocolError:
+        if data.lstrip().startswith(_LIKE_MESSAGES):
+            raise
+        _logger.debug("skipped an event of %d characters that is no message", len(data))
+        return []
 
 
 def iter_events(
     chunks: Iterable[bytes], *, limit: int, on_growth: Callable[[], None] | None = None
 ) -> Iterator[ServerSentEvent]:
     """The events of a stream as they arrive.
+
+    A last event that lacks its blank line counts, against the standard, if it is whole; whoever writes a
+    stream by hand forgets that line.
 
     Args:
         chunks: Decompressed bytes, cut anywhere.
@@ -65,8 +87,20 @@ def iter_events(
     Raises:
         ResultTooLarge: An event exceeds the limit.
     """
-    response = httpx.Response(200, headers=_HEADERS, stream=_Bounded(chunks, limit, on_growth))
-    return EventSource(response).iter_sse()
+    bounded = _Bounded(chunks, limit, on_growth)
+    response = httpx.Response(200, headers=_HEADERS, stream=bounded)
+    for event in EventSource(response).iter_sse():
+        if bounded.is_cut and not _is_whole(event.data):
+            return
+        yield event
+
+
+def _is_whole(data: str) -> bool:
+    try:
+        decode(data)
+    except ProtocolError:
+        return False
+    return True
 
 
 class _Bounded(httpx.SyncByteStream):
@@ -76,6 +110,7 @@ class _Bounded(httpx.SyncByteStream):
         self._chunks = chunks
         self._limit = limit
         self._on_growth = on_growth
+        self.is_cut = False
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
@@ -103,6 +138,8 @@ class _Bounded(httpx.SyncByteStream):
             yield data
         if start:
             yield start
+        self.is_cut = bool(tail)  # no blank line at the end
+        yield b"\n\n"
 
 
 def _blank_lines(text: bytes) -> tuple[int | None, int | None]:

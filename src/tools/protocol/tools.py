@@ -45,15 +45,19 @@ class ToolDefinition:
         name = raw.get("name")
         if not isinstance(name, str) or not name:
             raise ProtocolError("The server lists a tool without a name")
-        return cls(
+        # A frozen class sets its attributes one by one; thousands of tools are listed at once.
+        tool = object.__new__(cls)
+        get = raw.get
+        tool.__dict__.update(
             name=name,
-            title=_text(raw.get("title")),
-            description=_text(raw.get("description")),
-            input_schema=_object(raw.get("inputSchema")) or {},
-            output_schema=_object(raw.get("outputSchema")),
-            annotations=_object(raw.get("annotations")),
+            title=_text(get("title")),
+            description=_text(get("description")),
+            input_schema=_object(get("inputSchema")) or {},
+            output_schema=_object(get("outputSchema")),
+            annotations=_object(get("annotations")),
             raw=dict(raw),
         )
+        return tool
 
     @cached_property
     def digest(self) -> str:
@@ -118,9 +122,11 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str 
         ends the listing.
 
     Raises:
-        ProtocolError: There is no list of tools.
+        ProtocolError: There is something else than a list of tools.
     """
     entries = result.get("tools")
+    if entries is None and result.get("resultType", "complete") in ("complete", None):
+        entries = []  # an empty list in the words of libraries that write null or nothing for it
     if not isinstance(entries, list):
         raise ProtocolError("The server's list of tools is not a list")
     cursor = result.get("nextCursor")
@@ -137,7 +143,7 @@ def _text(value: object) -> str | None:
 
 
 def _object(value: object) -> dict[str, Any] | None:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
 def _flag(annotations: Mapping[str, Any] | None, name: str) -> bool | None:

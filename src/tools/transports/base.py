@@ -48,6 +48,7 @@ class Call:
         headers: HTTP headers of this request alone; other transports ignore them.
         is_handshake: The request is ``initialize`` or a probe; it is never canceled or resumed.
         listens: The server may have something to say about it before it replies: progress, questions.
+        wants_progress: Somebody waits for that progress.
     """
 
     id: int
@@ -55,6 +56,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_handshake: bool = False
     listens: bool = False
+    wants_progress: bool = False
 
 
 class Inbox(Protocol):
@@ -81,6 +83,15 @@ class Transport(Protocol):
     """
 
     kind: TransportKind
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a request can only be sent over another one."""
+        ...
+
+    def listen(self) -> None:
+        """Hear from now on what the server says unasked, where that takes more than calls that wait."""
+        ...
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """Send a request and wait for its answer, handing everything else to the inbox.

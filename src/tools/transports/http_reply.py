@@ -20,6 +20,7 @@ from ..protocol.results import format_size
 from .sockets import shut_down, waiting
 
 EVENTS: Final = "text/event-stream"
+_BOM: Final = b"\xef\xbb\xbf"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -45,7 +46,8 @@ class Reply:
     @property
     def media_type(self) -> str:
         """Type of the body in lower case, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # A proxy that adds the header once more makes a list of it.
+        return self.headers.get("content-type", "").partition(";")[0].partition(",")[0].strip().lower()
 
     @property
     def is_success(self) -> bool:
@@ -94,7 +96,7 @@ class Reply:
         raw = self._raw()
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         match encoding:
-            case "" | "identity":
+            case "" | "identity" | "none" | "utf-8" | "utf8":  # the last three are what people mistake it for
                 return raw
             case "gzip" | "x-gzip" | "deflate":
                 return self._under_clocks(_decompressed(raw, encoding))
@@ -171,7 +173,7 @@ class Reply:
 
     def refusal(self, *, sent_session: bool = False) -> Refusal:
         """The reply as a refusal, with as much of its body as helps; closes it."""
-        body = self._words()
+        body = self._words().removeprefix(_BOM)
         media_type = self.media_type
         error = None
         if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:

@@ -8,7 +8,7 @@ is no resumption.
 import logging
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Final, cast
+from typing import Final
 
 from httpx_sse import ServerSentEvent
 
@@ -16,8 +16,8 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost
 from ..clock import Wait
 from ..limits import Limits, Timeouts
 from ..protocol.answers import Answer, Refusal, Response
-from ..protocol.jsonrpc import Message, decode, encode
-from ..protocol.sse import iter_events
+from ..protocol.jsonrpc import Message, encode
+from ..protocol.sse import iter_events, read_event
 from .base import Call, Inbox, TransportKind
 from .http_channel import HttpChannel, resolved, same_origin
 from .http_reply import EVENTS, Reply
@@ -96,8 +96,17 @@ class LegacySse:
             )
         return endpoint
 
-    def adopt(self, version: str, session_id: str | None) -> None:
+    @property
+    def is_broken(self) -> bool:
+        """See the protocol class: the stream has ended."""
+        return self._calls.ended is not None
+
+    def listen(self) -> None:
+        """See the protocol class: the one stream there is is read all the time."""
+
+    def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
         """See the protocol class: revisions and sessions are not in headers here."""
+        self._calls.adopt(version)
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
@@ -117,7 +126,7 @@ class LegacySse:
         if pending.error is not None:
             raise pending.error.at()
         assert pending.message is not None
-        return Response(pending.message)
+        return Response(pending.message, body=pending.body)
 
     def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:
         """See the protocol class."""
@@ -168,12 +177,12 @@ class LegacySse:
 
     def _dispatch(self, data: str) -> None:
         try:
-            value = decode(data)
+            messages = read_event(data)
         except ProtocolError as error:
             _logger.warning("skipped an event of %d bytes: %s", len(data), error.what)
             return
-        if isinstance(value, dict):
-            self._calls.dispatch(cast("Message", value))
+        for message in messages:
+            self._calls.dispatch(message, data)
 
     def _answer(self, answer: Message) -> None:
         try:

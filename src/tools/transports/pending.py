@@ -12,6 +12,7 @@ from typing import Any, cast
 from ...types.errors import MCPError
 from ..clock import Wait
 from ..protocol.jsonrpc import Message, answers, is_response
+from ..protocol.versions import Era, era_of
 from .base import Inbox
 
 
@@ -25,6 +26,7 @@ class Pending:
         done: Set when there is a reply or an error.
         message: The reply.
         error: Why there is none.
+        body: The JSON text of the reply.
     """
 
     wait: Wait
@@ -32,11 +34,15 @@ class Pending:
     done: threading.Event = field(default_factory=threading.Event)
     message: Message | None = None
     error: MCPError | None = None
+    body: bytes | str = b""
 
-    def finish(self, *, message: Message | None = None, error: MCPError | None = None) -> None:
+    def finish(
+        self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
+    ) -> None:
         """The call is over."""
         self.message = message
         self.error = error
+        self.body = body
         self.done.set()
 
 
@@ -54,6 +60,7 @@ class PendingCalls:
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._ended: MCPError | None = None
+        self._is_modern = False
 
     @property
     def ended(self) -> MCPError | None:
@@ -112,14 +119,25 @@ class PendingCalls:
         for pending in lost:
             pending.finish(error=error)
 
-    def dispatch(self, message: Message) -> None:
-        """Hand a message to whom it is for."""
+    def adopt(self, version: str) -> None:
+        """The negotiation is over. A server of the modern era asks nothing, and is not answered."""
+        self._is_modern = era_of(version) is Era.MODERN
+
+    def dispatch(self, message: Message, body: bytes | str) -> None:
+        """Hand a message to whom it is for.
+
+        Args:
+            message: The message.
+            body: The JSON text that it was in.
+        """
         if is_response(message):
             pending = self._claim(message)
             if pending is not None:
-                pending.finish(message=message)
+                pending.finish(message=message, body=body)
             return
         if "id" in message:
+            if self._is_modern:
+                return
             answer = self._inbox.server_request(message)
             if answer is not None:
                 self._answer(answer)

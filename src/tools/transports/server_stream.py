@@ -37,6 +37,8 @@ class ServerStream:
         session: The headers that name the session.
         limits: Size of one event.
         hear: Takes each message, with clocks for what it has to send; called in the reader thread.
+        delay: Seconds to wait before it is opened, unless somebody waits for it. Whoever connects for a
+            single request is gone before that.
     """
 
     def __init__(
@@ -45,14 +47,18 @@ class ServerStream:
         session: tuple[tuple[str, str], ...],
         limits: Limits,
         hear: Callable[[Message, Wait], None],
+        *,
+        delay: float = 0.0,
     ) -> None:
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
         self._hear = hear
+        self._delay = delay
         self._cursor = Cursor()
         self._closed = threading.Event()
         self._answered = threading.Event()
+        self._wanted = threading.Event()
         self._lock = threading.Lock()
         self._wait: Wait | None = None
         self._thread = threading.Thread(target=self._run, name="knime-mcp-listen", daemon=True)
@@ -68,6 +74,7 @@ class ServerStream:
             TimedOut: A clock of the call has run out.
             Canceled: The person asked to stop.
         """
+        self._wanted.set()
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._answered.wait(min(left, wait.slice())):
             pass
@@ -75,6 +82,7 @@ class ServerStream:
     def stop(self) -> None:
         """End the stream; its thread follows soon."""
         self._closed.set()
+        self._wanted.set()
         with self._lock:
             wake = self._wait.wake if self._wait is not None else None
             if wake is not None:
@@ -88,6 +96,7 @@ class ServerStream:
 
     def _run(self) -> None:
         try:
+            self._wanted.wait(self._delay)
             failures = 0
             while not self._closed.is_set():
                 seen, since = self._cursor.seen, time.monotonic()
@@ -134,9 +143,9 @@ class ServerStream:
     def _read(self, reply: Reply) -> None:
         for event in iter_events(reply.chunks(), limit=self._limit):
             try:
-                message = self._cursor.take(event)
+                messages = self._cursor.take(event)
             except ProtocolError as error:
                 _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
                 continue
-            if message is not None:
+            for message in messages:
                 self._hear(message, Wait(_ANSWERING, is_canceled=self._closed.is_set))

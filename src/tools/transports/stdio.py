@@ -53,6 +53,15 @@ class StdioTransport:
         self._closed = False
         self._current: _Stream | None = None
 
+    @property
+    def is_broken(self) -> bool:
+        """See the protocol class: the process has ended."""
+        stream = self._current
+        return self._closed or (stream is not None and stream.calls.ended is not None)
+
+    def listen(self) -> None:
+        """See the protocol class: the one stream there is is read all the time."""
+
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
         stream = self._stream(may_start=call.is_handshake)
@@ -78,7 +87,7 @@ class StdioTransport:
                 wait.unsent = False
         if pending.message is not None:
             stream.has_answered = True
-            return Response(pending.message)
+            return Response(pending.message, body=pending.body)
         assert pending.error is not None
         if isinstance(pending.error, ConnectError) and not outgoing.may_be_out:
             # Half a line is no request: whatever the server was, it has not begun with this call.
@@ -92,8 +101,12 @@ class StdioTransport:
             raise stream.calls.ended.at()
         stream.process.send(body)
 
-    def adopt(self, version: str, session_id: str | None) -> None:
+    def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
         """See the protocol class: the process itself is the session."""
+        with self._lock:
+            stream = self._current
+        if stream is not None:
+            stream.calls.adopt(version)
 
     def end_session(self, wait: Wait) -> None:
         """See the protocol class: closing the server's input ends the session."""
@@ -162,7 +175,7 @@ class _Stream:
         messages = cast("list[Any]", value) if isinstance(value, list) else [value]
         for message in messages:
             if isinstance(message, dict):
-                self.calls.dispatch(cast("Message", message))
+                self.calls.dispatch(cast("Message", message), data)
             else:
                 self._skip(data)
                 return

@@ -14,7 +14,7 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
-from ..protocol.jsonrpc import Message, answers, decode, encode, is_response
+from ..protocol.jsonrpc import Message, answers, decode, encode, error_of, is_response, messages_of
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .base import Call, Inbox, TransportKind
@@ -30,6 +30,7 @@ _RESUME_ATTEMPTS: Final = 2  # in a row without a single event
 # and what it asks is lost without the stream; otherwise there is progress at most.
 _QUESTION_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
+_AFTER_THE_FIRST_REPLY: Final = 0.05
 
 
 class StreamableHttp:
@@ -81,10 +82,23 @@ class StreamableHttp:
         self._listening[call.id] = inbox
         try:
             if not self._is_heard:
-                self._open_stream(call, session, wait)
-            return self._exchange(call, session, wait, inbox)
+                self._await_stream(call, wait)
+            answer = self._exchange(call, session, wait, inbox)
         finally:
             del self._listening[call.id]
+        if self._stream is None and isinstance(answer, Response):
+            self._open_stream(_AFTER_THE_FIRST_REPLY)
+        return answer
+
+    @property
+    def is_broken(self) -> bool:
+        """See the protocol class: every request has a connection of its own."""
+        return False
+
+    def listen(self) -> None:
+        """See the protocol class: a session has a stream for that."""
+        if self.has_session:
+            self._open_stream()
 
     def _exchange(self, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox) -> Answer:
         reply = self._channel.send(
@@ -95,10 +109,12 @@ class StreamableHttp:
                 return reply.refusal(sent_session=len(session) > 1)
             media_type = reply.media_type
             if media_type == "application/json":
-                return Response(self._only_message(decode(reply.read()), call, inbox), reply.headers)
+                body = reply.read()
+                return Response(self._only_message(decode(body), call, inbox, wait), reply.headers, body)
             if media_type != EVENTS:
                 return reply.refusal()
-            return Response(self._from_stream(reply, call, session, wait, inbox), reply.headers)
+            message, text = self._from_stream(reply, call, session, wait, inbox)
+            return Response(message, reply.headers, text)
         finally:
             reply.close()
 
@@ -128,22 +144,28 @@ class StreamableHttp:
         if stream is not None:
             stream.close()
 
-    def _open_stream(self, call: Call, session: tuple[tuple[str, str], ...], wait: Wait) -> None:
-        """Listen to the server from the first request on, in the background."""
-        with self._lock:
-            is_new = self._stream is None and not self._is_closed
-            if is_new:
-                self._stream = ServerStream(self._channel, session, self._limits, self._hear)
-                self._stream.start()
-            stream = self._stream
+    def _await_stream(self, call: Call, wait: Wait) -> None:
+        """See that the server's stream stands before a call that could need it.
+
+        It is opened after the first reply; at once only where the server may ask, or somebody waits for
+        progress. Opening it during a call would be taken by some servers for the resumption of that call.
+        """
+        is_needed = self._may_be_asked or call.wants_progress
+        stream = self._open_stream() if call.listens and is_needed else self._stream
         if stream is None or not call.listens:
             return
-        if self._may_be_asked:
-            stream.wait_until_answered(_QUESTION_SECONDS, wait)
-        elif not is_new:  # it has had the time of a listing; a client that calls at once is not held up
-            stream.wait_until_answered(_PROGRESS_SECONDS, wait)
+        stream.wait_until_answered(_QUESTION_SECONDS if self._may_be_asked else _PROGRESS_SECONDS, wait)
         wait.reset_idle()
         self._is_heard = True
+
+    def _open_stream(self, delay: float = 0.0) -> ServerStream | None:
+        """Listen to the server from now on, in the background."""
+        with self._lock:
+            if self._stream is None and not self._is_closed:
+                stream = ServerStream(self._channel, self._session, self._limits, self._hear, delay=delay)
+                stream.start()
+                self._stream = stream
+            return self._stream
 
     def _hear(self, message: Message, wait: Wait) -> None:
         """What the server says unasked. Progress finds its call by its token; a question belongs to none."""
@@ -153,7 +175,7 @@ class StreamableHttp:
         for inbox in list(self._listening.values()) or [self._inbox]:
             _to_inbox(message, inbox)
 
-    def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
+    def _only_message(self, value: Any, call: Call, inbox: Inbox, wait: Wait) -> Message:
         """The response in a JSON body; a batch only where the revision has them."""
         if isinstance(value, dict):
             message = cast("Message", value)
@@ -163,14 +185,11 @@ class StreamableHttp:
             raise ProtocolError("The server's reply is neither a result nor an error")
         if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):
             found: Message | None = None
-            for item in cast("list[Any]", value):
-                if not isinstance(item, dict):
-                    continue
-                message = cast("Message", item)
+            for message in messages_of(value):
                 if answers(message, call.id):
                     found = message
                 else:
-                    _to_inbox(message, inbox)
+                    self._deliver(message, inbox, wait)
             if found is not None:
                 return found
         kind = "list" if isinstance(value, list) else "value"
@@ -178,15 +197,15 @@ class StreamableHttp:
 
     def _from_stream(
         self, reply: Reply, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
-    ) -> Message:
+    ) -> tuple[Message, str]:
         cursor = Cursor()
-        message = self._read(reply, call, cursor, wait, inbox)
-        if message is not None and self._ends_streams:
+        found = self._read(reply, call, cursor, wait, inbox)
+        if found is not None and self._ends_streams:
             # The end usually follows at once, and saves a new connection for the next call. A server that
             # keeps the stream open is not waited for twice.
             self._ends_streams = reply.drain(_STREAM_END_SECONDS)
         failures = 0
-        while message is None:
+        while found is None:
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
                 raise ConnectError(
                     "The server ended the stream without its reply",
@@ -198,13 +217,13 @@ class StreamableHttp:
             seen = cursor.seen
             # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
             wait.sleep(cursor.retry)
-            message = self._resume(call, cursor, session, wait, inbox)
+            found = self._resume(call, cursor, session, wait, inbox)
             failures = 0 if cursor.seen > seen else failures + 1
-        return message
+        return found
 
     def _resume(
         self, call: Call, cursor: Cursor, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
-    ) -> Message | None:
+    ) -> tuple[Message, str] | None:
         _logger.debug("resuming the stream of request %d", call.id)
         headers = (*GET_STREAM, *session, ("Last-Event-ID", cursor.last_id))
         try:
@@ -219,8 +238,10 @@ class StreamableHttp:
         finally:
             reply.close()
 
-    def _read(self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox) -> Message | None:
-        """Read until our response; None if the stream ends or breaks before it."""
+    def _read(
+        self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox
+    ) -> tuple[Message, str] | None:
+        """Read until our response and its text; None if the stream ends or breaks before it."""
         size = 0
         events = iter_events(
             reply.chunks(),
@@ -229,12 +250,18 @@ class StreamableHttp:
         )
         try:
             for event in events:
-                message = cursor.take(event)
-                if message is None:
+                messages = cursor.take(event)
+                if not messages:
                     continue
                 wait.reset_idle()
-                if answers(message, call.id) or _is_anonymous_error(message):
-                    return message
+                found: Message | None = None
+                for message in messages:
+                    if answers(message, call.id) or _is_anonymous_error(message):
+                        found = message
+                    else:
+                        self._deliver(message, inbox, wait)
+                if found is not None:
+                    return found, event.data
                 size += len(event.data)
                 if size > self._limits.result_bytes or cursor.seen > self._limits.events:
                     raise ResultTooLarge(
@@ -242,7 +269,6 @@ class StreamableHttp:
                         limit=self._limits.result_bytes,
                         fix="Ask whoever runs the server, or raise the limit",
                     )
-                self._deliver(message, inbox, wait)
         except ConnectError as error:
             if error.phase != "http":
                 raise
@@ -250,6 +276,8 @@ class StreamableHttp:
 
     def _deliver(self, message: Message, inbox: Inbox, wait: Wait) -> None:
         """Hand over what is not our reply, and send the inbox's answer to a server's request."""
+        if "id" in message and self._version is not None and era_of(self._version) is Era.MODERN:
+            return  # 2026-07-28, *Streamable HTTP*: a server asks nothing, and responses are not sent
         answer = _to_inbox(message, inbox)
         if answer is None:
             return
@@ -275,4 +303,4 @@ def _to_inbox(message: Message, inbox: Inbox) -> Message | None:
 
 def _is_anonymous_error(message: Message) -> bool:
     """An error without an id on the stream of one request can only be about that request."""
-    return "error" in message and "method" not in message and message.get("id") is None
+    return error_of(message) is not None and is_response(message) and message.get("id") is None

@@ -48,7 +48,7 @@ def test_a_modern_server_gets_its_headers_and_meta_on_every_request():
         assert "origin" not in request.headers
         meta = request.params["_meta"]
         assert meta[META + "protocolVersion"] == MODERN
-        assert meta[META + "clientCapabilities"] == {}
+        assert meta[META + "clientCapabilities"] == {"extensions": {META + "tasks": {}}}
         assert meta[META + "clientInfo"]["name"] == "knime-mcp"
     call = server.requests[-1]
     assert call.headers["mcp-name"] == "=?base64?w6ljaG8=?="
@@ -293,7 +293,7 @@ def test_input_rounds_echo_the_state_and_nothing_leaks():
         assert client.call_tool("echo", {"x": 1}).text == "done"
         assert client.call_tool("echo", {"x": 2}).text == "next"
     first, second, third = server.named("tools/call")
-    assert first.params["_meta"][META + "clientCapabilities"] == {"elicitation": {}}
+    assert first.params["_meta"][META + "clientCapabilities"]["elicitation"] == {}
     assert second.json["id"] != first.json["id"]
     assert second.params["requestState"] == '{"opaque": 1} '
     assert second.params["inputResponses"] == {"a": {"action": "accept", "content": {"n": 1}}}

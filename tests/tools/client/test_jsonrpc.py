@@ -21,6 +21,30 @@ def test_what_is_encoded_is_decoded_the_same(message):
     assert jsonrpc.decode(data) == message
 
 
+bracketed = st.recursive(
+    st.none() | st.text(alphabet='[]{}"\\a', max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(alphabet='[]{}"\\', max_size=3), inner, max_size=3)
+    ),
+    max_leaves=30,
+)
+
+
+@given(bracketed, st.integers(1, 6), st.booleans(), st.booleans())
+def test_what_looks_shallow_is_shallow(value, levels, as_bytes, indented):
+    text = json.dumps(value, indent=1 if indented else None)
+    found = jsonrpc.is_surely_shallow(text.encode() if as_bytes else text, levels)
+    assert not (found and jsonrpc.is_deeper(value, levels))
+    assert jsonrpc.is_surely_shallow(text, 200)  # whatever its texts hold
+
+
+@given(st.binary(), st.text(alphabet='[]{}"\\ a'))
+def test_the_look_at_a_text_ends_whatever_the_text_is(data, text):
+    assert jsonrpc.is_surely_shallow(data, 5) in (True, False)
+    assert jsonrpc.is_surely_shallow(text, 5) in (True, False)
+
+
 @given(st.binary())
 def test_any_bytes_decode_or_raise_our_error(data):
     try:

@@ -66,6 +66,7 @@ def test_a_modern_server_is_settled_by_one_request():
         error(0),
         Refusal(400),
         Refusal(404, "text/plain", "Not Found"),
+        Refusal(403),
         Refusal(405),
         Refusal(406),
         Refusal(415),
@@ -79,6 +80,7 @@ def test_a_modern_server_is_settled_by_one_request():
         result(supportedVersions=["2025-11-25"]),
         result(supportedVersions=["2099-01-01"]),
         closed,
+        silent,
         error(-32022, {"supported": [LEGACY], "requested": MODERN}, status=400),
         error(-32022, status=400),
     ],
@@ -95,11 +97,10 @@ def test_everything_else_than_a_modern_answer_means_the_handshake_era(outcome):
         error(-32020, status=400),
         error(-32021, {"requiredCapabilities": {}}, status=400),
         Refusal(401, challenge="Bearer"),
-        Refusal(403),
+        Refusal(403, challenge="Bearer"),
         Refusal(429),
         Refusal(408),
         refused,
-        silent,
         TimedOut("total", kind="total"),
     ],
 )
@@ -158,6 +159,14 @@ def test_a_4xx_to_initialize_leads_to_the_old_transport(status):
     *_, third, fourth, last = run(Negotiation(), Refusal(404), Refusal(status), SseOpened(), discovered)
     assert (third, fourth) == (SSE, DISCOVER)
     assert agreed(last, MODERN)
+
+
+def test_a_modern_server_that_was_slow_is_asked_once_more():
+    *_, third, last = run(Negotiation(), silent, error(-32601, status=404), discovered)
+    assert third == DISCOVER
+    assert agreed(last, MODERN)
+    *_, last = run(Negotiation(), silent, error(-32601, status=404), silent)
+    assert last == Failed(silent)
 
 
 def test_over_the_stream_silence_means_the_handshake_era():

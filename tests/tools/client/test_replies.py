@@ -391,6 +391,27 @@ def test_pages_in_circles_and_endless_pages_end():
             client.list_tools()
 
 
+@pytest.mark.parametrize("era", [legacy, modern])
+@pytest.mark.parametrize("form", ["json", "stream"])
+def test_all_pages_together_end_at_the_limit(era, form):
+    """Each of them is small enough by itself."""
+
+    def page(request):
+        number = int(request.params.get("cursor", "0"))
+        result = {"tools": [{"name": f"t{number}", "description": "x" * 1000}], "nextCursor": str(number + 1)}
+        return (rpc(result) if form == "json" else stream(reply_event(result)))(request)
+
+    limits = Limits(listing_bytes=10_000)
+    with (
+        ScriptedServer(era(tools__list=page)) as server,
+        MCPClient(server.url, limits=limits) as client,
+        pytest.raises(ResultTooLarge, match=r"list of tools is larger than 10\.0 KB") as caught,
+    ):
+        client.list_tools()
+    assert caught.value.limit == 10_000
+    assert len(server.named("tools/list")) == 10
+
+
 def test_a_listing_that_is_no_list_is_a_protocol_error():
     with (
         ScriptedServer(modern(tools__list=rpc({"tools": "x"}))) as server,

@@ -55,19 +55,19 @@ def _no_thread_stays():
 @pytest.mark.requirement("T9")
 def test_a_question_on_the_stream_is_answered_while_the_call_waits():
     """The reply comes only after the answer, and the question only over a stream that stands."""
-    answered = threading.Event()
+    answered = threading.Semaphore(0)
 
     def call(request):
         server.push(event(ASKED))
 
         def wait_for_answer(_):
-            assert answered.wait(5)
+            assert answered.acquire(timeout=5)
             return b""
 
         return [wait_for_answer, *rpc(text("thanks"))(request)]
 
     def take(request):
-        answered.set()
+        answered.release()
         return http(202, content_type=None)
 
     script = legacy(session="s-1", tools__call=call, response=take, GET=HELD)
@@ -159,6 +159,21 @@ def test_a_client_that_only_connects_opens_no_stream():
     ):
         assert reader_threads() == []
     assert "GET" not in server.methods
+
+
+def test_whoever_connects_for_one_request_opens_no_stream():
+    for use in (MCPClient.list_tools, lambda client: client.call_tool("echo")):
+        with ScriptedServer(legacy(session="s-1", GET=HELD)) as server, MCPClient(server.url) as client:
+            use(client)
+        assert "GET" not in server.methods
+
+
+def test_the_first_call_does_not_wait_for_the_stream():
+    with ScriptedServer(legacy(session="s-1", GET=HELD)) as server, MCPClient(server.url) as client:
+        client.call_tool("echo")
+        client.call_tool("echo")
+        until(lambda: server.named("GET"))
+    assert server.methods.index("GET") > server.methods.index("tools/call")
 
 
 def test_a_listing_opens_the_stream_and_the_call_after_it_finds_it_standing():

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import Canceled, ProtocolError
-from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, text, tool
+from knime_mcp.types.errors import Canceled, ProtocolError, ServerError
+from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, rpc_error, text, tool
 
 CAPABILITIES = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
 TOOL = tool("research", execution={"taskSupport": "required"})
@@ -66,3 +66,36 @@ def test_a_server_that_makes_no_task_is_an_error():
         client.list_tools()
         with pytest.raises(ProtocolError, match="without one"):
             client.call_tool("research")
+
+
+def test_a_tool_that_was_never_listed_is_called_as_a_task_after_all():
+    """The server says so by refusing the plain call, which has not run then."""
+    calls = [rpc_error(-32601, "This tool must run as a task"), rpc({"task": task("working")})]
+    with ScriptedServer(script(**{"tools/call": calls})) as server, MCPClient(server.url) as client:
+        assert client.call_tool("research").text == "found"
+    first, second = server.named("tools/call")
+    assert "task" not in first.params
+    assert "task" in second.params
+
+
+def test_a_plain_tool_that_is_refused_is_not_called_again():
+    calls = script(**{"tools/call": rpc_error(-32601, "no")})
+    with (
+        ScriptedServer(calls) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ServerError, match="no"),
+    ):
+        client.call_tool("plain")
+    assert len(server.named("tools/call")) == 1
+
+
+def test_the_server_s_interval_is_kept_and_the_last_poll_comes_before_the_end():
+    polls = [rpc(task("working", pollInterval=60_000)), rpc(task("completed"))]
+    replies = script(**{"tools/call": rpc({"task": task("working", pollInterval=300)}), "tasks/get": polls})
+    with ScriptedServer(replies) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("research", timeout=2).text == "found"
+    call, first, second = (server.named(name) for name in ("tools/call", "tasks/get", "tasks/result"))
+    assert first[0].at - call[0].at >= 0.3
+    assert first[1].at - first[0].at >= 0.5
+    assert len(second) == 1

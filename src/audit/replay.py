@@ -1,0 +1,172 @@
+"""Replay: the calls on record are made again, as far as that changes nothing, and compared.
+
+Safe by default: only MCP tools run that the server's current definition declares as read-only, and whose
+definition is the one on record. What a server says about itself is not proof; so a tool that was not
+read-only when it was recorded does not become callable by a new annotation, because that is a change. All
+others get a dry run: their arguments are checked against the current definition, and nothing is sent. A
+workflow can do anything, and runs only if a person names it.
+
+Calls are made in recorded order. Read-only ones may overlap; every other one waits for all before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..types.errors import Canceled
+from ..types.tool import WorkflowTool
+from .dispatch import recorded_call
+from .record import CallStatus
+from .replay_calls import ReplayedCall, ReplayVerdict
+from .replay_comparison import compare
+from .replay_decision import Decider, Ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .dispatch import Call, Dispatcher
+    from .record import CallRecord
+    from .replay_calls import RecordedCall
+    from .replay_options import ReplayOptions
+
+_POLL_SECONDS: Final = 0.25
+_AHEAD: Final = 4
+
+
+@dataclass(slots=True)
+class Replayer:
+    """Replays the calls of one table or file.
+
+    Attributes:
+        dispatcher: Runs the calls.
+        options: What the person decided.
+        keep: Takes the record of each call made, in the order in which they finish, and gives it back as
+            kept; called from several threads.
+        is_canceled: Asked in the calling thread, at least every 0.25 s.
+        on_cancel: Told once, when the replay ends early, so that calls in flight stop.
+    """
+
+    dispatcher: Dispatcher
+    options: ReplayOptions
+    keep: Callable[[CallRecord], CallRecord] = lambda record: record
+    is_canceled: Callable[[], bool] = lambda: False
+    on_cancel: Callable[[], None] = lambda: None
+    _decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decider = Decider(self.dispatcher, self.options, self.is_canceled)
+        self.dispatcher.secrets.learn(self.options.secrets.values())
+
+    def replay(self, calls: Iterable[RecordedCall]) -> Iterator[ReplayedCall]:
+        """Replays calls.
+
+        Args:
+            calls: The calls; they are made, and reported, in recorded order: by run and number.
+
+        Yields:
+            One result per call.
+
+        Raises:
+            Canceled: The person stopped the replay. Calls in flight were told and waited for.
+        """
+        ordered = sorted(calls, key=lambda call: (call.record.run, call.record.call))
+        window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
+        stopped = False
+        with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
+            try:
+                for recorded in ordered:
+                    if stopped:
+                        yield _not_made(recorded)
+                        continue
+                    step = self._decider.decide(recorded)
+                    overlaps = isinstance(step, ReplayedCall) or step.overlaps
+                    yield from self._drained(window, room=self.options.concurrency if overlaps else 0)
+                    if isinstance(step, ReplayedCall):
+                        window.append(step)
+                    elif isinstance(step.call.tool, WorkflowTool):
+                        # KNIME runs a workflow in the context of the thread that executes the node.
+                        window.append(self._finished(step, self._made(step.call)))
+                    else:
+                        window.append((step, pool.submit(self._made, step.call)))
+                    if not overlaps or self.options.stop_at_first_difference:
+                        for done in self._drained(window, room=0):
+                            stopped = self._stops(done)
+                            yield done
+                yield from self._drained(window, room=0)
+            except BaseException:
+                for entry in window:
+                    if isinstance(entry, tuple):
+                        entry[1].cancel()
+                self.on_cancel()
+                raise
+
+    def _stops(self, done: ReplayedCall) -> bool:
+        return self.options.stop_at_first_difference and not done.verdict.is_good
+
+    def _drained(
+        self, window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]], *, room: int
+    ) -> Iterator[ReplayedCall]:
+        """Hands out what is finished, and waits until fewer calls are in flight than there is room for."""
+        while True:
+            if self.is_canceled():
+                raise Canceled("The replay was canceled")
+            while window:
+                entry = window[0]
+                if isinstance(entry, ReplayedCall):
+                    window.popleft()
+                    yield entry
+                elif entry[1].done():
+                    window.popleft()
+                    yield self._finished(entry[0], entry[1].result())
+                else:
+                    break
+            flying = [e[1] for e in window if isinstance(e, tuple) and not e[1].done()]
+            if not window or (room and len(flying) < room and len(window) < room * _AHEAD):
+                return
+            wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+
+    def _made(self, call: Call) -> CallRecord:
+        return self.keep(recorded_call(call, self.dispatcher).record)
+
+    def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
+        recorded = ready.recorded.record
+        verdict, reason, patch = ReplayVerdict.SAME, None, None
+        match new.status:
+            case CallStatus.CANCELED:
+                verdict, reason = ReplayVerdict.SKIPPED, new.error
+            case CallStatus.NOT_FOUND:
+                verdict, reason = ReplayVerdict.TOOL_MISSING, new.error
+            case CallStatus.FAILED if new.result is None and new.structured_result is None:
+                verdict, reason = ReplayVerdict.FAILED, new.error
+            case _:
+                patch = compare(recorded, new, self.options.ignore).patch
+                if patch is not None:
+                    verdict = ReplayVerdict.DIFFERENT
+                    reason = _status_change(recorded, new)
+        if ready.changes:
+            said = f"The tool has changed: {', '.join(ready.changes)}"
+            reason = f"{said}. {reason}" if reason else said
+        return ReplayedCall(
+            recorded=ready.recorded,
+            verdict=verdict,
+            reason=reason,
+            new=new,
+            patch=patch,
+            changes=ready.changes,
+            digest=ready.digest,
+        )
+
+
+def _status_change(recorded: CallRecord, new: CallRecord) -> str | None:
+    if recorded.status is new.status:
+        return None
+    said = f": {new.error}" if new.error else ""
+    return f"It was '{recorded.status.value}' on record and is '{new.status.value}' now{said}"
+
+
+def _not_made(recorded: RecordedCall) -> ReplayedCall:
+    reason = "The replay was to stop at the first difference"
+    return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.SKIPPED, reason=reason)

@@ -1,0 +1,159 @@
+"""Compares what a call gave when it was recorded with what it gives now.
+
+Both become documents with the members ``status``, ``result``, ``structured_result`` and ``error``. Text that
+is a JSON object or list is compared as such, so that another layout is no difference; marks of secrets are
+equal whatever their digest, because every run has a key of its own. The difference is a JSON patch (RFC 6902)
+that turns the recorded document into the new one. Pictures, sounds and other files are compared by the kind
+and size that the text of a result names.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..types.canonical import canonical_json
+from .record import CallStatus
+from .secrets import without_digests
+
+if TYPE_CHECKING:
+    from .record import CallRecord
+    from .replay_ignore import IgnoreRules
+
+#: Beyond this length of both texts together (characters) a patch replaces whole members: finding the smallest
+#: one takes time that grows with the square of a list's length.
+_LONGEST_IN_DETAIL: Final = 400_000
+_MOST_OPERATIONS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of comparing two calls.
+
+    Attributes:
+        patch: JSON text of the patch from the recorded document to the new one; None if they are the same.
+    """
+
+    patch: str | None
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs that the rules do not pass over."""
+        return self.patch is None
+
+
+def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> Comparison:
+    """Compares two calls of the same tool with the same arguments.
+
+    Args:
+        recorded: The call on record.
+        new: The call that was made now.
+        rules: What to pass over.
+
+    Returns:
+        Whether they are the same, and the patch.
+    """
+    if recorded.status is new.status and _texts(recorded) == _texts(new):
+        return Comparison(None)  # most calls; nothing has to be parsed
+    before, now = document_of(recorded, rules), document_of(new, rules)
+    if canonical_json(before) == canonical_json(now):
+        return Comparison(None)
+    return Comparison(canonical_json(patch_between(before, now)))
+
+
+def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
+    """Makes the document that a call is compared by.
+
+    Args:
+        record: The call.
+        rules: What to leave out.
+
+    Returns:
+        A JSON object. Whole numbers are integers: JSON knows no other difference between ``1`` and ``1.0``.
+    """
+    result, structured, error = _texts(record)
+    found: dict[str, Any] = {"status": record.status.value}
+    if result:
+        found["result"] = _parsed(result, containers_only=True)
+    if structured:
+        found["structured_result"] = _parsed(structured)
+    if error:
+        found["error"] = error
+    return rules.applied(found)
+
+
+def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
+    """Finds a patch.
+
+    Args:
+        before: A JSON object.
+        now: Another one.
+
+    Returns:
+        The operations (RFC 6902) that turn the first into the second; tried before they are returned.
+    """
+    if len(canonical_json(before)) + len(canonical_json(now)) <= _LONGEST_IN_DETAIL:
+        import jsonpatch  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+        tools = cast("Any", jsonpatch)
+        try:
+            patch = tools.make_patch(before, now)
+            operations = cast("list[dict[str, Any]]", patch.patch)
+            if len(operations) <= _MOST_OPERATIONS:
+                applied = tools.apply_patch(before, operations)
+                if canonical_json(applied) == canonical_json(now):
+                    return operations
+        except (tools.JsonPatchException, tools.JsonPointerException, RecursionError):
+            pass  # a patch that does not do what it says is of no use to anybody
+    return _whole_members(before, now)
+
+
+def _whole_members(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in sorted(before.keys() | now.keys()):
+        path = f"/{name}"
+        if name not in now:
+            found.append({"op": "remove", "path": path})
+        elif name not in before:
+            found.append({"op": "add", "path": path, "value": now[name]})
+        elif canonical_json(before[name]) != canonical_json(now[name]):
+            found.append({"op": "replace", "path": path, "value": now[name]})
+    return found
+
+
+def _texts(record: CallRecord) -> tuple[str, str, str]:
+    """Result, structured result and error; what is missing is "", as in files that cannot tell the two."""
+    # Other errors are our own sentences, which name servers and rows: the status says enough.
+    error = record.error if record.status is CallStatus.TOOL_ERROR else None
+    result, structured, error = (
+        without_digests(text or "") for text in (record.result, record.structured_result, error)
+    )
+    return result, structured, error
+
+
+def _parsed(text: str, *, containers_only: bool = False) -> Any:
+    if containers_only and text.lstrip()[:1] not in {"{", "["}:
+        return text
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        return _whole_numbers(value)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _whole_numbers(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {name: _whole_numbers(inner) for name, inner in members.items()}
+        case list():
+            return [_whole_numbers(inner) for inner in cast("list[Any]", value)]
+        case _:
+            return value

@@ -1,0 +1,254 @@
+"""Decides about each call on record: whether it may be made again, and the verdict if not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+
+from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ToolNotFound
+from ..types.routing import ServerRoute
+from ..types.tool import MCPTool, WorkflowTool
+from .dispatch import Call
+from .record import CallStatus
+from .replay_calls import ReplayedCall, ReplayVerdict
+from .replay_tools import CurrentTools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..types.tool import Tool
+    from .dispatch import Dispatcher
+    from .record import CallRecord
+    from .replay_calls import RecordedCall
+    from .replay_options import ReplayOptions
+
+_MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
+_NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that may be made.
+
+    Attributes:
+        recorded: The call on record.
+        call: The call to make.
+        overlaps: Whether it may run beside others.
+        changes: See `ReplayedCall`.
+        digest: See `ReplayedCall`.
+    """
+
+    recorded: RecordedCall
+    call: Call
+    overlaps: bool
+    changes: tuple[str, ...] = ()
+    digest: str | None = None
+
+
+class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step; nobody else sees it
+    def __init__(self, verdict: ReplayVerdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict, self.reason = verdict, reason
+
+
+@dataclass(slots=True)
+class Decider:
+    """Decides about calls. Not safe for several threads.
+
+    Attributes:
+        dispatcher: What the calls share.
+        options: What the person decided.
+        is_canceled: Ends waiting for servers.
+    """
+
+    dispatcher: Dispatcher
+    options: ReplayOptions
+    is_canceled: Callable[[], bool]
+    _current: CurrentTools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._current = CurrentTools(self.dispatcher.pool)
+
+    def decide(self, recorded: RecordedCall) -> ReplayedCall | Ready:
+        """Decides about a call.
+
+        Args:
+            recorded: The call on record.
+
+        Returns:
+            A verdict, or a call that may be made.
+
+        Raises:
+            Canceled: The person stopped the replay.
+        """
+        try:
+            if not self.options.rows.has(recorded.record, recorded.place):
+                raise _Verdict(ReplayVerdict.SKIPPED, "Not among the chosen rows")
+            if recorded.record.status in _NOT_MADE:
+                why = f"It was not made when it was recorded: {recorded.record.status.value}"
+                raise _Verdict(ReplayVerdict.SKIPPED, why)
+            return self._decided(recorded, _tool_of(recorded))
+        except _Verdict as found:
+            return ReplayedCall(recorded=recorded, verdict=found.verdict, reason=found.reason)
+        except Canceled:
+            raise
+        except ToolNotFound as error:
+            if recorded.record.status is CallStatus.NOT_FOUND:
+                reason = "The tool was not found then either"
+                return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.SAME, reason=reason)
+            return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.TOOL_MISSING, reason=str(error))
+        except MCPError as error:
+            reason = cast("str", self.dispatcher.secrets.scrub(str(error)))
+            return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.FAILED, reason=reason)
+
+    def _decided(self, recorded: RecordedCall, tool: Tool) -> ReplayedCall | Ready:  # @ToolTypeDispatch
+        match tool:
+            case MCPTool():
+                return self._decided_mcp(recorded, tool)
+            case WorkflowTool():
+                return self._decided_workflow(recorded, tool)
+            case _:
+                assert_never(tool)
+
+    def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> ReplayedCall | Ready:
+        route = self.options.route(tool.route)
+        digest = recorded.record.digest or tool.digest
+        current = self._current.find(tool, route, digest, is_canceled=self.is_canceled)
+        now = current.tool.digest
+        if current.changes and not self.options.call_changed:
+            reason = (
+                f"The definition is not the one on record: {', '.join(current.changes)}. It was not called"
+            )
+            return ReplayedCall(
+                recorded=recorded,
+                verdict=ReplayVerdict.TOOL_CHANGED,
+                reason=reason,
+                changes=current.changes,
+                digest=now,
+            )
+        arguments = self._arguments(recorded.record)
+        named = self.options.may_call(tool.name, tool.tool_name, current.tool.tool_name)
+        if not self.options.dry_run and (current.read_only or named):
+            call = Call(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
+            return Ready(
+                recorded=recorded,
+                call=call,
+                overlaps=current.read_only,
+                changes=current.changes,
+                digest=now,
+            )
+        verdict, reason = _dry_run(recorded.record, current.tool, arguments)
+        why = "This is a dry run" if self.options.dry_run else "The tool is not declared as read-only"
+        return ReplayedCall(
+            recorded=recorded,
+            verdict=verdict,
+            reason=f"{why}. {reason}" if verdict is ReplayVerdict.SKIPPED else reason,
+            changes=current.changes,
+            digest=now,
+        )
+
+    def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> ReplayedCall | Ready:
+        arguments = self._arguments(recorded.record)
+        if tool.input_ports:
+            raise _Verdict(
+                ReplayVerdict.SKIPPED, "The workflow wants input tables, which the record does not hold"
+            )
+        if self.options.dry_run or not self.options.may_call(tool.name):
+            why = "This is a dry run" if self.options.dry_run else "A workflow runs only if it is named"
+            raise _Verdict(ReplayVerdict.SKIPPED, why)
+        call = Call(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
+        return Ready(recorded=recorded, call=call, overlaps=False)
+
+    def _arguments(self, record: CallRecord) -> dict[str, Any]:
+        if record.arguments is None:
+            raise _Verdict(ReplayVerdict.SKIPPED, "The record holds no arguments")
+        try:
+            found = json.loads(record.arguments)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise _Verdict(ReplayVerdict.FAILED, "The arguments on record are not a JSON object")
+        missing: dict[str, str] = {}
+        arguments = _filled(cast("dict[str, Any]", found), self.options.secrets, "", missing)
+        if missing:
+            places = ", ".join(f"{place or 'a name'} ({digest})" for digest, place in missing.items())
+            reason = f"The record does not hold the secrets in its arguments: {places}. Give their values"
+            raise _Verdict(ReplayVerdict.SKIPPED, reason)
+        return arguments
+
+
+def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[ServerRoute]:
+    """Lists the servers that a replay may contact, so that credentials can be looked up before.
+
+    Args:
+        calls: The calls on record.
+        options: What the person decided.
+
+    Returns:
+        Their routes. Calls that cannot be made anyway have none.
+    """
+    found: set[ServerRoute] = set()
+    for call in calls:
+        with contextlib.suppress(MCPError, _Verdict):
+            tool = _tool_of(call)
+            if isinstance(tool, MCPTool) and options.rows.has(call.record, call.place):
+                found.add(options.route(tool.route))
+    return found
+
+
+def _tool_of(recorded: RecordedCall) -> Tool:
+    """The tool of a record; where its cell is lost, one of which no more is known than where it is."""
+    record = recorded.record
+    if recorded.tool is not None:
+        return recorded.tool
+    if not record.tool_name:
+        raise _Verdict(ReplayVerdict.SKIPPED, "The record names no tool")
+    if record.tool_type == "workflow":
+        raise _Verdict(
+            ReplayVerdict.SKIPPED, "The table has lost the column Tool, without which no workflow can run"
+        )
+    if not record.server:
+        raise _Verdict(ReplayVerdict.FAILED, "The record names neither a server nor a tool cell")
+    route = ServerRoute.parse(record.server)
+    return MCPTool(record.tool_name, "", "", route.uri, route.tool or record.tool_name)
+
+
+def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
+    from ..tools.arguments import ArgumentValidator
+
+    try:
+        ArgumentValidator.for_schema(tool.schema_json).check(arguments)
+    except ArgumentsInvalid as error:
+        if record.status is CallStatus.INVALID_ARGUMENTS:
+            return ReplayVerdict.SKIPPED, "The arguments do not fit, as on record"
+        return ReplayVerdict.FAILED, f"The arguments on record no longer fit: {error}"
+    if record.status is CallStatus.INVALID_ARGUMENTS:
+        return ReplayVerdict.SKIPPED, "The arguments, which did not fit on record, fit now"
+    return ReplayVerdict.SKIPPED, "The arguments fit its present definition"
+
+
+def _filled(value: Any, secrets: Mapping[str, str], place: str, missing: dict[str, str]) -> Any:
+    """A copy with secrets in the place of marks. Collects digest and pointer of those that nobody gave."""
+    match value:
+        case str():
+
+            def secret(mark: re.Match[str]) -> str:
+                if mark[1] not in secrets:
+                    missing.setdefault(mark[1], place)
+                return secrets.get(mark[1], mark[0])
+
+            return _MARK.sub(secret, value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {
+                _filled(name, secrets, place, missing): _filled(inner, secrets, f"{place}/{name}", missing)
+                for name, inner in members.items()
+            }
+        case list():
+            items = cast("list[Any]", value)
+            return [_filled(inner, secrets, f"{place}/{i}", missing) for i, inner in enumerate(items)]
+        case _:
+            return value

@@ -1,0 +1,125 @@
+"""What a comparison of results may pass over: JSON pointers with ``*``, and regular expressions.
+
+A rule that begins with ``/`` is a JSON pointer (RFC 6901) in which ``*`` stands for any member or item. It
+points into the document that results are compared in (see `replay_comparison`), thus the path of a patch can
+be taken as it is: ``/structured_result/time``. A pointer that names none of the document's members, such as
+``/time`` or ``/items/*/id``, points into both forms of the result. Every other rule is a regular expression:
+what it matches in texts is passed over. ``re:`` before it allows one that begins with ``/``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..types.errors import SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+IGNORED: Final = "⟨ignored⟩"
+MEMBERS: Final = ("status", "result", "structured_result", "error")
+"""The members of the document that results are compared in."""
+_ANY: Final = "*"
+_REGEX: Final = "re:"
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """Rules that were read.
+
+    Attributes:
+        pointers: The steps of each pointer.
+        patterns: The regular expressions.
+    """
+
+    pointers: tuple[tuple[str, ...], ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    @classmethod
+    def parse(cls, rules: Iterable[str]) -> IgnoreRules:
+        """Reads rules.
+
+        Args:
+            rules: One rule each; empty ones are passed over.
+
+        Returns:
+            The rules.
+
+        Raises:
+            SettingInvalid: A regular expression that is none.
+        """
+        pointers: list[tuple[str, ...]] = []
+        patterns: list[re.Pattern[str]] = []
+        for rule in filter(None, (text.strip() for text in rules)):
+            if rule.startswith("/"):
+                steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in rule[1:].split("/"))
+                whole = steps[0] in MEMBERS
+                pointers += [steps] if whole else [("result", *steps), ("structured_result", *steps)]
+                continue
+            try:
+                patterns.append(re.compile(rule.removeprefix(_REGEX)))
+            except re.error as error:
+                raise SettingInvalid(
+                    f"The rule '{rule}' is neither a JSON pointer nor a regular expression: {error}",
+                    setting="ignore",
+                    fix="Write a pointer such as /structured_result/time, or correct the expression",
+                ) from None
+        return cls(tuple(pointers), tuple(patterns))
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule."""
+        return bool(self.pointers or self.patterns)
+
+    def applied(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Takes out what the rules pass over.
+
+        Args:
+            document: A JSON object; stays as it is.
+
+        Returns:
+            A copy. Members that a pointer names are gone, items that it names are `IGNORED`, so that the
+            places of the others stay.
+        """
+        found: Any = document
+        for steps in self.pointers:
+            found = _without(found, steps)
+        if self.patterns:
+            found = self._masked(found)
+        return found
+
+    def _masked(self, value: Any) -> Any:
+        match value:
+            case str():
+                for pattern in self.patterns:
+                    value = pattern.sub(IGNORED, value)
+                return value
+            case dict():
+                members = cast("dict[str, Any]", value)
+                return {name: self._masked(inner) for name, inner in members.items()}
+            case list():
+                return [self._masked(inner) for inner in cast("list[Any]", value)]
+            case _:
+                return value
+
+
+def _without(value: Any, steps: tuple[str, ...]) -> Any:
+    step, rest = steps[0], steps[1:]
+    match value:
+        case dict():
+            members = cast("dict[str, Any]", value)
+            if not rest:
+                return {name: inner for name, inner in members.items() if step not in (_ANY, name)}
+            return {
+                name: _without(inner, rest) if step in (_ANY, name) else inner
+                for name, inner in members.items()
+            }
+        case list():
+            items = cast("list[Any]", value)
+            return [
+                (_without(inner, rest) if rest else IGNORED) if step in (_ANY, str(place)) else inner
+                for place, inner in enumerate(items)
+            ]
+        case _:
+            return value

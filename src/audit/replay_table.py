@@ -1,0 +1,293 @@
+"""Tables around a replay: the table *Tool calls* read as calls, the tables *Replay* and *Summary* written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ..types.canonical import canonical_json
+from ..types.errors import ToolFormatError
+from ..types.portable import from_json_text
+from .journal import SUFFIX, read_journal
+from .replay_calls import RecordedCall, ReplayVerdict
+from .table import COLUMNS, read_table, records_of
+from .verify import verify_file, verify_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from ..types.tool import Tool
+    from .record import CallRecord
+    from .replay_calls import ReplayedCall
+    from .verify import Verification
+
+Kind = Literal["string", "int32", "double", "moment"]
+REPLAY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("Verdict", "string"),
+    ("Reason", "string"),
+    ("Patch", "string"),
+    ("Tool name", "string"),
+    ("Tool type", "string"),
+    ("Server", "string"),
+    ("Run", "string"),
+    ("Call", "int32"),
+    ("Iteration", "int32"),
+    ("Input row", "string"),
+    ("Arguments", "string"),
+    ("Recorded status", "string"),
+    ("Recorded result", "string"),
+    ("Recorded structured result", "string"),
+    ("Recorded error", "string"),
+    ("Recorded at", "moment"),
+    ("Recorded duration (s)", "double"),
+    ("Recorded digest", "string"),
+    ("New status", "string"),
+    ("New result", "string"),
+    ("New structured result", "string"),
+    ("New error", "string"),
+    ("New at", "moment"),
+    ("New duration (s)", "double"),
+    ("New digest", "string"),
+    ("New server", "string"),
+)
+"""Name and kind of each column of the table *Replay*. Patch and the results are JSON where they were."""
+
+SUMMARY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("Verdict", "string"),
+    ("Calls", "int32"),
+    ("Details", "string"),
+)
+"""Name and kind of each column of the table *Summary*: a row per verdict, and one for the chain."""
+
+RECORDS: Final = "records"
+"""RowID of the last row of *Summary*, which says whether the records are what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What there is to replay.
+
+    Attributes:
+        calls: The calls, in the order of the table or file.
+        verification: Whether they are what was written.
+    """
+
+    calls: tuple[RecordedCall, ...]
+    verification: Verification
+
+
+def read_recording(file: Path, *, head: str | None = None) -> Recording:
+    """Reads a journal, or a table in a file.
+
+    Args:
+        file: A ``.jsonl``, ``.parquet``, ``.csv`` or ``.tsv`` file.
+        head: The hash that the last call must have, see `verify.verify_file`.
+
+    Returns:
+        The calls.
+
+    Raises:
+        JournalError: The journal cannot be read.
+        TableError: The table cannot be read, or holds no calls.
+        OSError: The file cannot be opened.
+    """
+    if file.suffix.lower() == SUFFIX:
+        records = read_journal(file).records
+        return Recording(_calls(records, None, None), verify_file(file, head=head))
+    return recording_of(read_table(file), head=head)
+
+
+def recording_of(
+    table: pa.Table,
+    tools: Sequence[Tool | None] | None = None,
+    row_ids: Sequence[str] | None = None,
+    *,
+    head: str | None = None,
+) -> Recording:
+    """Reads a table *Tool calls*, or what is left of it.
+
+    Args:
+        table: The table; needs *Tool name* and *Arguments*.
+        tools: The tools of the rows, where somebody has read that column already.
+        row_ids: The RowIDs, where there are any.
+        head: See `read_recording`.
+
+    Returns:
+        The calls.
+
+    Raises:
+        TableError: A column that is needed is missing, or a cell cannot be read.
+    """
+    table = _with_texts(table)
+    records = records_of(table, tools)
+    return Recording(_calls(records, tools, row_ids), verify_table(table, tools, head=head))
+
+
+def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
+    """Makes the table *Replay*.
+
+    Args:
+        calls: The replayed calls, one row each.
+
+    Returns:
+        `REPLAY_COLUMNS`, without RowIDs.
+    """
+    return _table(REPLAY_COLUMNS, [_row(call) for call in calls])
+
+
+@dataclass(slots=True)
+class ReplaySummary:
+    """Counts of a replay, and its first differences.
+
+    Attributes:
+        verification: Whether the records are what was written.
+        counts: How many calls have which verdict.
+        called: How many calls were made.
+        first: The first call of each verdict that has to be looked into.
+        reasons: How often each reason was given for each verdict.
+    """
+
+    verification: Verification
+    counts: Counter[ReplayVerdict] = field(default_factory=Counter[ReplayVerdict])
+    called: int = 0
+    first: dict[ReplayVerdict, ReplayedCall] = field(default_factory=dict[ReplayVerdict, "ReplayedCall"])
+    reasons: dict[ReplayVerdict, Counter[str]] = field(default_factory=dict[ReplayVerdict, Counter[str]])
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every call that ran is the same, no tool is missing or changed, and none failed."""
+        return all(verdict.is_good for verdict in self.counts)
+
+    def add(self, call: ReplayedCall) -> None:
+        """Counts a call.
+
+        Args:
+            call: The call.
+        """
+        self.counts[call.verdict] += 1
+        self.called += call.new is not None
+        self.first.setdefault(call.verdict, call)
+        if call.reason:
+            self.reasons.setdefault(call.verdict, Counter())[call.reason] += 1
+
+    def text(self) -> str:
+        """Says in one line what came of it, such as ``3 same, 1 different``."""
+        said = [
+            f"{self.counts[verdict]} {verdict.value}" for verdict in ReplayVerdict if self.counts[verdict]
+        ]
+        return ", ".join(said) or "no calls"
+
+    def warning(self) -> str | None:
+        """Says everything that a person should look into, in one text; None if there is nothing."""
+        sentences: list[str] = []
+        if not self.is_good:
+            bad = next(verdict for verdict in self.first if not verdict.is_good)
+            first = self.first[bad]
+            record = first.recorded.record
+            where = f"call {record.call}" if record.call else f"row {first.recorded.place}"
+            why = f": {first.reason.rstrip('.')}" if first.reason else ""
+            sentences.append(
+                f"{self.text()}. First: {where} of {record.tool_name or 'no tool'}, {bad.value}{why}."
+            )
+        if not self.verification.intact:
+            found = " ".join(finding.text for finding in self.verification.findings)
+            sentences.append(f"The records are {self.verification.verdict.value}: {found}")
+        return " ".join(sentences) or None
+
+    def table(self) -> pa.Table:
+        """Makes the table *Summary*, with RowIDs as its first column."""
+        import pyarrow as pa
+
+        rows = [(verdict.value, self.counts[verdict], self._details(verdict)) for verdict in ReplayVerdict]
+        checked = self.verification
+        told = [finding.text for finding in checked.findings] + list(checked.notes)
+        count = sum(run.count for run in checked.runs)
+        rows.append((checked.verdict.value, count, "\n".join(told) or None))
+        names = [*(verdict.value for verdict in ReplayVerdict), RECORDS]
+        table = _table(SUMMARY_COLUMNS, rows)
+        return table.add_column(0, "<RowID>", pa.array(names, pa.string()))
+
+    def _details(self, verdict: ReplayVerdict) -> str | None:
+        reasons = self.reasons.get(verdict, Counter())
+        return "\n".join(f"{count} × {reason}" for reason, count in reasons.most_common(20)) or None
+
+
+def _row(call: ReplayedCall) -> tuple[Any, ...]:
+    record, new = call.recorded.record, call.new
+    now = (
+        (None,) * 6
+        if new is None
+        else (new.status.value, new.result, new.structured_result, new.error, new.moment, new.duration)
+    )
+    return (
+        *(call.verdict.value, call.reason, call.patch),
+        *(record.tool_name, record.tool_type, record.server),
+        *(record.run or None, record.call or None, record.iteration, record.input_row, record.arguments),
+        *(record.status.value, record.result, record.structured_result, record.error),
+        *(record.moment, record.duration, record.digest),
+        *(*now, call.digest, None if new is None else new.server),
+    )
+
+
+def _table(columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    types: dict[Kind, Any] = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "double": pa.float64(),
+        "moment": pa.timestamp("us", tz="UTC"),
+    }
+    return pa.table(
+        {
+            name: pa.array([row[place] for row in rows], types[kind])
+            for place, (name, kind) in enumerate(columns)
+        }
+    )
+
+
+def _calls(
+    records: Sequence[CallRecord], tools: Sequence[Tool | None] | None, row_ids: Sequence[str] | None
+) -> tuple[RecordedCall, ...]:
+    return tuple(
+        RecordedCall(
+            record=record,
+            tool=_tool(record.tool) if tools is None else tools[place - 1],
+            place=place,
+            row_id=None if row_ids is None else row_ids[place - 1],
+        )
+        for place, record in enumerate(records, start=1)
+    )
+
+
+def _tool(text: str | None) -> Tool | None:
+    """The tool of a cell. One that cannot be read is lost; spreadsheets cut long cells off."""
+    try:
+        return _parsed_tool(text) if text else None
+    except ToolFormatError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _parsed_tool(text: str) -> Tool:
+    return from_json_text(text)
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    """The table with KNIME's JSON cells as text, which is what records hold."""
+    import pyarrow as pa
+
+    for column, _, kind in COLUMNS:
+        place = table.schema.get_field_index(column)
+        if kind != "string" or place < 0 or pa.types.is_string(table.field(place).type):
+            continue
+        cells = table.column(place).to_pylist()
+        texts = [canonical_json(cell) if isinstance(cell, dict | list) else cell for cell in cells]
+        if any(isinstance(cell, dict | list) for cell in cells):
+            table = table.set_column(place, column, pa.array(texts, pa.string()))
+    return table

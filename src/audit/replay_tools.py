@@ -1,0 +1,131 @@
+"""The tools of records as servers define them now: found, missing, or changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..types.errors import Canceled, MCPError, ToolNotFound
+from .definitions import changed_parts, pinned_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..tools.protocol.tools import ToolDefinition
+    from ..tools.session_pool import SessionPool
+    from ..types.routing import ServerRoute
+    from ..types.tool import MCPTool
+
+_NO_PARTS = ("definition",)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTool:
+    """A tool of a record, as its server defines it now.
+
+    Attributes:
+        tool: The tool to call, pinned to the present definition.
+        changes: The parts of the definition that differ from the one on record.
+        read_only: Whether the server says that the tool changes nothing, and does not contradict itself.
+    """
+
+    tool: MCPTool
+    changes: tuple[str, ...]
+    read_only: bool
+
+
+class CurrentTools:
+    """What servers offer now. Each server is asked once. Not safe for several threads.
+
+    Args:
+        pool: The sessions.
+    """
+
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
+        self._listings: dict[ServerRoute, dict[str, ToolDefinition] | MCPError] = {}
+
+    def find(
+        self,
+        tool: MCPTool,
+        route: ServerRoute,
+        digest: str | None,
+        *,
+        is_canceled: Callable[[], bool] | None = None,
+    ) -> CurrentTool:
+        """Finds a recorded tool.
+
+        Args:
+            tool: The tool of the record. Where a table lost its cell, the name in it is the one that people
+                saw, and it has no definition.
+            route: The server to ask.
+            digest: Digest of the definition that was called, or None.
+            is_canceled: Ends waiting.
+
+        Returns:
+            The tool as it is now.
+
+        Raises:
+            ToolNotFound: The server has no such tool any more; says what it may be called now.
+            MCPError: The server cannot be asked.
+        """
+        listing = self._listing(route, is_canceled)
+        definition = listing.get(tool.tool_name)
+        if not tool.schema_json and digest and (definition is None or definition.digest != digest):
+            # The digest covers the name: who has it is the tool, whatever name people saw.
+            same = (other for other in listing.values() if other.digest == digest)
+            definition = next(same, definition)
+        if definition is None:
+            raise self._missing(tool, route, listing)
+        current = pinned_tool(definition, route, shown_name=tool.name)
+        is_read_only = definition.read_only is True and definition.destructive is not True
+        return CurrentTool(current, _changes(tool, digest, definition), is_read_only)
+
+    def _listing(
+        self, route: ServerRoute, is_canceled: Callable[[], bool] | None
+    ) -> dict[str, ToolDefinition]:
+        server = replace(route, tool=None, digest=None)
+        found = self._listings.get(server)
+        if found is None:
+            try:
+                named: dict[str, ToolDefinition] = {}
+                for definition in self._pool.client(server).list_tools(is_canceled=is_canceled):
+                    named.setdefault(definition.name, definition)
+                found = named
+            except Canceled:
+                raise
+            except MCPError as error:
+                found = error
+            self._listings[server] = found
+        if isinstance(found, MCPError):
+            raise found
+        return found
+
+    def _missing(self, tool: MCPTool, route: ServerRoute, listing: dict[str, ToolDefinition]) -> ToolNotFound:
+        alike = [
+            other.name
+            for other in listing.values()
+            if tool.schema_json
+            and (other.description or "") == tool.description
+            and other.input_schema == tool.parameter_schema
+        ]
+        renamed = (
+            f"It may have been renamed: {' and '.join(map(repr, alike))} has its description and parameters"
+            if alike
+            else "Ask whoever runs the server what became of it"
+        )
+        return ToolNotFound(
+            f"The server has no tool {tool.tool_name!r} any more",
+            suggestions=tuple(alike),
+            server=route.display,
+            tool=tool.name,
+            fix=renamed,
+        )
+
+
+def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> tuple[str, ...]:
+    if digest == definition.digest or (digest is None and not tool.schema_json):
+        return ()
+    changes = changed_parts(tool, definition)
+    # Without a digest only the cell tells: where no part of it differs, nothing is known to have changed.
+    return () if digest is None and changes == _NO_PARTS else changes

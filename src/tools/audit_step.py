@@ -1,0 +1,220 @@
+"""One step of an audit workflow: a call on record, and its configured *MCP Tool Caller*."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..audit.record import CallStatus
+from ..types.canonical import compact_json
+from ..types.errors import MCPError, ToolFormatError
+from ..types.portable import from_json_text
+from ..types.routing import ServerRoute
+from ..types.tool import MCPTool
+from ..version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ..audit.record import CallRecord
+    from ..knwf import NativeNode, Position
+    from ..types.tool import Tool
+
+EXTENSION_ID: Final = "org.knime_mcp.mcp"
+CALLER_ID: Final = "mcp_tool_caller"
+PLACEHOLDER: Final = "⟨fill in "
+"""How the placeholder of a secret argument begins."""
+
+_MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
+_NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
+
+
+def step_of(record: CallRecord) -> Tool | str:
+    """Decides what becomes of a call.
+
+    Args:
+        record: The call.
+
+    Returns:
+        The tool that the step shows, or what a note says instead of a step.
+    """
+    if record.status in _NOT_MADE:
+        return f"not made: {record.status.value}\n{record.arguments or ''}"
+    try:
+        tool = _tool(record)
+    except MCPError as error:
+        return f"cannot be called: {error.what}"
+    return tool or f"{record.status.value}: the tool is not known\n{record.arguments or ''}"
+
+
+def _tool(record: CallRecord) -> Tool | None:
+    if record.tool:
+        try:
+            return from_json_text(record.tool)
+        except ToolFormatError:
+            pass  # the columns beside it may say enough
+    if not record.server or not record.tool_name or record.tool_type == "workflow":
+        return None
+    route = ServerRoute.parse(record.server)
+    return MCPTool(record.tool_name, "", "", route.uri, route.tool or record.tool_name)
+
+
+def caller_node(
+    node_id: int, place: int, record: CallRecord, tool: MCPTool, position: Position
+) -> tuple[NativeNode, list[str]]:
+    """Makes the node of a call.
+
+    Args:
+        node_id: Id in the workflow.
+        place: Place of the call among all, from 1.
+        record: The call.
+        tool: Its tool.
+        position: Where on the canvas.
+
+    Returns:
+        The node, and JSON pointers to the arguments that somebody has to fill in.
+    """
+    from ..knwf import Port, extension_node
+
+    arguments, secrets = _without_secrets(record.arguments)
+    pairs, rest = _split(arguments, tool)
+    route = replace(tool.route, tool=None, digest=None)
+    document: dict[str, Any] = _defaults() | {
+        "server_url": route.url,
+        "credentials": route.credential or _defaults()["credentials"],
+        "send_credentials_as": route.send_credentials_as,
+        "issuer": route.issuer or "",
+        "scope": route.scope or "",
+        "extra_headers": "\n".join(f"{name}: {value}" for name, value in route.headers),
+        "transport": route.transport,
+        "tool_name": tool.tool_name,
+        "arguments": [{"name": name, "value": value} for name, value in pairs],
+        "arguments_json": json.dumps(rest, ensure_ascii=False, indent=2) if rest else "",
+        "pinned_digest": record.digest or tool.digest or "",
+    }
+    if route.header_name:
+        document["header_name"] = route.header_name
+    node = extension_node(
+        node_id,
+        "MCP Tool Caller",
+        extension_id=EXTENSION_ID,
+        extension_node_id=CALLER_ID,
+        version=VERSION,
+        parameters={"model": document},
+        inputs=(
+            Port(name="Tools", optional=True, present=0),
+            Port(name="Parameters", optional=True, present=0),
+            Port(name="Credential", type="PortType.CREDENTIAL", optional=True, present=0),
+        ),
+        outputs=(Port(name="Results"),),
+        position=position,
+        annotation=_label(place, record, tool, secrets),
+    )
+    return replace(node, description=_description(record)), secrets
+
+
+def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Arguments that names and values say exactly, which people read easily, and the rest for JSON."""
+    from .caller.mapping import arguments_from_pairs, parameters_of
+
+    pairs: list[tuple[str, str]] = []
+    rest: dict[str, Any] = {}
+    parameters: Mapping[str, Any] = {}
+    if tool.schema_json:
+        try:
+            parameters = parameters_of(tool)
+        except MCPError:
+            parameters = {}
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else compact_json(value)
+        try:
+            read = arguments_from_pairs([(name, text)], cast("Any", parameters)) if name in parameters else {}
+        except MCPError:
+            read = {}
+        if name.strip() == name and name in read and compact_json(read[name]) == compact_json(value):
+            pairs.append((name, text))
+        else:
+            rest[name] = value
+    return pairs, rest
+
+
+def _without_secrets(text: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The arguments with placeholders for marks of secrets, and the pointers to these."""
+    pointers: list[str] = []
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = {}
+    arguments = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return {name: _filled(value, f"/{name}", pointers) for name, value in arguments.items()}, pointers
+
+
+def _filled(value: Any, pointer: str, pointers: list[str]) -> Any:
+    match value:
+        case str() if _MARK.search(value):
+            pointers.append(pointer)
+            return _MARK.sub(f"{PLACEHOLDER}{pointer}⟩", value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {name: _filled(inner, f"{pointer}/{name}", pointers) for name, inner in members.items()}
+        case list():
+            items = cast("list[Any]", value)
+            return [_filled(inner, f"{pointer}/{i}", pointers) for i, inner in enumerate(items)]
+        case _:
+            return value
+
+
+def _label(place: int, record: CallRecord, tool: MCPTool, secrets: Sequence[str]) -> str:
+    took = "" if record.duration is None else f", {record.duration:.2f} s"
+    lines = [f"{record.call or place} · {tool.name}", f"{record.status.value}{took}"]
+    if not is_read_only(tool):
+        lines.append("not read-only")
+    if tool.route.url.startswith("stdio:"):
+        lines.append("start the server over HTTP first")
+    lines += [f"fill in {pointer}" for pointer in secrets]
+    return "\n".join(lines)
+
+
+def _description(record: CallRecord) -> str:
+    said = {
+        "Run": record.run,
+        "Started at": record.started_at,
+        "Input row": record.input_row,
+        "Server version": record.server_version,
+        "Record": record.hash,
+    }
+    return "\n".join(f"{name}: {value}" for name, value in said.items() if value)
+
+
+def is_read_only(tool: MCPTool) -> bool:
+    """Tells whether a tool was declared as read-only when it was called."""
+    hints = tool.annotations or {}
+    return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+
+
+@lru_cache(maxsize=1)
+def _defaults() -> dict[str, Any]:
+    """The Caller's parameters as a fresh node has them: a workflow has to hold all of them."""
+    from knime.extension import parameter
+
+    from .mcp_caller import MCPToolCaller
+
+    extract = cast("Any", parameter).extract_parameters
+    return cast("dict[str, Any]", extract(MCPToolCaller())["model"])
+
+
+def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
+    """Finds placeholders of secret arguments that nobody has filled in.
+
+    Args:
+        texts: Settings.
+
+    Yields:
+        The pointer of each.
+    """
+    for text in texts:
+        for found in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
+            yield found[1]

@@ -1,0 +1,362 @@
+"""The audit workflow: calls on record as a KNIME workflow that shows them, and can make them again.
+
+One *MCP Tool Caller* per call of an MCP tool, configured with the server's URL, the tool, the arguments and
+the digest of the definition, in recorded order. Credentials are in it by name; a secret argument is a
+placeholder that the Caller refuses until somebody has filled it in. What cannot or must not run again is a
+note on the canvas. Pure but for `save_audit_workflow`.
+
+Agent, Caller and Replayer offer *Save audit workflow to*: `save_to` makes the parameter, `target_of` reads
+it, and `save_audit_workflow` writes the file.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from ..types.tool import MCPTool, WorkflowTool
+from .audit_segment import metanode, segment_of
+from .audit_step import caller_node, is_read_only, step_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..audit.record import CallRecord
+    from ..knwf import Node, Position, Workflow
+
+MOST_STEPS: Final = 1000
+"""Calls beyond this number are counted on the canvas but get no node: nobody could open such a workflow."""
+
+_COLUMNS: Final = 6
+_STEP_X, _STEP_Y = 190, 190
+_LEFT, _TOP = 60, 60
+_LINE: Final = 20
+_CHARACTERS_PER_LINE: Final = 150
+_LONGEST_NOTE: Final = 6000
+_LONGEST_BOX: Final = 800
+_BOX: Final = 160
+_LOW_BOX: Final = 70
+_WIDTH: Final = _COLUMNS * _STEP_X
+_YELLOW, _GREEN, _RED, _GRAY = 0xFFD800, 0x3CB371, 0xD9534F, 0xB0B0B0
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What became of the calls.
+
+    Attributes:
+        workflow: The workflow.
+        steps: How many calls are nodes.
+        notes: How many calls are notes on the canvas.
+        left_out: How many calls are neither, because there are too many.
+        placeholders: Secret arguments to fill in, as ``node 3: /password``.
+    """
+
+    workflow: Workflow
+    steps: int
+    notes: int
+    left_out: int
+    placeholders: tuple[str, ...]
+
+    def text(self) -> str:
+        """Says it in one sentence."""
+        parts = [f"{self.steps} calls as nodes"]
+        parts += [f"{self.notes} as notes"] if self.notes else []
+        parts += [f"{self.left_out} left out"] if self.left_out else []
+        parts += [f"to fill in: {', '.join(self.placeholders)}"] if self.placeholders else []
+        return "; ".join(parts)
+
+
+def save_to(*, default: str = "") -> Any:
+    """Makes the parameter ``save_audit_workflow_to``.
+
+    Args:
+        default: Its default; empty saves nothing.
+
+    Returns:
+        The parameter.
+    """
+    import knime.extension as knext
+
+    return knext.StringParameter(
+        "Save audit workflow to",
+        "Saves the calls as a KNIME workflow (`.knwf`) to import: one configured *MCP Tool Caller* per call."
+        " Enter a folder, for a file per run, or a file name ending in `.knwf`, which each run replaces."
+        " What is not a full path is in the workflow's data area, such as `mcp-audit`. Empty saves nothing.",
+        default_value=default,
+        is_advanced=True,
+    )
+
+
+def target_of(setting: str, data_area: Path, run: str) -> Path | None:
+    """Reads the parameter.
+
+    Args:
+        setting: Its value.
+        data_area: The workflow's data area.
+        run: Id of the run.
+
+    Returns:
+        The file to write, None for none.
+    """
+    text = setting.strip()
+    if not text:
+        return None
+    path = data_area / Path(text).expanduser()
+    return path if path.suffix.lower() == ".knwf" else path / f"{run}.knwf"
+
+
+def save_audit_workflow(
+    records: Iterable[CallRecord], file: Path, *, question: str = "", answer: str = ""
+) -> Exported:
+    """Writes the audit workflow of some calls. Its name is that of the file.
+
+    Args:
+        records: The calls, as in a journal; also those of an agent.
+        file: A ``.knwf`` file; its folder is created, and the file replaced as a whole.
+        question: What an agent was asked, shown above the calls.
+        answer: What it answered, shown below.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    from ..knwf import write_workflow
+
+    exported = audit_workflow(records, name=file.stem, question=question, answer=answer)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_workflow(exported.workflow, file)
+    return exported
+
+
+def save_after_run(
+    records: Iterable[CallRecord],
+    setting: str,
+    data_area: Path,
+    run: str,
+    *,
+    question: str = "",
+    answer: str = "",
+) -> str | None:
+    """Does what ``save_audit_workflow_to`` says after a run. For nodes; the run is not lost if this fails.
+
+    Args:
+        records: The calls of the run.
+        setting: The parameter's value.
+        data_area: The workflow's data area.
+        run: Id of the run.
+        question: What an agent was asked.
+        answer: What it answered.
+
+    Returns:
+        What to warn of, or None.
+    """
+    file = target_of(setting, data_area, run)
+    if file is None:
+        return None
+    try:
+        exported = save_audit_workflow(records, file, question=question, answer=answer)
+    except OSError as error:
+        return f"The audit workflow cannot be written to {file}: {error.strerror or error}."
+    if exported.placeholders or exported.left_out:
+        return f"The audit workflow {file} has {exported.text()}."
+    return None
+
+
+def save_journal(setting: str, data_area: Path, run: str) -> str | None:
+    """Does what ``save_audit_workflow_to`` says with the calls in the journal of a node's run.
+
+    Args:
+        setting: The parameter's value.
+        data_area: The workflow's data area.
+        run: Id of the run.
+
+    Returns:
+        What to warn of, or None.
+    """
+    from ..audit.journal import SUFFIX, read_journal
+    from .caller.run import JOURNALS
+
+    if not setting.strip():
+        return None
+    records = read_journal(data_area / JOURNALS / f"{run}{SUFFIX}").records
+    return save_after_run(records, setting, data_area, run)
+
+
+def audit_workflow(
+    records: Iterable[CallRecord], *, name: str, question: str = "", answer: str = ""
+) -> Exported:
+    """Makes the audit workflow of some calls.
+
+    Args:
+        records: The calls, in any order.
+        name: Name of the workflow.
+        question: What an agent was asked.
+        answer: What it answered.
+
+    Returns:
+        The workflow, every node in state CONFIGURED, so that KNIME says if it does not like a setting.
+    """
+    from ..knwf import Connection, Workflow, WorkflowCredential
+
+    ordered = sorted(records, key=lambda record: (record.run, record.call))
+    shown = ordered[:MOST_STEPS]
+    canvas = _Canvas()
+    canvas.note(_about(ordered), color=_GRAY)
+    if question:
+        canvas.note(f"Question\n{question}", color=_YELLOW)
+    several_runs = len({record.run for record in ordered}) > 1
+    turn: tuple[str, int | None] | None = None
+    for place, record in enumerate(shown, start=1):
+        if turn is not None and turn != (record.run, record.iteration):
+            canvas.new_row()
+        if turn != (record.run, record.iteration):
+            said = [f"Run {record.run}"] if several_runs and record.run else []
+            said += [f"turn {record.iteration}"] if record.iteration is not None else []
+            canvas.heading(", ".join(said))
+        turn = (record.run, record.iteration)
+        # Every run counts from 1; numbers that are there twice would say nothing.
+        canvas.add(replace(record, call=place) if several_runs else record, place)
+    canvas.new_row()
+    if len(ordered) > len(shown):
+        canvas.note(
+            f"… and {len(ordered) - len(shown)} more calls, which are not in this workflow", color=_RED
+        )
+    if answer:
+        canvas.note(f"Answer\n{answer}", color=_GREEN)
+    workflow = Workflow(
+        name,
+        tuple(canvas.nodes),
+        # Flow variables only: they say which call comes first.
+        tuple(Connection(one, 0, other, 0) for one, other in itertools.pairwise(canvas.calls)),
+        annotations=tuple(canvas.annotations),
+        credentials=tuple(WorkflowCredential(own) for own in sorted(canvas.credentials)),
+        files=canvas.files,
+    )
+    steps = len(canvas.nodes)
+    return Exported(
+        workflow, steps, len(shown) - steps, len(ordered) - len(shown), tuple(canvas.placeholders)
+    )
+
+
+class _Canvas:
+    """Nodes and notes, placed row by row."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.annotations: list[Any] = []
+        self.credentials: set[str] = set()
+        self.placeholders: list[str] = []
+        self.calls: list[int] = []
+        self.files: dict[str, bytes] = {}
+        self._y = _TOP
+        self._column = 0
+
+    def note(self, text: str, *, color: int) -> None:
+        """A note over the whole width."""
+        from ..knwf import Annotation
+
+        shown = text if len(text) <= _LONGEST_NOTE else f"{text[:_LONGEST_NOTE]}…"
+        lines = sum(1 + len(line) // _CHARACTERS_PER_LINE for line in shown.split("\n"))
+        height = 20 + lines * _LINE
+        self.annotations.append(Annotation(shown, _LEFT, self._y, _WIDTH, height, border_color=color))
+        self._y += height + 30
+
+    def heading(self, text: str) -> None:
+        """A line above the calls of a turn."""
+        from ..knwf import Annotation
+
+        if text:
+            label = text[0].upper() + text[1:]
+            self.annotations.append(
+                Annotation(label, _LEFT, self._y, 400, 26, border_size=0, font_size=13, border_color=_GRAY)
+            )
+            self._y += 40
+
+    def new_row(self) -> None:
+        """Goes on in the next row, unless this one is empty."""
+        if self._column:
+            self._y += _STEP_Y
+            self._column = 0
+
+    def add(self, record: CallRecord, place: int) -> None:
+        """A call, in the next free place."""
+        from ..knwf import Position
+
+        if self._column == _COLUMNS:
+            self.new_row()
+        x, y = _LEFT + 30 + self._column * _STEP_X, self._y + 20
+        self._column += 1
+        step = step_of(record)
+        match step:  # @ToolTypeDispatch
+            case str():
+                self._box(record, place, step, Position(x, y))
+            case MCPTool():
+                self._call(record, place, step, Position(x, y))
+            case WorkflowTool():
+                self._workflow(record, place, step, Position(x, y))
+            case _:
+                assert_never(step)
+
+    def _call(self, record: CallRecord, place: int, tool: MCPTool, position: Position) -> None:
+        node, secrets = caller_node(len(self.nodes) + 1, place, record, tool, position)
+        self.nodes.append(node)
+        self.calls.append(node.id)
+        if tool.route.credential:
+            self.credentials.add(tool.route.credential)
+        self.placeholders += [f"node {node.id}: {pointer}" for pointer in secrets]
+
+    def _workflow(self, record: CallRecord, place: int, tool: WorkflowTool, position: Position) -> None:
+        from ..knwf import KnwfError
+
+        text = f"KNIME workflow, {record.status.value}\nParameters: {record.arguments or '{}'}"
+        segment = segment_of(tool)
+        if segment is not None:
+            try:
+                node, files = metanode(len(self.nodes) + 1, tool, segment, position)
+            except KnwfError:
+                pass  # a workflow that cannot be written is told of, like one that is not here
+            else:
+                self.nodes.append(node)
+                self.files |= files
+                position = replace(position, y=position.y + position.height + 20)
+                self._box(record, place, text, position, height=_LOW_BOX)
+                return
+        self._box(record, place, text, position)
+
+    def _box(
+        self, record: CallRecord, place: int, text: str, position: Position, *, height: int = _BOX
+    ) -> None:
+        """A note in the place of a node."""
+        from ..knwf import Annotation
+
+        label = f"{record.call or place} · {record.tool_name or 'no tool'}\n{text}"[:_LONGEST_BOX]
+        x, y = position.x - 20, position.y - 10
+        self.annotations.append(
+            Annotation(label, x, y, _STEP_X - 20, height, border_color=_GRAY, font_size=10)
+        )
+
+
+def _about(records: Sequence[CallRecord]) -> str:
+    statuses = Counter(record.status.value for record in records)
+    counted = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    writing = sum(1 for record in records if _may_change_something(record))
+    lines = [
+        f"Audit of {len(records)} tool calls: {counted}",
+        "Each node is one call, in the order in which they finished. Executing a node makes its call again.",
+    ]
+    if writing:
+        lines.append(
+            f"{writing} of them are of tools not declared as read-only: they do again what they did."
+        )
+    return "\n".join(lines)
+
+
+def _may_change_something(record: CallRecord) -> bool:
+    step = step_of(record)
+    return isinstance(step, MCPTool) and not is_read_only(step)

@@ -1,0 +1,188 @@
+"""The server's list of tools: all pages, what follows from them, and for how long they may be kept."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError
+from ..clock import Wait
+from ..protocol.answers import Response
+from ..protocol.headers import ANNOTATION, InvalidAnnotationError, Mirrored, mirrored_arguments
+from ..protocol.jsonrpc import METHOD_NOT_FOUND, result_of
+from ..protocol.results import format_size
+from ..protocol.tools import ToolDefinition, parse_page
+from ..protocol.versions import Era
+from ..transports.base import Step
+from .connecting import ConnectSettings
+from .sending import Conversations, Requests
+
+_logger = logging.getLogger(__name__)
+_LONGEST_TTL: Final = 24 * 3600.0
+
+
+class Listing:
+    """A list of tools and what follows from it.
+
+    Args:
+        tools: The tools, in the server's order.
+        fresh_until: By the monotonic clock.
+        mirrored: Arguments that are repeated as headers, by tool.
+    """
+
+    def __init__(
+        self,
+        tools: list[ToolDefinition],
+        fresh_until: float = 0.0,
+        mirrored: dict[str, tuple[Mirrored, ...]] | None = None,
+    ) -> None:
+        self.tools = tools
+        self.fresh_until = fresh_until
+        self.by_name = {tool.name: tool for tool in reversed(tools)}  # the first of two with one name wins
+        self.mirrored = mirrored or {}
+
+
+class _Pages:
+    """What has arrived so far."""
+
+    def __init__(self) -> None:
+        self.entries: list[Mapping[str, Any]] = []
+        self.ttl = _LONGEST_TTL
+        self.count = 0
+        self.bytes = 0
+        self.may_mirror = False
+
+
+class Listings:
+    """Lists the tools of one server, and keeps the list while the server allows it.
+
+    Args:
+        client: Gives conversations.
+        requests: Sends requests.
+        settings: Limits, trace.
+    """
+
+    def __init__(self, client: Conversations, requests: Requests, settings: ConnectSettings) -> None:
+        self._client = client
+        self._requests = requests
+        self._limits = settings.limits
+        self._trace = settings.trace
+        self._current: Listing | None = None
+        self._lock = threading.Lock()
+        self.changes = 0
+        self.dropped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def current(self) -> Listing | None:
+        """The last listing, fresh or not; definitions stay known for checks until the next one."""
+        return self._current
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the next one who asks gets the last listing."""
+        return self._current is not None and time.monotonic() < self._current.fresh_until
+
+    def changed(self) -> None:
+        """The server has said that its tools changed."""
+        with self._lock:
+            self.changes += 1
+        self.forget()
+
+    def forget(self) -> None:
+        """The last listing is not to be given to anybody else."""
+        listing = self._current
+        if listing is not None:
+            listing.fresh_until = 0.0
+
+    def get(self, wait: Wait) -> Listing:
+        """All tools, from the cache while the server's ``ttlMs`` allows it."""
+        listing = self._current
+        if listing is not None and self.is_kept:
+            return listing
+        started = time.monotonic()
+        changes = self.changes
+        pages = self._fetch(wait)
+        listing = self._read(pages, wait)
+        if changes != self.changes:  # while the pages arrived
+            listing.fresh_until = 0.0
+        self._current = listing
+        if self._trace is not None:
+            what = f"{len(listing.tools)} tools on {pages.count} page{'' if pages.count == 1 else 's'}"
+            self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))
+        return listing
+
+    def _fetch(self, wait: Wait) -> _Pages:
+        pages = _Pages()
+        limits = self._limits
+        seen: set[str] = set()
+        cursor: str | None = None
+        while pages.count < limits.pages:
+            response = self._page(cursor, wait)
+            pages.count += 1
+            if response is None:
+                return pages
+            result = result_of(response.message)
+            entries, cursor = parse_page(result)
+            pages.entries.extend(entries)
+            pages.bytes += len(response.body)
+            pages.ttl = min(pages.ttl, ttl_seconds(result))
+            pages.may_mirror = pages.may_mirror or response.may_mention(ANNOTATION)
+            if len(pages.entries) > limits.tools:
+                raise ResultTooLarge(f"The server lists more than {limits.tools} tools", limit=limits.tools)
+            if pages.bytes > limits.listing_bytes:
+                raise ResultTooLarge(
+                    f"The server's list of tools is larger than {format_size(limits.listing_bytes)}",
+                    limit=limits.listing_bytes,
+                    fix="Ask whoever runs the server for fewer tools, or raise the limit",
+                )
+            if cursor is None:
+                return pages
+            if cursor in seen:
+                raise ProtocolError(
+                    f"The server's list of tools runs in circles after {pages.count} pages",
+                    fix="Ask whoever runs the server",
+                )
+            seen.add(cursor)
+        raise ResultTooLarge(
+            f"The server's list of tools has more than {limits.pages} pages", limit=limits.pages
+        )
+
+    def _page(self, cursor: str | None, wait: Wait) -> Response | None:
+        """One page; None if the server has no tools at all."""
+        params = {} if cursor is None else {"cursor": cursor}
+        try:
+            return self._requests.send("tools/list", params, wait, repeatable=True)
+        except ServerError as error:
+            capabilities = self._client.conversation(wait).info.capabilities
+            if error.code == METHOD_NOT_FOUND and "tools" not in capabilities:
+                return None
+            raise
+
+    def _read(self, pages: _Pages, wait: Wait) -> Listing:
+        conversation = self._client.conversation(wait)
+        is_modern = conversation.era is Era.MODERN
+        mirrors = is_modern and conversation.transport.kind == "http" and pages.may_mirror
+        tools: list[ToolDefinition] = []
+        mirrored: dict[str, tuple[Mirrored, ...]] = {}
+        dropped: list[tuple[str, str]] = []
+        for entry in pages.entries:
+            try:
+                tool = ToolDefinition.from_raw(entry)
+                if mirrors and (found := mirrored_arguments(tool.input_schema)):
+                    mirrored.setdefault(tool.name, found)
+                tools.append(tool)
+            except (ProtocolError, InvalidAnnotationError) as error:
+                name = str(entry.get("name") or "(without a name)")
+                dropped.append((name, error.what if isinstance(error, MCPError) else str(error)))
+                _logger.warning("tool %s is left out: %s", name, dropped[-1][1])
+        self.dropped = tuple(dropped)
+        return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
+
+
+def ttl_seconds(result: Mapping[str, Any]) -> float:
+    """For how long a result may be kept (2026-07-28, *Caching*); never beyond a day."""
+    ttl = result.get("ttlMs")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        return 0.0
+    return min(max(0.0, ttl), _LONGEST_TTL * 1000) / 1000

@@ -1,0 +1,184 @@
+"""One request to its result, over as many attempts and conversations as are allowed.
+
+What may be sent twice is decided here. A listing changes nothing, so it is repeated after an outage. A call
+is repeated only where it provably did not run: its bytes never left, or the server refused to look at it
+(lost session, wrong headers, 429).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from ...types.errors import ConnectError, SessionLost
+from ..clock import Wait, backoff
+from ..protocol import jsonrpc
+from ..protocol.answers import Answer, Refusal, Response, rpc_error
+from ..protocol.versions import Era
+from .connecting import ConnectSettings
+from .conversation import CallInbox, Conversation, Progress
+from .failures import error_from
+
+_logger = logging.getLogger(__name__)
+# Words for a session that is gone, in refusals with status 400.
+_SESSION_WORDS: Final = ("session", "not initialized")
+
+HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
+
+
+class Conversations(Protocol):
+    """What the client's parts need from the client."""
+
+    def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
+        """The current conversation, or a new one instead of one that no longer works."""
+        ...
+
+    def forget_server(self) -> None:
+        """What was remembered of the server no longer holds."""
+        ...
+
+
+class Requests:
+    """Sends requests to one server.
+
+    Args:
+        client: Gives conversations, and new ones for those that no longer work.
+        settings: Limits, who answers the server.
+        reopen_sessions: Send a call again after the server lost our session.
+    """
+
+    def __init__(self, client: Conversations, settings: ConnectSettings, *, reopen_sessions: bool) -> None:
+        self._client = client
+        self._settings = settings
+        self._attempts = settings.limits.attempts
+        self._reopen_sessions = reopen_sessions
+
+    def send(
+        self,
+        method: str,
+        params: dict[str, Any],
+        wait: Wait,
+        *,
+        repeatable: bool,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_attempt: Callable[[], None] | None = None,
+        headers_for: HeadersFor | None = None,
+        relist: Callable[[Wait], object] | None = None,
+    ) -> Response:
+        """Send a request until there is a result.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            wait: Clocks and cancel of all attempts together.
+            repeatable: The request changes nothing.
+            on_progress: Told about progress.
+            on_attempt: Told each time that the request was sent.
+            headers_for: Headers that repeat arguments.
+            relist: Lists the tools anew, after the server found that those headers are not what it wants.
+
+        Returns:
+            The response with the result.
+
+        Raises:
+            MCPError: No result, and why.
+        """
+        attempt = 0
+        renewed = False
+        conversation = self._client.conversation(wait)
+        while True:
+            attempt += 1
+            try:
+                headers = None if headers_for is None else headers_for(conversation)
+                answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
+            except SessionLost:
+                if renewed:
+                    raise
+                renewed = True
+                conversation = self._renew(conversation, wait, method)
+                continue
+            except ConnectError as error:
+                if not (repeatable or wait.unsent) or attempt >= self._attempts:
+                    raise
+                pause = backoff(attempt)
+                if not wait.allows(pause):
+                    raise
+                _logger.debug("%s is repeated: %s", method, error.what)
+                wait.sleep(pause)
+                if conversation.transport.is_broken:
+                    conversation = self._client.conversation(wait, instead_of=conversation)
+                continue
+            if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
+                return answer
+            if not renewed and self._is_stale(answer, conversation):
+                renewed = True
+                conversation = self._renew(conversation, wait, method)
+                continue
+            if relist is not None and _is_header_mismatch(answer):
+                relist(wait)
+                relist = None
+                continue
+            pause = _pause(answer, repeatable, attempt, self._attempts)
+            if pause is None or not wait.allows(pause):
+                raise error_from(answer, self._settings.authorization)
+            wait.sleep(pause)
+
+    def _attempt(
+        self,
+        conversation: Conversation,
+        method: str,
+        params: dict[str, Any],
+        wait: Wait,
+        on_progress: Callable[[Progress], None] | None,
+        on_attempt: Callable[[], None] | None,
+        headers: Mapping[str, str] | None,
+    ) -> Answer:
+        settings = self._settings
+        inbox = CallInbox(
+            settings.requests, wait=wait, on_progress=on_progress, on_list_changed=settings.on_list_changed
+        )
+        is_call = method == "tools/call"
+        wait.unsent = True  # whatever was sent so far was something else
+        try:
+            return conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
+        finally:
+            if is_call and on_attempt is not None and not wait.unsent:
+                on_attempt()
+
+    def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:
+        """Whether the server refused because what was negotiated no longer holds; then nothing ran."""
+        if not isinstance(answer, Refusal):
+            error = rpc_error(answer)
+            return error is not None and error.code == jsonrpc.UNSUPPORTED_VERSION
+        if answer.sent_session:
+            said = (answer.error.message if answer.error is not None else answer.excerpt).lower()
+            about_session = any(words in said for words in _SESSION_WORDS)
+            return answer.status == 404 or (answer.status == 400 and about_session)
+        if conversation.era is Era.MODERN:
+            known = answer.error is not None
+            stale = answer.status in {400, 404, 405} and not known
+            if stale or (answer.error is not None and answer.error.code == jsonrpc.UNSUPPORTED_VERSION):
+                self._client.forget_server()
+                return True
+        return False
+
+    def _renew(self, conversation: Conversation, wait: Wait, method: str) -> Conversation:
+        if method == "tools/call" and not self._reopen_sessions:
+            self._client.conversation(wait, instead_of=conversation)
+            raise SessionLost(
+                "The server no longer knows the session", fix="Call again: a new one is open now"
+            )
+        _logger.debug("the session was lost; a new one is opened")
+        return self._client.conversation(wait, instead_of=conversation)
+
+
+def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:
+    """Seconds before the same request may be sent again, None if it must not."""
+    if not isinstance(answer, Refusal) or attempt >= attempts or not answer.is_transient:
+        return None
+    # 429 is said before the request is looked at (RFC 6585 §4); a gateway's 5xx may come after it ran.
+    return backoff(attempt, answer.retry_after) if repeatable or answer.status == 429 else None
+
+
+def _is_header_mismatch(answer: Answer) -> bool:
+    error = rpc_error(answer)
+    return error is not None and error.code == jsonrpc.HEADER_MISMATCH

@@ -1,0 +1,463 @@
+"""What servers send that is not quite what the specification says, and that costs nothing to understand."""
+
+import base64
+import json
+
+import pytest
+
+from knime_mcp.tools import MCPClient, Timeouts
+from knime_mcp.types.errors import MCPError, ProtocolError, ServerError
+from tests.support.scripted_server import (
+    ACCEPTED,
+    LEGACY,
+    Part,
+    ScriptedServer,
+    event,
+    http,
+    initialize,
+    legacy,
+    modern,
+    reply_event,
+    rpc,
+    rpc_error,
+    stream,
+    text,
+    tool,
+)
+
+ERAS = {"legacy": legacy, "modern": modern}
+HURRIED = Timeouts(connect=2, idle=2, total=10)
+both_eras = pytest.mark.parametrize("era", ERAS.values(), ids=ERAS)
+
+
+def call(script, **options):
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED, **options) as client:
+        return client.call_tool("echo")
+
+
+def listed(script, **options):
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED, **options) as client:
+        return client.list_tools()
+
+
+def message(**members):
+    """A JSON reply with the members as they are, beside the id."""
+    return lambda r: http(200, json.dumps({"jsonrpc": "2.0", "id": r.json["id"], **members}))
+
+
+# ------------------------------------------------------------------------------------------ JSON-RPC
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"result": text("hi"), "error": None},
+        {"result": text("hi"), "method": None, "params": None},
+        {"result": {**text("hi"), "structuredContent": None, "isError": None, "_meta": None}},
+    ],
+)
+def test_members_that_are_null_are_not_there(era, members):
+    assert call(era(tools__call=message(**members))).text == "hi"
+    in_stream = stream(lambda r: event({"jsonrpc": "2.0", "id": r.json["id"], **members}))
+    assert call(era(tools__call=in_stream)).text == "hi"
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("members", "code", "words"),
+    [
+        ({"result": None, "error": {"code": -32000, "message": "oops"}}, -32000, "oops"),
+        ({"error": {"code": -32601.0, "message": "oops"}}, -32601, "oops"),
+        ({"error": {"message": "oops"}}, 0, "oops"),
+        ({"error": "oops"}, 0, "oops"),
+    ],
+)
+def test_errors_of_any_shape_say_what_the_server_said(era, members, code, words):
+    with pytest.raises(ServerError, match=words) as caught:
+        call(era(tools__call=message(**members)))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("request_id", [lambda i: float(i), str, int])
+def test_ids_come_back_in_any_form(request_id):
+    def reply(request):
+        answer = {"jsonrpc": "2.0", "id": request_id(request.json["id"]), "result": text("hi")}
+        return stream(event(answer))(request)
+
+    assert call(legacy(tools__call=reply)).text == "hi"
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
+def test_a_batch_in_a_stream_is_read_where_the_revision_has_batches(version):
+    """Its questions are answered, its progress is told, its reply is the reply."""
+
+    def batch(request):
+        token = request.params["_meta"]["progressToken"]
+        return [
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 1},
+            },
+            {"jsonrpc": "2.0", "id": "p", "method": "ping"},
+            {"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")},
+        ]
+
+    replies = [
+        stream(lambda r: event(batch(r))),
+        lambda r: http(200, json.dumps(batch(r))),
+    ]
+    script = legacy(version=version, tools__call=replies)
+    told = []
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED) as client:
+        for _ in replies:
+            assert client.call_tool("echo", on_progress=told.append).text == "hi"
+    assert [answer.json for answer in server.named("response")] == [
+        {"jsonrpc": "2.0", "id": "p", "result": {}}
+    ] * 2
+    assert len(told) == 2
+
+
+def test_requests_of_a_modern_server_are_not_answered():
+    """2026-07-28: servers send no requests, and clients send no responses."""
+    asked = event({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    with (
+        ScriptedServer(modern(tools__call=stream(asked, reply_event(text("hi"))))) as server,
+        MCPClient(server.url) as client,
+    ):
+        assert client.call_tool("echo").text == "hi"
+    assert "response" not in server.methods
+
+
+# ------------------------------------------------------------------------------------------ HTTP
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json; charset=utf-8",
+        'Application/JSON; charset="UTF-8"',
+        "application/json;charset=iso-8859-1",
+        "application/json, application/json",
+    ],
+)
+def test_parameters_of_the_content_type_mean_nothing(era, content_type):
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": text("grüß")}, ensure_ascii=False)
+    assert call(era(tools__call=http(200, body, content_type=content_type))).text == "grüß"
+
+
+@both_eras
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "none", "identity"])
+def test_a_content_encoding_that_is_none(era, encoding):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")})
+        return http(200, body, headers={"Content-Encoding": encoding})
+
+    assert call(era(tools__call=reply)).text == "hi"
+
+
+@both_eras
+def test_a_byte_order_mark_in_front_of_json(era):
+    def marked(reply):
+        return lambda request: [
+            reply(request)[0]
+            .replace(b"\r\n\r\n", b"\r\n\r\n\xef\xbb\xbf")
+            .replace(b"Content-Length", b"Content-Length: 99999\r\nX-Length"),
+            Part.CLOSE,
+        ]
+
+    def with_mark(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")})
+        return http(200, b"\xef\xbb\xbf" + body.encode())
+
+    def refused(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32602, "message": "bad"}})
+        return http(400, b"\xef\xbb\xbf" + body.encode())
+
+    assert call(era(tools__call=with_mark)).text == "hi"
+    with pytest.raises(ServerError, match="bad"):
+        call(era(tools__call=refused))
+
+
+@both_eras
+@pytest.mark.parametrize("form", ["1.0", "chunked with trailers", "no length"])
+def test_forms_of_http(era, form):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")}).encode()
+        head = b"HTTP/1.%d 200 OK\r\nContent-Type: application/json\r\n" % (form != "1.0")
+        match form:
+            case "1.0":
+                return [head + b"Content-Length: %d\r\n\r\n" % len(body) + body, Part.CLOSE]
+            case "no length":
+                return [head + b"\r\n" + body, Part.CLOSE]
+            case _:
+                chunks = b"%x;x=y\r\n%s\r\n0\r\nX-Sum: 1\r\nServer-Timing: a;dur=1\r\n\r\n" % (
+                    len(body),
+                    body,
+                )
+                return [head + b"Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks]
+
+    with ScriptedServer(era(tools__call=reply)) as server, MCPClient(server.url, timeouts=HURRIED) as client:
+        for _ in range(3):
+            assert client.call_tool("echo").text == "hi"
+
+
+def test_a_server_that_speaks_http_1_0_throughout():
+    def old(reply):
+        def build(request):
+            parts = reply(request) if callable(reply) else reply
+            return [*(part.replace(b"HTTP/1.1", b"HTTP/1.0", 1) for part in parts), Part.CLOSE]
+
+        return build
+
+    script = {
+        name: old(reply) for name, reply in legacy(session="s-1", GET=http(405, content_type=None)).items()
+    }
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED) as client:
+        assert [found.name for found in client.list_tools()] == ["echo"]
+        assert [client.call_tool("echo").text for _ in range(3)] == ["hi"] * 3
+
+
+@both_eras
+@pytest.mark.parametrize("status", [307, 308])
+def test_redirects_to_the_same_server_are_followed_with_body_and_credentials(era, status):
+    script = era()
+
+    def redirect(request):
+        if request.target == "/mcp":
+            return http(status, headers={"Location": "/mcp/"}, content_type=None)
+        reply = script[request.rpc or request.method]
+        return reply(request) if callable(reply) else reply
+
+    with (
+        ScriptedServer({"*": redirect}) as server,
+        MCPClient(server.url, headers={"X-Key": "k-1234567"}, timeouts=HURRIED) as client,
+    ):
+        assert client.list_tools()[0].name == "echo"
+        assert client.call_tool("echo", {"a": 1}).text == "hi"
+    last = server.named("tools/call")[-1]
+    assert last.target == "/mcp/"
+    assert last.params["arguments"] == {"a": 1}
+    assert last.headers["x-key"] == "k-1234567"
+
+
+@pytest.mark.parametrize("status", [406, 415, 421])
+def test_a_refusal_of_the_form_is_named_and_not_repeated(status):
+    script = legacy(tools__call=http(status, "no", content_type="text/plain"))
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(MCPError, match=str(status)),
+    ):
+        client.call_tool("echo")
+    assert len(server.named("tools/call")) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        http(400, "Bad Request: No valid session ID provided", content_type="text/plain"),
+        rpc_error(-32000, "Bad Request: Server not initialized", status=400),
+        rpc_error(-32000, "Bad Request: No valid session ID provided", status=400),
+        http(404, "<html><title>Not Found</title>", content_type="text/html"),
+    ],
+)
+def test_a_lost_session_in_the_words_of_several_servers(reply):
+    script = legacy(
+        initialize=[initialize(session="s-1"), initialize(session="s-2")],
+        tools__call=[reply, rpc(text("hi"))],
+    )
+    assert call(script).text == "hi"
+
+
+# ------------------------------------------------------------------------------------------ event streams
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b": keep-alive\n\n",
+        b"event: ping\ndata: {}\n\n",
+        b"event: ping\ndata: 2026-01-01 00:00:00\n\n",
+        b"data: \n\n",
+        b"data: ping\n\n",
+        b"data: [DONE]\n\n",
+        b"data: 7\n\n",
+        b"retry: abc\nid\ndata\n\n",
+        b"unknown: x\n\n",
+        b"event: endpoint\ndata: /elsewhere\n\n",
+    ],
+)
+def test_noise_in_a_stream_is_skipped(era, noise):
+    assert call(era(tools__call=stream(noise, noise, reply_event(text("hi"))))).text == "hi"
+
+
+@both_eras
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r", b"\n"])
+def test_lines_of_a_stream_end_in_any_way(era, line_end):
+    def reply(request):
+        return reply_event(text("a\nb"))(request).replace(b"\n", line_end)
+
+    ping = b": x" + line_end * 2
+    assert call(era(tools__call=stream(b"\xef\xbb\xbf" + ping, reply, ping))).text == "a\nb"
+
+
+@both_eras
+def test_the_last_event_may_lack_its_blank_line(era):
+    """The standard drops such an event; whoever writes a stream by hand forgets the line."""
+    whole = stream(lambda r: reply_event(text("hi"))(r).rstrip(b"\n"))
+    assert call(era(tools__call=whole)).text == "hi"
+    cut = stream(lambda r: reply_event(text("hi"))(r)[:-12])
+    with pytest.raises(MCPError, match="without its reply"):
+        call(era(tools__call=cut))
+
+
+@both_eras
+def test_data_in_several_lines_is_one_message(era):
+    def reply(request):
+        lines = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")}, indent=1)
+        return event(lines)
+
+    assert call(era(tools__call=stream(reply))).text == "hi"
+
+
+# ------------------------------------------------------------------------------------------ results
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({}, ""),
+        ({"_meta": {"a": 1}}, ""),
+        ({"content": None}, ""),
+        ({"content": "hi"}, "hi"),
+        ({"content": {"type": "text", "text": "hi"}}, "hi"),
+        ({"content": ["hi"]}, "hi"),
+        ({"toolResult": {"a": 1}}, '{"a": 1}'),
+        ({"structuredContent": [1, "a"]}, '[1, "a"]'),
+        ({"structuredContent": 0}, "0"),
+        ({"content": [{"type": "text"}]}, "[text content, 16 bytes]"),
+        (
+            {"content": [{"type": "audio", "data": "QUJD", "mimeType": "audio/wav"}]},
+            "[audio audio/wav, 3 bytes]",
+        ),
+        ({"content": [{"type": "resource_link", "uri": "file:///a"}]}, "[resource link file:///a]"),
+        ({"content": [{"type": "resource", "resource": {"uri": "u:1", "text": "hi"}}]}, "hi"),
+    ],
+)
+def test_results_of_any_shape_lose_nothing(era, result, shown):
+    assert call(era(tools__call=rpc(result))).text == shown
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        base64.b64encode(b"\xfb\xff\xfe\x01").decode(),
+        base64.b64encode(b"\xfb\xff\xfe\x01").decode().rstrip("="),
+        base64.urlsafe_b64encode(b"\xfb\xff\xfe\x01").decode(),
+        "data:image/png;base64," + base64.b64encode(b"\xfb\xff\xfe\x01").decode(),
+    ],
+)
+def test_base64_in_the_forms_that_libraries_write(encoded):
+    result = call(
+        modern(tools__call=rpc({"content": [{"type": "image", "data": encoded, "mimeType": "image/png"}]}))
+    )
+    assert result.content[0].data == b"\xfb\xff\xfe\x01"
+
+
+def test_structured_null_is_absent_before_it_was_a_value():
+    """Until 2025-11-25 structured content is an object; libraries write null where there is none."""
+    listing = rpc({"tools": [tool(outputSchema={"type": "object", "required": ["a"]})]})
+    script = legacy(tools__list=listing, tools__call=rpc({**text("hi"), "structuredContent": None}))
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert not client.call_tool("echo").structured_content
+        assert client.call_tool("echo").text == "hi"
+
+
+def test_result_types_mean_nothing_in_the_handshake_era_and_null_is_none():
+    assert call(legacy(tools__call=rpc(text("hi", resultType="table")))).text == "hi"
+    assert call(modern(tools__call=rpc(text("hi", resultType=None)))).text == "hi"
+
+
+# ------------------------------------------------------------------------------------------ listings
+
+
+@both_eras
+@pytest.mark.parametrize("result", [{"tools": None}, {}, {"tools": [], "nextCursor": None}])
+def test_no_tools_in_the_words_of_several_libraries(era, result):
+    assert listed(era(tools__list=rpc(result))) == []
+
+
+def test_a_listing_that_is_something_else_is_not_taken_for_an_empty_one():
+    with pytest.raises(ProtocolError, match="not a list"):
+        listed(modern(tools__list=rpc({"resultType": "input_required", "requestState": "x"})))
+
+
+@both_eras
+def test_pages_go_on_until_the_cursor_is_null(era):
+    pages = [
+        {"tools": [tool("a")], "nextCursor": ""},
+        {"tools": None, "nextCursor": "x"},
+        {"tools": [tool("b")], "nextCursor": None},
+    ]
+    with (
+        ScriptedServer(era(tools__list=[rpc(page) for page in pages])) as server,
+        MCPClient(server.url) as client,
+    ):
+        assert [found.name for found in client.list_tools()] == ["a", "b"]
+    assert [r.params.get("cursor", "none") for r in server.named("tools/list")] == ["none", "", "x"]
+
+
+@both_eras
+@pytest.mark.parametrize("schema", [None, True, [], "x", {}])
+def test_a_tool_without_a_usable_schema_takes_anything(era, schema):
+    definition = {"name": "echo", "inputSchema": schema, "description": None, "annotations": None}
+    if schema == "x":
+        del definition["inputSchema"]
+    with (
+        ScriptedServer(era(tools__list=rpc({"tools": [definition]}))) as server,
+        MCPClient(server.url) as client,
+    ):
+        (found,) = client.list_tools()
+        assert found.input_schema == {}
+        assert client.call_tool("echo", {"any": [1]}).text == "hi"
+    assert server.named("tools/call")[0].params["arguments"] == {"any": [1]}
+
+
+# ------------------------------------------------------------------------------------------ connecting
+
+
+def test_a_server_that_never_answers_a_method_it_does_not_know():
+    """Bridges to stdio servers of the handshake era pass the probe on, and nothing comes back."""
+    script = legacy(server__discover=[Part.STALL])
+    timeouts = Timeouts(connect=0.5, idle=5, total=20)
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=timeouts) as client:
+        assert client.server.protocol_version == LEGACY
+        assert client.call_tool("echo").text == "hi"
+    assert server.methods[:2] == ["server/discover", "initialize"]
+
+
+def test_a_modern_server_that_was_slow_to_wake_is_probed_again():
+    refused = rpc_error(-32601, "Method not found", status=404)
+    discovered = modern()["server/discover"]
+    script = modern(server__discover=[[Part.STALL], discovered], initialize=refused)
+    timeouts = Timeouts(connect=0.5, idle=5, total=20)
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=timeouts) as client:
+        assert client.call_tool("echo").text == "hi"
+    assert server.methods[:3] == ["server/discover", "initialize", "server/discover"]
+
+
+def test_a_refusal_without_a_challenge_may_be_about_the_method_only():
+    """Some gateways let known methods through and answer 403 to the others."""
+    script = legacy(server__discover=http(403, "forbidden", content_type="text/plain"))
+    assert call(script).text == "hi"
+
+
+@pytest.mark.parametrize("reply", [[[Part.CLOSE], ACCEPTED], [http(500), ACCEPTED], [http(404), ACCEPTED]])
+def test_a_server_that_drops_the_first_notification(reply):
+    assert call(legacy(notifications__initialized=reply)).text == "hi"

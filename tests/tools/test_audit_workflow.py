@@ -1,0 +1,195 @@
+"""The audit workflow: what becomes of each call, that the nodes load it, what the rig says about it."""
+
+import dataclasses
+import json
+
+import pytest
+
+from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
+from knime_mcp.knwf import check, read_workflow, write_workflow
+from knime_mcp.knwf.workflow import NodeState
+from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
+from knime_mcp.types.canonical import canonical_json
+from knime_mcp.types.tool import MCPTool, WorkflowTool
+from tests.support import real_knime_host as rig
+
+pytestmark = pytest.mark.requirement("T61")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "q": {"type": "string"},
+        "n": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "password": {"type": "string", "format": "password"},
+        "any": {},
+    },
+}
+TOOL = MCPTool(
+    "prefix-search",
+    "Finds",
+    SCHEMA,
+    "https://host.example/mcp?x=1#credential=prod&send_credentials_as=header&header_name=X-Key"
+    "&header=X-Team:sales&transport=sse&digest=sha256:" + "a" * 64,
+    "search",
+    annotations={"readOnlyHint": True},
+)
+FLOW = WorkflowTool("Flow", "", {"n": {"type": "integer"}})
+
+
+def record(call, tool=TOOL, arguments=None, **more):
+    values = {
+        "run": "r1",
+        "call": call,
+        "tool": tool_text(tool),
+        "tool_name": tool.name,
+        "tool_type": tool.tool_type.name.lower(),
+        "server": tool.route.display if isinstance(tool, MCPTool) else None,
+        "digest": tool.digest if isinstance(tool, MCPTool) else None,
+        "arguments": canonical_json(arguments or {}),
+        "status": CallStatus.OK,
+        "started_at": "2026-01-31T12:00:00.000000Z",
+        "duration": 0.5,
+    }
+    return CallRecord(**{**values, **more})
+
+
+ARGUMENTS = {"q": "100% <&> \n😀", "n": 3, "tags": ["a", "b"], "any": "5", "more": {"x": None}}
+
+
+def model_of(node):
+    return node.parameters["model"]
+
+
+def test_a_step_says_all_that_the_record_says(host):
+    exported = audit_workflow([record(1, arguments=ARGUMENTS)], name="w")
+    (node,) = exported.workflow.nodes
+    model = model_of(node)
+    assert model["server_url"] == "https://host.example/mcp?x=1"
+    assert (model["credentials"], model["send_credentials_as"]) == ("prod", "header")
+    assert (model["header_name"], model["extra_headers"]) == ("X-Key", "X-Team: sales")
+    assert (model["transport"], model["tool_name"]) == ("sse", "search")
+    assert model["pinned_digest"] == "sha256:" + "a" * 64
+    assert node.state is NodeState.CONFIGURED
+    assert [own.name for own in exported.workflow.credentials] == ["prod"]
+    assert check(exported.workflow) == []
+
+
+def test_the_caller_reads_the_very_arguments(host):
+    from knime_mcp.tools.caller.mapping import arguments_from_pairs, parameters_of, parse_arguments_setting
+
+    (node,) = audit_workflow([record(1, arguments=ARGUMENTS)], name="w").workflow.nodes
+    model = model_of(node)
+    pairs = [(pair["name"], pair["value"]) for pair in model["arguments"]]
+    assert {"q", "n", "tags"} <= {name for name, _ in pairs}  # what people can read without knowing JSON
+    again = {
+        **parse_arguments_setting(model["arguments_json"]),
+        **arguments_from_pairs(pairs, parameters_of(TOOL)),
+    }
+    assert canonical_json(again) == canonical_json(ARGUMENTS)
+
+
+def test_settings_are_those_of_the_caller(host, tmp_path):
+    """All of them: KNIME refuses a node in which one is missing."""
+    fresh = host.dialog("mcp_tool_caller")["data"]["model"]
+    write_workflow(audit_workflow([record(1, arguments=ARGUMENTS)], name="w").workflow, tmp_path / "w.knwf")
+    (node,) = read_workflow(tmp_path / "w.knwf").nodes
+    assert model_of(node).keys() == fresh.keys()
+    loaded = host.load_parameters(node.node_id, node.parameters, node.parameters_version)
+    assert loaded["model"] == model_of(node)
+    declared = {own["id"]: own for own in host.describe()["nodes"]}["mcp_tool_caller"]
+    names = [port["name"] for port in declared["input_port_specifier"]]
+    assert [group.name for group in node.port_groups] == [*names, "Results"]
+
+
+def test_order_and_layout(host):
+    records = [record(call, iteration=1 + call // 8) for call in range(1, 21)]
+    workflow = audit_workflow(reversed(records), name="w", question="Why?", answer="Because.").workflow
+    assert [f"{call} · prefix-search" for call in range(1, 21)] == [
+        node.annotation.split("\n")[0] for node in workflow.nodes
+    ]
+    assert [(c.source, c.source_port, c.destination, c.destination_port) for c in workflow.connections] == [
+        (call, 0, call + 1, 0) for call in range(1, 20)
+    ]
+    places = [(node.position.x, node.position.y) for node in workflow.nodes]
+    assert len(set(places)) == 20
+    rows = {y for _, y in places}
+    assert len(rows) == 5  # two turns of more than six calls, and one of five
+    texts = [note.text for note in workflow.annotations]
+    assert "Question\nWhy?" in texts
+    assert texts[-1] == "Answer\nBecause."
+    assert "Turn 2" in texts
+    boxes = [(n.x, n.y, n.x + n.width, n.y + n.height) for n in workflow.annotations]
+    for x, y in places:
+        assert not any(left < x < right and top < y < bottom for left, top, right, bottom in boxes)
+
+
+def test_secrets_are_placeholders_that_the_caller_refuses(host, tmp_path):
+    marked = {"q": "x", "password": "⟨secret 0123456789ab⟩"}
+    exported = audit_workflow([record(1, arguments=marked)], name="w")
+    assert exported.placeholders == ("node 1: /password",)
+    write_workflow(exported.workflow, tmp_path / "w.knwf")
+    (node,) = read_workflow(tmp_path / "w.knwf").nodes
+    assert "0123456789ab" not in json.dumps(node.parameters)
+    assert "fill in /password" in node.annotation
+    result = host.run("mcp_tool_caller", [None, None, None], model_of(node), execute=False)
+    assert "placeholders for secrets that were not recorded: /password" in result.failure["message"]
+
+
+def test_what_has_no_node(host):
+    records = [
+        record(1, FLOW, {"n": 3}),
+        record(2, status=CallStatus.DENIED, arguments={"q": "never"}),
+        CallRecord(run="r1", call=3, status=CallStatus.NOT_FOUND, tool_name="nothing"),
+        record(4),
+    ]
+    exported = audit_workflow(records, name="w")
+    assert (exported.steps, exported.notes) == (1, 3)
+    texts = "\n".join(note.text for note in exported.workflow.annotations)
+    for words in ('Flow\nKNIME workflow, ok\nParameters: {"n":3}', "not made: denied", "nothing\nnot found"):
+        assert words in texts
+
+
+def test_a_record_without_its_cell(host):
+    bare = dataclasses.replace(record(1, arguments=ARGUMENTS), tool=None)
+    (node,) = audit_workflow([bare], name="w").workflow.nodes
+    assert model_of(node)["tool_name"] == "prefix-search"
+    assert json.loads(model_of(node)["arguments_json"]) == ARGUMENTS
+
+
+def test_several_runs(host):
+    """A file that calls were added to: each run has a heading, and numbers go on."""
+    records = [record(call, run=run) for run in ("r1", "r2") for call in (1, 2)]
+    workflow = audit_workflow(records, name="w").workflow
+    assert [node.annotation.split(" ")[0] for node in workflow.nodes] == ["1", "2", "3", "4"]
+    assert {"Run r1", "Run r2"} <= {note.text for note in workflow.annotations}
+
+
+def test_too_many_calls(host):
+    exported = audit_workflow([record(call) for call in range(1, MOST_STEPS + 4)], name="w")
+    assert (exported.steps, exported.left_out) == (MOST_STEPS, 3)
+    assert any("3 more calls" in note.text for note in exported.workflow.annotations)
+
+
+def test_where_to(tmp_path):
+    assert target_of("", tmp_path, "r") is None
+    assert target_of("audits", tmp_path, "r") == tmp_path / "audits" / "r.knwf"
+    assert target_of("last.knwf", tmp_path, "r") == tmp_path / "last.knwf"
+    assert target_of(str(tmp_path / "x"), tmp_path / "data", "r") == tmp_path / "x" / "r.knwf"
+
+
+def test_a_file_that_cannot_be_written_is_a_warning(host, tmp_path):
+    (tmp_path / "file").write_text("x")
+    warning = save_after_run([record(1)], "file/inside", tmp_path, "r")
+    assert "cannot be written" in warning
+
+
+@pytest.mark.real_knime
+def test_the_rig_finds_nothing_wrong(host, tmp_path):
+    records = [record(call, arguments=ARGUMENTS, iteration=call // 3) for call in range(1, 9)]
+    records += [record(9, FLOW, {"n": 3}), record(10, arguments={"password": "⟨secret 0123456789ab⟩"})]
+    exported = audit_workflow(records, name="An audit: 100%", question="Why?", answer="Because.")
+    write_workflow(exported.workflow, tmp_path / "w.knwf")
+    found = rig.check_knwf(str(tmp_path / "w.knwf"), host.host)
+    assert found["problems"] == []
+    assert len(found["nodes"]) == 9
