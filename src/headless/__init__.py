@@ -14,9 +14,21 @@ from .errors import HeadlessError
 from .results import CredentialPort, NodeResult, OutputTable
 
 if TYPE_CHECKING:
+    import os
+
+    from ..types.tool import WorkflowTool
     from .host import ExtensionHost
 
-__all__ = ["CredentialPort", "HeadlessError", "NodeResult", "OutputTable", "load_extension", "use_standin"]
+__all__ = [
+    "CredentialPort",
+    "HeadlessError",
+    "NodeResult",
+    "OutputTable",
+    "load_extension",
+    "load_own_extension",
+    "make_workflow_tool",
+    "use_standin",
+]
 
 STANDIN = Path(__file__).parent / "standin"
 
@@ -41,6 +53,19 @@ def _extension_origin() -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin is not None else None
 
 
+def load_own_extension() -> "ExtensionHost":
+    """Loads this project's own extension, from the checkout or from what a wheel installed.
+
+    Raises:
+        HeadlessError: As `load_extension`, or the files of the extension are not here.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for root in (package.parent, package):
+        if (root / "knime.yml").is_file():
+            return load_extension(root / "knime.yml")
+    raise HeadlessError("this installation came without the extension's knime.yml")
+
+
 def load_extension(knime_yml: str | Path) -> "ExtensionHost":
     """Loads an extension as KNIME does; a second call for the same file gives the same host.
 
@@ -57,3 +82,25 @@ def load_extension(knime_yml: str | Path) -> "ExtensionHost":
     from .host import load
 
     return load(Path(knime_yml))
+
+
+def make_workflow_tool(
+    knwf: "str | os.PathLike[str]", *, name: str | None = None, description: str | None = None
+) -> "WorkflowTool":
+    """Makes a tool of a workflow archive, which nodes of this project's extension can run.
+
+    Args:
+        knwf: The workflow archive.
+        name: Name of the tool; the workflow's unless it is given.
+        description: What the tool is for, for models; the workflow's unless it is given.
+
+    Returns:
+        The tool; see `knime_mcp.headless.workflows.make_workflow_tool`.
+
+    Raises:
+        RunError: No tool can be made of the workflow, or it would not run here; says why.
+        OSError: The file cannot be read.
+    """
+    from .workflows.tools import make_workflow_tool as make
+
+    return make(knwf, name=name, description=description)

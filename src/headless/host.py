@@ -20,7 +20,7 @@ from knime.extension import parameter as kp
 from knime.extension.ports import PortTypeRegistry
 from knime.extension.version import Version
 
-from . import describe, value_types
+from . import describe, ports, value_types
 from .dialog import open_dialog
 from .errors import HeadlessError
 from .results import NodeResult
@@ -94,6 +94,7 @@ class ExtensionHost:
         tool_handler: ToolHandler | None = None,
         output_groups: Mapping[str, int] | None = None,
         workflow_dir: str | Path | None = None,
+        on_progress: Callable[[float, str | None], None] | None = None,
         execute: bool = True,
     ) -> NodeResult:
         """Configures and executes a node, each on a fresh object and on a worker thread, as KNIME does.
@@ -110,6 +111,7 @@ class ExtensionHost:
                 (message, tables) or (message, tables, view node ids); tables None: the tool failed.
             output_groups: the number of ports of each output group; 1 unless it is named.
             workflow_dir: the folder of the workflow; a temporary one unless it is given.
+            on_progress: is told what the node says about its progress, in the node's thread.
             execute: False stops after configure().
 
         Raises:
@@ -125,6 +127,7 @@ class ExtensionHost:
             tool_handler=tool_handler,
             output_groups=dict(output_groups or {}),
             workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
+            on_progress=on_progress,
             execute=execute,
         )
         return Run(self, request).result()
@@ -186,6 +189,21 @@ class ExtensionHost:
     def describe(self) -> dict[str, Any]:
         """What KNIME shows: ``nodes``, ``categories`` and ``problems`` (severity, where, what)."""
         return describe.describe_extension(self)
+
+    def port_object(self, output: tuple[dict[str, Any], bytes]) -> Any:
+        """What a node gave for a port of its own type, as it can go into another node's port.
+
+        Args:
+            output: the entry of `NodeResult.outputs`: the spec's document with the type's id, and the bytes.
+
+        Raises:
+            HeadlessError: the extension has no port type with this id.
+        """
+        spec, data = output
+        kind = self.port_types.of_id(spec["id"])
+        if kind is None:
+            raise HeadlessError(f"the extension {self.id} has no port type {spec['id']}")
+        return ports.stored_object(self, kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
         """A table as a node's execute() gets it, of Arrow data.

@@ -159,11 +159,24 @@ def _custom_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
         raise InvalidParametersError(f"port {port.name!r} needs {expected.name}, not {incoming.name}")
     if issubclass(incoming.object_class, ConnectionPortObject):
         raise NotImplementedError("connection ports are not part of the stand-in")
-    document = json.loads(json.dumps(value.serialize()))
+    return _read_spec(incoming, json.loads(json.dumps(value.serialize())))
+
+
+def _read_spec(kind: PortType, document: Any) -> Any:
     try:
-        return incoming.spec_class.deserialize(document, None)  # type: ignore[attr-defined]
+        return kind.spec_class.deserialize(document, None)  # type: ignore[attr-defined]
     except TypeError:  # KNIME, too, then calls implementations without the second argument
-        return incoming.spec_class.deserialize(document)  # type: ignore[attr-defined]
+        return kind.spec_class.deserialize(document)  # type: ignore[attr-defined]
+
+
+def stored_object(host: "ExtensionHost", kind: PortType, document: Any, data: bytes) -> Any:
+    """A port object of an extension's own type, read from what `output` gave for it."""
+    spec, made = _read_spec(kind, document), cast("Any", kind.object_class)
+    if not issubclass(made, FilestorePortObject):
+        return made.deserialize(spec, data)
+    path = host.folder / uuid.uuid4().hex
+    path.write_bytes(data)
+    return made.read_from(spec, str(path))
 
 
 def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:

@@ -29,6 +29,7 @@ class Request:
     output_groups: dict[str, int]
     cancel: bool | int | Callable[[], bool] = False
     tool_handler: ToolHandler | None = None
+    on_progress: Callable[[float, str | None], None] | None = None
     execute: bool = True
 
 
@@ -61,6 +62,8 @@ class RunServices:
     def set_progress(self, progress: float, message: str | None) -> None:
         """See `Services`."""
         self.progress.append((progress, message))
+        if self._request.on_progress is not None:
+            self._request.on_progress(progress, message)
 
     def is_canceled(self) -> bool:
         """See `Services`."""
@@ -108,16 +111,26 @@ class RunServices:
         bad = {k: v for k, v in hints.items() if not (isinstance(k, str) and isinstance(v, str))}  # pyright: ignore[reportUnnecessaryIsInstance]
         if bad:
             raise RuntimeError(f"execution hints must be texts, names and values: {bad}")
-        handler = self._request.tool_handler
-        if handler is None:
-            raise RuntimeError(
-                f"the workflow tool {cell.name!r} cannot run here: run_node was given no tool_handler"
-            )
+        handler = self._request.tool_handler or self._tool_runner(cell)
         answer = handler(cell, arguments, tables, dict(hints))
         message, outputs, view_ids = _tool_answer(answer)
         if outputs is None:
             raise RuntimeError(message)
         return message, [source_table(table, "auto") for table in outputs], view_ids
+
+    def _tool_runner(self, tool: Any) -> ToolHandler:
+        """What runs tools made by `make_workflow_tool`, with the credentials of this run."""
+        from .workflows.tools import ToolRunner
+        from .workflows.variables import CredentialValue
+
+        known = {name: CredentialValue(*own) for name, own in self._request.credentials.items()}
+        runner = ToolRunner(self._host, find_credential=known.get, is_canceled=self.is_canceled)
+        if not runner.has_workflow(tool):
+            raise RuntimeError(
+                f"the workflow tool {tool.name!r} cannot run here: its workflow is not in a file store here,"
+                " and run_node was given no tool_handler"
+            )
+        return runner
 
 
 def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:

@@ -43,6 +43,13 @@ class JavaType:
 _BUILTIN = "knime.types.builtin"
 _PORT = _struct("string", "string", "string", "string")
 _TOOL = _struct("string", _struct("string", "string", "string", _list(_PORT), _list(_PORT), "int"))
+_MESSAGE = _struct(
+    "string",
+    _list(_struct("string", "variable_width_binary")),
+    _list(_struct("string", "string", "string")),
+    "string",
+    "string",
+)
 _LISTS = _DATA + "collection.ListDataValue"
 
 _PRIMITIVES = {
@@ -114,6 +121,12 @@ JAVA_TYPES: dict[str, JavaType] = {
         "WorkflowTool",
         "org.knime.core.node.agentic.tool.ToolValue",
         ("knime.types.tool", "WorkflowToolValueFactory", "knime.types.tool.WorkflowTool"),
+    ),
+    "org.knime.ai.core.data.message.MessageValueFactory": JavaType(
+        _MESSAGE,
+        "Message",
+        "org.knime.ai.core.data.message.MessageValue",
+        ("knime.types.message", "MessageValueFactory", "knime.types.message.MessageValue"),
     ),
 }
 

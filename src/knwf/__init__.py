@@ -5,7 +5,15 @@ is wrong. `extension_node` and `table_creator` make nodes, `arranged` places the
 """
 
 from .archive import ArchiveLimits
+from .boundary import BOUNDARY_FACTORIES, Boundary, boundary_node, read_boundary
 from .check import check, check_archive
+from .concatenate import CONCATENATE_FACTORY, Concatenation, concatenate_node, read_concatenation
+from .configuration import (
+    CONFIGURATION_FACTORIES,
+    Configuration,
+    configuration_node,
+    read_configuration,
+)
 from .graph import arranged, topological_order
 from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
 from .reader import read_workflow
@@ -30,13 +38,19 @@ from .workflow import (
 from .writer import write_workflow
 
 __all__ = [
+    "BOUNDARY_FACTORIES",
+    "CONCATENATE_FACTORY",
+    "CONFIGURATION_FACTORIES",
     "PYTHON_FACTORY",
     "TABLE_CREATOR_FACTORY",
     "VARIABLE_PORT",
     "Annotation",
     "ArchiveLimits",
+    "Boundary",
     "Column",
+    "Concatenation",
     "Config",
+    "Configuration",
     "Connection",
     "Entry",
     "KnwfError",
@@ -53,11 +67,17 @@ __all__ = [
     "WorkflowCredential",
     "WorkflowVariable",
     "arranged",
+    "boundary_node",
     "check",
     "check_archive",
+    "concatenate_node",
+    "configuration_node",
     "created_columns",
     "declared_ports",
     "extension_node",
+    "read_boundary",
+    "read_concatenation",
+    "read_configuration",
     "read_workflow",
     "table_creator",
     "topological_order",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .boundary import BOUNDARY_FACTORIES
+from .concatenate import CONCATENATE_FACTORY, concatenate_inputs
+from .configuration import CONFIGURATION_FACTORIES
 from .nodes import PYTHON_FACTORY, is_fixed_group
 from .parameters import from_model, is_json_model
 from .settings import Config, KnwfError
@@ -103,18 +106,28 @@ def _port_groups(settings: Config, factory: str) -> tuple[PortGroup, ...]:
     creation = settings.config("node_creation_config")
     if creation is None:
         return ()
-    return tuple(
-        PortGroup(group.key, fixed=True)
-        if factory == PYTHON_FACTORY and is_fixed_group(group.key)
-        else PortGroup(group.key, tuple(port.text("object_class") for port in group.configs()))
-        for group in creation.configs()
-    )
+    return tuple(_port_group(group, factory) for group in creation.configs())
+
+
+def _port_group(group: Config, factory: str) -> PortGroup:
+    if factory == PYTHON_FACTORY and is_fixed_group(group.key):
+        return PortGroup(group.key, fixed=True)
+    if "object_class" in group:
+        return PortGroup(group.key, (group.text("object_class"),), exchangeable=True)
+    return PortGroup(group.key, tuple(port.text("object_class") for port in group.configs()))
 
 
 def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | None:
-    """How many inputs the node has, where the file says so: Python nodes name every one of their ports."""
-    if factory == TABLE_CREATOR_FACTORY:
+    """How many inputs the node has, where the file says so or the node is known here.
+
+    Python nodes name every one of their ports; other nodes name at most those that a person can change.
+    """
+    if factory == TABLE_CREATOR_FACTORY or factory in CONFIGURATION_FACTORIES:
         return 0
+    if factory in BOUNDARY_FACTORIES:
+        return 1
+    if factory == CONCATENATE_FACTORY:
+        return concatenate_inputs(groups)
     total = sum(group.count for group in groups)
     return total - outputs if factory == PYTHON_FACTORY and groups and total >= outputs else None
 

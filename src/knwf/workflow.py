@@ -58,11 +58,13 @@ class PortGroup:
             fixed ports of Python nodes, the bare name for optional ports and groups.
         object_classes: Java classes of the ports that were added; a fixed port stores none.
         fixed: Whether this is one port that is always there.
+        exchangeable: Whether this is one port whose type a person chose; its class is in ``object_classes``.
     """
 
     id: str
     object_classes: tuple[str, ...] = ()
     fixed: bool = False
+    exchangeable: bool = False
 
     @property
     def count(self) -> int:

@@ -273,6 +273,8 @@ def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[
 
 
 def _ports(group: PortGroup) -> Config:
+    if group.exchangeable:
+        return Config(group.id, tuple(string("object_class", java) for java in group.object_classes[:1]))
     added = () if group.fixed else enumerate(group.object_classes)
     return Config(group.id, tuple(Config(f"port_{i}", (string("object_class", java),)) for i, java in added))
 

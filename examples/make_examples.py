@@ -1,0 +1,207 @@
+"""Makes the example workflows of this folder: ``python examples/make_examples.py [FOLDER]``.
+
+They are made by the project's own writer, so that they fit the extension's present settings. The same version
+makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knime_mcp.headless import load_own_extension
+from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.knwf import (
+    VARIABLE_PORT,
+    Annotation,
+    Column,
+    Concatenation,
+    Configuration,
+    Connection,
+    NativeNode,
+    Position,
+    VariableControl,
+    Workflow,
+    boundary_node,
+    concatenate_node,
+    configuration_node,
+    table_creator,
+    write_workflow,
+)
+
+if TYPE_CHECKING:
+    from knime_mcp.headless.host import ExtensionHost
+
+DEMO_URL = "http://127.0.0.1:8931/mcp"
+_SERVER = VariableControl(("server_url",), used="server_url")
+
+
+def _place(column: int, row: int = 0) -> Position:
+    return Position(x=120 + column * 200, y=260 + row * 160)
+
+
+def _server(node_id: int) -> NativeNode:
+    return configuration_node(
+        node_id,
+        Configuration(
+            kind="string",
+            variable="server_url",
+            parameter="server-url",
+            value=DEMO_URL,
+            label="Server URL",
+            description="The MCP server. The demo's own starts with: knime-mcp demo --serve --port 8931",
+        ),
+        position=_place(0),
+        annotation="Which server?",
+    )
+
+
+def first_call(host: ExtensionHost) -> Workflow:
+    """A server's tools, and one call of one of them."""
+    provider = new_node(
+        host,
+        2,
+        "mcp_tool_provider",
+        {"server_url": DEMO_URL},
+        variables=[_SERVER],
+        position=_place(1),
+        annotation="List its tools",
+    )
+    caller = new_node(
+        host,
+        3,
+        "mcp_tool_caller",
+        {"tool_name": "search_text", "arguments": [{"name": "text", "value": "desk"}]},
+        inputs={"Tools": 1},
+        position=_place(2),
+        annotation="Call search_text",
+    )
+    text = (
+        "First call\n\n"
+        "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
+        "2. Execute all. For another server change its URL in 'Which server?'.\n"
+        "3. The view of MCP Tool Caller shows the call, its output the result.\n\n"
+        "Without KNIME:  knime-mcp run first-call.knwf --set server_url=http://127.0.0.1:8931/mcp"
+    )
+    return Workflow(
+        "first-call",
+        (_server(1), provider, caller),
+        (
+            Connection(1, 1, 2, VARIABLE_PORT),
+            Connection(2, provider.output_port("Tools"), 3, caller.input_port("Tools")),
+        ),
+        annotations=(Annotation(text, x=80, y=40, width=700, height=160),),
+        description="Lists the tools of an MCP server and calls one of them.",
+    )
+
+
+def batch(host: ExtensionHost) -> Workflow:
+    """One call per row of a table; one of the rows names a file that is not there."""
+    provider = new_node(
+        host,
+        2,
+        "mcp_tool_provider",
+        {"server_url": DEMO_URL},
+        variables=[_SERVER],
+        position=_place(1),
+        annotation="List its tools",
+    )
+    files = ("customer_letter.txt", "meeting_notes.md", "install_guide.txt", "not_there.txt")
+    rows = table_creator(
+        3, [Column("path", "string", files)], position=_place(1, 1), annotation="One call per row"
+    )
+    caller = new_node(
+        host,
+        4,
+        "mcp_tool_caller",
+        {"tool_name": "count_words", "expand_structured": "words: integer"},
+        inputs={"Tools": 1, "Parameters": 1},
+        position=_place(2),
+        annotation="Call count_words",
+    )
+    text = (
+        "One call per row\n\n"
+        "Columns that are called like the tool's arguments are its arguments: here 'path'. The last row names"
+        " a file that is not there; its row in the results says so, and the others do not suffer.\n\n"
+        "Without KNIME:  knime-mcp run batch.knwf --set server_url=http://127.0.0.1:8931/mcp --out results"
+    )
+    return Workflow(
+        "batch",
+        (_server(1), provider, rows, caller),
+        (
+            Connection(1, 1, 2, VARIABLE_PORT),
+            Connection(2, provider.output_port("Tools"), 4, caller.input_port("Tools")),
+            Connection(3, 1, 4, caller.input_port("Parameters")),
+        ),
+        annotations=(Annotation(text, x=80, y=40, width=700, height=160),),
+        description="Calls a tool once per row of a table.",
+    )
+
+
+def word_count_tool(host: ExtensionHost) -> Workflow:
+    """A workflow that is a tool: a parameter, a call, and the message for the model."""
+    path = configuration_node(
+        2,
+        Configuration(
+            kind="string",
+            variable="path",
+            parameter="path",
+            value="meeting_notes.md",
+            label="File",
+            description="Name of the file whose words are counted, such as meeting_notes.md",
+        ),
+        position=_place(0, 1),
+        annotation="Which file?",
+    )
+    caller = new_node(
+        host,
+        3,
+        "mcp_tool_caller",
+        {
+            "server_url": DEMO_URL,
+            "tool_name": "count_words",
+            "arguments": [{"name": "path", "value": "meeting_notes.md"}],
+            "on_error": "fail",
+        },
+        variables=[_SERVER, VariableControl(("arguments", "0", "value"), used="path")],
+        position=_place(2),
+        annotation="Count its words",
+    )
+    column = table_creator(
+        4, [Column("Result", "string", ())], position=_place(2, 1), annotation="The column to keep"
+    )
+    only = concatenate_node(
+        5, Concatenation(intersection=True), position=_place(3), annotation="Keep the text only"
+    )
+    message = boundary_node(6, "message", position=_place(4), annotation="What the model reads")
+    text = (
+        "A tool for agents\n\n"
+        "The Configuration nodes are the tool's parameters, the first cell at Tool Message Output is what the"
+        " model reads. Workflow to Tool makes a tool of this file; MCP Tool Caller and the agents run it.\n\n"
+        "Without KNIME:  knime-mcp run word-count-tool.knwf --set path=orders.csv"
+    )
+    return Workflow(
+        "word-count-tool",
+        (_server(1), path, caller, column, only, message),
+        (
+            Connection(1, 1, 2, VARIABLE_PORT),
+            Connection(2, 1, 3, VARIABLE_PORT),
+            Connection(3, caller.output_port("Results"), 5, 1),
+            Connection(4, 1, 5, 2),
+            Connection(5, 1, 6, 1),
+        ),
+        annotations=(Annotation(text, x=80, y=40, width=900, height=160),),
+        description="Counts the words of a file.",
+    )
+
+
+def main(folder: Path) -> None:
+    """Writes the workflows into a folder."""
+    host = load_own_extension()
+    for workflow in (first_call(host), batch(host), word_count_tool(host)):
+        write_workflow(workflow, folder / f"{workflow.name}.knwf")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)

@@ -1,0 +1,298 @@
+"""``knime-mcp run``: a KNIME workflow without KNIME."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .interrupt import Interrupt
+from .options import ConnectionOptions
+from .terminal import complain, note, one_line, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..headless.host import ExtensionHost
+    from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
+
+_ROWS_SHOWN = 20
+_COLUMNS_SHOWN = 8
+
+
+@reports_errors
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.knwf", help="A workflow that KNIME exported.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set what the workflow leaves open: the flow variable or parameter of a Configuration"
+            " node, or a workflow variable; may be repeated.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=TABLE",
+            help="Give a Workflow Input its table: a .csv, .parquet or .jsonl file, or a .knwf file, which"
+            " becomes a table with the workflow as a tool; may be repeated.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the tables at the end of the workflow there, as CSV and Parquet, the views of its"
+            " nodes as HTML, and the workflow's data area with the journals of calls.",
+        ),
+    ] = None,
+    credential: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=OTHER",
+            help="Where the workflow names the credential NAME, use OTHER; may be repeated. Without this"
+            " every credential is looked up by the workflow's own name: in the environment variables"
+            " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, then in the system's keyring"
+            " (keyring set knime-mcp:<NAME> USER).",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what became of every node as JSON, without tables.")
+    ] = False,
+) -> ExitCode:
+    """Run a KNIME workflow without KNIME.
+
+    Runs the nodes of this extension and the native nodes that they need; the error names every node that does
+    not run here, before anything runs. The exit code is 1 if a node fails; what is not behind it still runs.
+
+    Example: knime-mcp run examples/first-call.knwf --set server_url=http://127.0.0.1:8931/mcp
+    """
+    chosen = _pairs(settings, "--set")
+    renamed = _pairs(credential, "--credential")
+    tables = {name: Path(path) for name, path in _pairs(inputs, "--input").items()}
+    with Interrupt() as interrupt:
+        report, files = _run(file, chosen, tables, out, _lookup(renamed), interrupt)
+    if as_json:
+        from ..headless.workflows.results import summary
+
+        print_json(summary(report, files))
+    elif out is None:
+        _show(report)
+    for path in files:
+        note(f"Wrote {path}")
+    return _ended(report)
+
+
+def _pairs(words: list[str] | None, option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{option} {word} says no value. Write it as NAME=VALUE.")
+        if name.strip() in found:
+            raise UsageError(f"{option} names '{name.strip()}' twice.")
+        found[name.strip()] = value
+    return found
+
+
+def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | None]:
+    """Finds credentials where the other commands find theirs."""
+    from ..headless.workflows import CredentialValue
+    from .credentials import Credentials
+
+    known = Credentials(ConnectionOptions())
+
+    def find(name: str) -> CredentialValue | None:
+        found = known(renamed.get(name, name))
+        return None if found is None else CredentialValue(found.username, found.password)
+
+    return find
+
+
+def _run(
+    file: Path,
+    settings: Mapping[str, str],
+    tables: Mapping[str, Path],
+    out: Path | None,
+    find_credential: Callable[[str], CredentialValue | None],
+    interrupt: Interrupt,
+) -> tuple[RunReport, list[Path]]:
+    from ..headless import load_own_extension
+    from ..headless.errors import HeadlessError
+    from ..knwf import KnwfError, OtherNode, read_workflow
+    from ..knwf.workflow import node_label
+
+    try:
+        workflow = read_workflow(file)
+    except KnwfError as error:
+        raise CommandError(f"{file} is no workflow that can be read: {error}.") from None
+    containers = {node_label(node) for node in workflow.nodes if isinstance(node, OtherNode)}
+    for problem in workflow.problems:
+        if problem.severity == "warning" and problem.where not in containers:
+            note(f"{problem.where}: {problem.what}")
+    try:
+        host = load_own_extension()
+    except HeadlessError as error:
+        raise CommandError(f"The extension's nodes cannot be loaded: {error}.") from None
+    from ..headless.workflows import RunError, RunOptions, run_workflow
+    from ..headless.workflows.results import write_results
+    from ..headless.workflows.run import with_inputs, with_settings
+
+    try:
+        with_settings(workflow, settings)
+        with_inputs(workflow, tables)
+    except RunError as error:
+        raise UsageError(str(error)) from None
+    except KnwfError:
+        pass  # a broken Configuration node: the run says which
+
+    with _WorkFolder(out) as work, _Progress() as progress:
+        options = RunOptions(
+            workflow_dir=work.folder,
+            settings=settings,
+            find_credential=find_credential,
+            is_canceled=interrupt,
+            inputs={name: _read(path, host) for name, path in tables.items()},
+            watcher=progress,
+        )
+        report = run_workflow(workflow, host, options)
+        work.keep = not report.ok
+        files = [] if out is None else write_results(report, out)
+    return report, files
+
+
+def _read(file: Path, host: ExtensionHost) -> Any:
+    """A table from a file; of a workflow a table with the tool that it is."""
+    if file.suffix.lower() == ".knwf":
+        from ..headless.workflows import make_workflow_tool, tools_table
+
+        return tools_table(host, [make_workflow_tool(file, host=host)])
+    from .parameters import read_parameters
+
+    return read_parameters(file).table
+
+
+class _WorkFolder:
+    """The workflow's own folder: in the folder for results, or one that goes when all went well.
+
+    Args:
+        out: The folder for results, or None.
+
+    Attributes:
+        folder: The folder.
+        keep: Whether the folder stays: the journals of a run that failed are in it.
+    """
+
+    def __init__(self, out: Path | None) -> None:
+        self._own = out is None
+        self.folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
+        self.keep = False
+
+    def __enter__(self) -> _WorkFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._own:
+            return
+        if self.keep and any(self.folder.rglob("*")):
+            note(f"Files of this run are in {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Progress:
+    """Says which node runs: one line that changes on a terminal, a line per node elsewhere."""
+
+    def __init__(self) -> None:
+        self._status: Any = None
+        self._head = ""
+
+    def __enter__(self) -> _Progress:
+        from .terminal import err
+
+        if err().is_terminal:
+            self._status = err().status("")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def started(self, step: Step, position: int, total: int) -> None:
+        """See `Watcher`."""
+        from ..headless.workflows import label
+
+        self._head = f"{position + 1} of {total}: {label(step.node)}"
+        self._say(self._head)
+
+    def progressed(self, step: Step, progress: float, message: str | None) -> None:  # noqa: ARG002
+        """See `Watcher`."""
+        if self._status is not None:
+            self._say(f"{self._head} {progress:.0%} {message or ''}")
+
+    def finished(self, outcome: NodeOutcome) -> None:
+        """See `Watcher`."""
+        for warning in outcome.done.warnings:
+            note(f"{outcome.label}: {warning}")
+
+    def _say(self, text: str) -> None:
+        if self._status is None:
+            note(text)
+            return
+        from .terminal import plain
+
+        self._status.update(plain(text))
+
+
+def _show(report: RunReport) -> None:
+    """Prints the tables at the end of the workflow, cut to what a terminal holds."""
+    from ..headless.workflows.results import end_tables, plain_table
+
+    for own in end_tables(report):
+        data = plain_table(own.table)
+        say(f"{own.outcome.label} - {own.port}: {data.num_rows} rows, {data.num_columns} columns", "bold")
+        names = _telling(data)
+        rows = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
+        if len(rows) == 1 and len(names) > _COLUMNS_SHOWN:
+            show(table(None, ["", ""], [[name, _cell(rows[0][name], 400)] for name in names]))
+            continue
+        names = names[:_COLUMNS_SHOWN]
+        show(table(None, names, [[_cell(row[name], 160) for name in names] for row in rows]))
+        if data.num_rows > len(rows):
+            note(f"{data.num_rows - len(rows)} more rows; --out FOLDER writes all of them")
+
+
+def _telling(data: Any) -> list[str]:
+    """The columns that say something to people: not those without values, and tools after all others."""
+    filled = [n for n in data.column_names if data.column(n).null_count < data.num_rows] or data.column_names
+    return sorted(filled, key=lambda name: name in ("Tool", "Tool (JSON)", "Digest"))
+
+
+def _cell(value: Any, limit: int) -> str:
+    return "" if value is None else one_line(str(value), limit)
+
+
+def _ended(report: RunReport) -> ExitCode:
+    from ..headless.workflows import NodeStatus
+
+    for remark in report.plan.notes:
+        note(remark)
+    counts = {status: [o for o in report.outcomes if o.status is status] for status in NodeStatus}
+    for outcome in counts[NodeStatus.FAILED]:
+        complain(f"{outcome.label} failed: {outcome.message}")
+    for outcome in counts[NodeStatus.NOT_RUN]:
+        complain(f"{outcome.label} was not run: {outcome.message}.")
+    executed = len(counts[NodeStatus.EXECUTED])
+    if report.canceled:
+        complain(f"Canceled after {executed} of {len(report.outcomes)} nodes.")
+        return ExitCode.CANCELED
+    note(f"{executed} of {len(report.outcomes)} nodes executed")
+    return ExitCode.OK if report.ok else ExitCode.FAILED

@@ -1,0 +1,116 @@
+"""KNIME's messages to and from chat models, so that tables outside KNIME can hold them.
+
+In KNIME they come with its AI extension. Here are the value and its value factory; what LangChain makes of
+them is left to those who use them.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from knime.api.types import PythonValueFactory
+
+
+class MessageType(Enum):
+    """Who said it."""
+
+    USER = "USER"
+    TOOL = "TOOL"
+    AI = "AI"
+
+
+class MessageContentPartType(Enum):
+    """What a part of a message is."""
+
+    TEXT = "text"
+    PNG = "png"
+
+
+@dataclass
+class MessageContentPart:
+    """A part of a message; ``data`` is UTF-8 text or an image's bytes."""
+
+    type: MessageContentPartType
+    data: bytes
+
+
+@dataclass
+class ToolCall:
+    """A tool call that a model asks for."""
+
+    tool_name: str
+    id: str
+    arguments: dict[str, Any]
+
+
+@dataclass
+class MessageValue:
+    """A message."""
+
+    message_type: MessageType
+    content: list[MessageContentPart]
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        """The message for people, as files without cell types have it: who, what, which calls."""
+        lines = [_shown(part) for part in self.content]
+        lines += [f"{call.tool_name}({_text(call.arguments)})" for call in self.tool_calls or ()]
+        who = " ".join(filter(None, (self.message_type.value.lower(), self.name)))
+        return f"{who}: " + "\n".join(lines)
+
+
+class MessageValueFactory(PythonValueFactory):
+    """KNIME's value factory: a struct of type, content parts, tool calls, tool call id and name."""
+
+    def __init__(self) -> None:
+        super().__init__(MessageValue)
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        if storage is None:
+            return None
+        calls = storage["2"]
+        return MessageValue(
+            message_type=MessageType(storage["0"]),
+            content=[
+                MessageContentPart(MessageContentPartType(part["0"]), part["1"]) for part in storage["1"]
+            ],
+            tool_calls=None if calls is None else [_call(call) for call in calls],
+            tool_call_id=storage.get("3"),
+            name=storage.get("4"),
+        )
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        if value is None:
+            return None
+        calls = value.tool_calls
+        return {
+            "0": value.message_type.value,
+            "1": [{"0": part.type.value, "1": part.data} for part in value.content],
+            "2": None
+            if calls is None
+            else [{"0": call.id, "1": call.tool_name, "2": _text(call.arguments)} for call in calls],
+            "3": value.tool_call_id,
+            "4": value.name,
+        }
+
+
+def _shown(part: MessageContentPart) -> str:
+    if part.type is MessageContentPartType.TEXT:
+        return part.data.decode(errors="replace")
+    return f"[{part.type.value}, {len(part.data):,} bytes]"
+
+
+def _call(storage: dict[str, Any]) -> ToolCall:
+    arguments = storage["2"]
+    return ToolCall(
+        storage["1"], storage["0"], json.loads(arguments) if isinstance(arguments, str) else arguments
+    )
+
+
+def _text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -1,0 +1,38 @@
+"""Runs KNIME workflows without KNIME: nodes of this extension, and the few native ones that they need.
+
+`run_workflow` does it all; `plan_run` and `run_plan` are its two halves, for those who want to know before
+anything runs. `make_workflow_tool` makes a tool of a workflow, `ToolRunner` runs such tools.
+"""
+
+from .errors import NodeFailed, RunError
+from .job import Done, World
+from .plan import NotRunnable, Plan, Step, label, plan_run
+from .run import RunOptions, run_workflow
+from .runner import NodeOutcome, NodeStatus, RunReport, Silent, Watcher, run_plan
+from .tools import ToolRunner, make_workflow_tool, tools_table
+from .variables import CredentialValue, FlowVariable
+
+__all__ = [
+    "CredentialValue",
+    "Done",
+    "FlowVariable",
+    "NodeFailed",
+    "NodeOutcome",
+    "NodeStatus",
+    "NotRunnable",
+    "Plan",
+    "RunError",
+    "RunOptions",
+    "RunReport",
+    "Silent",
+    "Step",
+    "ToolRunner",
+    "Watcher",
+    "World",
+    "label",
+    "make_workflow_tool",
+    "plan_run",
+    "run_plan",
+    "run_workflow",
+    "tools_table",
+]

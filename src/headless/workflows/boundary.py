@@ -1,0 +1,44 @@
+"""Runs the nodes at the edge of a workflow: Workflow Input, Workflow Output, Tool Message Output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...knwf import read_boundary
+from .errors import RunError
+from .job import Done, Ports, Ready
+from .tables import given_table
+
+if TYPE_CHECKING:
+    from ...knwf import NativeNode
+    from .job import Job
+
+
+class BoundaryNode:
+    """Gives the caller's table, or the default at its own input; takes the table that goes out."""
+
+    def ready(self, node: NativeNode) -> Ready:
+        """See `NodeKind`."""
+        own = read_boundary(node)
+        if not own.is_table:
+            raise RunError("It carries something else than a table, which is not run here")
+        match own.kind:
+            case "input":
+                return Ready(Ports(("Default Input",), (False,), ("Workflow Input",)), node.model)
+            case "output":
+                return Ready(Ports((own.parameter,), (True,)), node.model)
+            case "message":
+                return Ready(Ports(("Tool message",), (True,)), node.model)
+
+    def run(self, job: Job) -> Done:
+        """See `NodeKind`."""
+        own = read_boundary(job.node)
+        if own.kind != "input":
+            return Done()
+        table = job.world.values.get(job.node.id, job.inputs[0])
+        if table is None:
+            raise RunError(
+                f"Nobody gave the workflow its input '{own.parameter}', and it has no default",
+                fix="Give it a table, or connect a default to the node's own input",
+            )
+        return Done(outputs=(given_table(job.world.host, table),))

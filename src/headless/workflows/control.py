@@ -1,0 +1,216 @@
+"""Flow variables that control settings, and settings that become flow variables. Pure.
+
+Which variable may replace which setting is KNIME's (``VariableType``): a text replaces texts and, where it
+says so, true or false; a whole number replaces numbers and texts; and so on. A setting keeps its own type.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...knwf import Config, Entry, KnwfError
+from ...knwf.settings import array, array_values
+from .errors import RunError
+from .variables import CredentialValue, FlowVariable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...knwf import VariableControl
+    from ...knwf.settings import EntryType
+    from ...knwf.workflow import VariableType
+
+_TEXTS: Final = ("xstring", "xtransientstring")
+_WIDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "STRING": ("xboolean", "xchar", *_TEXTS),
+    "BOOLEAN": ("xboolean", *_TEXTS),
+    "INTEGER": ("xbyte", "xshort", "xint", "xlong", "xfloat", "xdouble", *_TEXTS),
+    "LONG": ("xlong", "xfloat", "xdouble", *_TEXTS),
+    "DOUBLE": ("xfloat", "xdouble", *_TEXTS),
+}
+_ELEMENTS: Final = {
+    "STRINGARRAY": "STRING",
+    "BOOLEANARRAY": "BOOLEAN",
+    "INTARRAY": "INTEGER",
+    "LONGARRAY": "LONG",
+    "DOUBLEARRAY": "DOUBLE",
+}
+_ARRAY_TYPES: Final[Mapping[str, EntryType]] = {
+    "STRING_ARRAY": "xstring",
+    "BOOLEAN_ARRAY": "xboolean",
+    "INT_ARRAY": "xint",
+    "LONG_ARRAY": "xlong",
+    "DOUBLE_ARRAY": "xdouble",
+}
+_EXPOSED: Final[Mapping[str, VariableType]] = {
+    "xbyte": "INTEGER",
+    "xshort": "INTEGER",
+    "xint": "INTEGER",
+    "xlong": "LONG",
+    "xfloat": "DOUBLE",
+    "xdouble": "DOUBLE",
+    "xboolean": "BOOLEAN",
+    "xstring": "STRING",
+    "xchar": "STRING",
+    "xtransientstring": "STRING",
+}
+_EXPOSED_ARRAYS: Final[Mapping[str, VariableType]] = {
+    "INTEGER": "INTARRAY",
+    "LONG": "LONGARRAY",
+    "DOUBLE": "DOUBLEARRAY",
+    "BOOLEAN": "BOOLEANARRAY",
+    "STRING": "STRINGARRAY",
+}
+
+
+def controlled(
+    model: Config, controls: Sequence[VariableControl], variables: Mapping[str, FlowVariable]
+) -> tuple[Config, tuple[FlowVariable, ...]]:
+    """Settings after flow variables have replaced some, and the variables that settings become.
+
+    Args:
+        model: The settings as stored.
+        controls: Which settings meet variables.
+        variables: What arrives at the node.
+
+    Returns:
+        The settings, and the variables that are exposed, in order.
+
+    Raises:
+        RunError: a variable does not exist, does not fit its setting, or there is no such setting.
+    """
+    exposed: list[FlowVariable] = []
+    for control in controls:
+        if control.used is not None:
+            if control.used not in variables:
+                known = ", ".join(f"'{name}'" for name in variables) or "none"
+                raise RunError(
+                    f"The flow variable '{control.used}', which sets '{'.'.join(control.path)}', does not"
+                    f" arrive here; those that do: {known}"
+                )
+            model = _replaced(model, control.path, variables[control.used], control.path)
+        if control.exposed is not None:
+            exposed.append(_exposed(_found(model, control.path), control.exposed))
+    return model, tuple(exposed)
+
+
+def _found(model: Config, path: tuple[str, ...]) -> Entry | Config:
+    place: Entry | Config | None = model
+    for key in path:
+        place = place.get(key) if isinstance(place, Config) else None
+    if place is None:
+        raise RunError(f"A flow variable meets the setting '{'.'.join(path)}', which the node does not have")
+    return place
+
+
+def _replaced(model: Config, path: tuple[str, ...], variable: FlowVariable, whole: tuple[str, ...]) -> Config:
+    key, rest = path[0], path[1:]
+    child = _found(model, path[:1])
+    if rest:
+        if not isinstance(child, Config):
+            raise RunError(f"A flow variable meets the setting '{'.'.join(whole)}', which does not exist")
+        new: Entry | Config = _replaced(child, rest, variable, whole)
+    elif isinstance(child, Entry):
+        new = Entry(key, child.type, _scalar(variable, child.type, whole))
+    else:
+        new = _filled(child, variable, whole)
+    return Config(model.key, tuple(new if own.key == key else own for own in model))
+
+
+def _scalar(variable: FlowVariable, wanted: EntryType, path: tuple[str, ...]) -> Any:
+    if wanted not in _WIDER.get(variable.kind, ()):
+        raise _misfit(variable, path)
+    return _converted(variable.value, variable, wanted, path)
+
+
+def _converted(value: Any, variable: FlowVariable, wanted: EntryType, path: tuple[str, ...]) -> Any:
+    if wanted in _TEXTS:
+        return _text(value)
+    if wanted == "xboolean" and isinstance(value, str):
+        if value.lower() not in ("true", "false"):
+            raise RunError(
+                f"The flow variable '{variable.name}' is '{value}', but the setting '{'.'.join(path)}' is"
+                " true or false"
+            )
+        return value.lower() == "true"
+    if wanted in ("xfloat", "xdouble"):
+        return float(value)
+    return value
+
+
+def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Config:
+    if isinstance(variable.value, CredentialValue):
+        if "isCredentials_Internals" not in child:
+            raise _misfit(variable, path)
+        own = [entry for entry in child if entry.key not in ("name", "login")]
+        return Config(
+            child.key,
+            (*own, Entry("name", "xstring", variable.name), Entry("login", "xstring", variable.value.login)),
+        )
+    kind = _ELEMENTS.get(variable.kind, variable.kind)
+    element = _element_type(child)
+    if element is None or element not in _WIDER.get(kind, ()):
+        raise _misfit(variable, path)
+    value: Any = variable.value
+    values = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+    return array(
+        child.key,
+        element,
+        (_converted(v, variable, element, path) for v in values),
+    )
+
+
+def _element_type(child: Config) -> EntryType | None:
+    elements = [own for own in child if isinstance(own, Entry) and own.key.isdecimal()]
+    if "array-size" not in child:
+        return None
+    if elements:
+        first = elements[0].type
+        return first if all(own.type == first for own in elements) else None
+    return _ARRAY_TYPES.get(child.text("json-type_Internals"))
+
+
+def _exposed(place: Entry | Config, name: str) -> FlowVariable:
+    if isinstance(place, Entry):
+        if place.type not in _EXPOSED or place.value is None:
+            raise RunError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
+        return FlowVariable(name, _EXPOSED[place.type], place.value)
+    element = _element_type(place)
+    if element is None or element not in _EXPOSED:
+        raise RunError(f"The setting '{place.key}' cannot become the flow variable '{name}'")
+    try:
+        values = tuple(array_values(place)) if any(own.key.isdecimal() for own in place) else ()
+    except KnwfError as error:
+        raise RunError(str(error)) from None
+    return FlowVariable(name, _EXPOSED_ARRAYS[_EXPOSED[element]], values)
+
+
+def _misfit(variable: FlowVariable, path: tuple[str, ...]) -> RunError:
+    return RunError(
+        f"The flow variable '{variable.name}' ({variable.kind.lower()}) cannot replace the setting"
+        f" '{'.'.join(path)}', which has another type",
+        fix="Use a flow variable of the setting's type",
+    )
+
+
+def _text(value: Any) -> str:
+    """As Java writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _double_text(value)
+    return str(value)
+
+
+def _double_text(value: float) -> str:
+    """As ``Double.toString``: plain from 0.001 up to ten million, else with an exponent."""
+    if value != value:  # NaN is not itself
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{len(text) - 1 + int(exponent)}"

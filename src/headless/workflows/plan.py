@@ -1,0 +1,221 @@
+"""What a run will do, found out before anything runs: the order of the nodes, and all that is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...knwf import (
+    BOUNDARY_FACTORIES,
+    CONCATENATE_FACTORY,
+    CONFIGURATION_FACTORIES,
+    PYTHON_FACTORY,
+    TABLE_CREATOR_FACTORY,
+    VARIABLE_PORT,
+    KnwfError,
+    NativeNode,
+    check,
+    topological_order,
+)
+from ...knwf.inside import inner_nodes
+from .boundary import BoundaryNode
+from .concatenate import Concatenate
+from .configuration import ConfigurationNode
+from .errors import RunError
+from .table_creator import TableCreator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...knwf import Node, OtherNode, Workflow
+    from ..host import ExtensionHost
+    from .job import NodeKind, Ready
+
+_NATIVE: Final[dict[str, NodeKind]] = {
+    TABLE_CREATOR_FACTORY: TableCreator(),
+    CONCATENATE_FACTORY: Concatenate(),
+    **dict.fromkeys(CONFIGURATION_FACTORIES, ConfigurationNode()),
+    **dict.fromkeys(BOUNDARY_FACTORIES, BoundaryNode()),
+}
+_RUNS_HERE: Final = (
+    "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean and"
+    " Credentials Configuration, Workflow Input and Output, Tool Message Output"
+)
+_ONLY_KNIME: Final = "Only KNIME runs this node"
+_IN_KNIME: Final = "Run the workflow in KNIME, or take the node out"
+_LOOP_WORDS: Final = ("LoopStart", "LoopEnd", "Loop Start", "Loop End")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A node in its place in the order.
+
+    Attributes:
+        node: The node.
+        kind: What runs it.
+        ready: What is known of it.
+        sources: Per port from 0 on, which node and port it gets its data and variables from, or None.
+    """
+
+    node: NativeNode
+    kind: NodeKind
+    ready: Ready
+    sources: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it starts with the variables of the whole workflow: nothing arrives, nothing is missing."""
+        return not any(self.sources) and not any(self.ready.ports.required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A workflow that can run.
+
+    Attributes:
+        workflow: The workflow.
+        steps: Its nodes in an order in which they can run.
+        notes: What a person should know, in sentences.
+    """
+
+    workflow: Workflow
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+
+
+class NotRunnable(RunError):  # noqa: N818
+    """A workflow that does not run here.
+
+    Args:
+        workflow: Its name.
+        problems: Per node that is in the way: its label, and what is wrong and what to do, in sentences.
+
+    Attributes:
+        problems: The same.
+    """
+
+    def __init__(self, workflow: str, problems: tuple[tuple[str, str], ...]) -> None:
+        lines = "\n".join(f"  {label}: {what}" for label, what in problems)
+        here = f"\nWhat runs here: {_RUNS_HERE}." if any(_ONLY_KNIME in what for _, what in problems) else ""
+        super().__init__(f"The workflow '{workflow}' does not run here; nothing was run.\n{lines}{here}")
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def label(node: Node) -> str:
+    """How people know a node: its name, its label, and its number in the workflow."""
+    note = f" '{node.annotation}'" if isinstance(node, NativeNode) and node.annotation else ""
+    return f"{node.name}{note} (#{node.id})"
+
+
+def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
+    """Looks at a workflow before anything runs.
+
+    Args:
+        workflow: The workflow.
+        host: The extension whose nodes can run.
+
+    Raises:
+        NotRunnable: Something is in the way; names every node that is, and what to do.
+    """
+    problems: list[tuple[str, str]] = []
+    steps: dict[int, Step] = {}
+    notes: list[str] = []
+    kinds = _Kinds(host)
+    for node in workflow.nodes:
+        try:
+            kind = kinds.find(node, workflow)
+            ready = kind.ready(node)  # pyright: ignore[reportArgumentType]  # only native nodes have a kind
+            step = _step(workflow, node, kind, ready)  # pyright: ignore[reportArgumentType]
+        except (RunError, KnwfError) as error:
+            problems.append((label(node), str(error)))
+            continue
+        steps[node.id] = step
+        notes += [f"{label(node)}: {note}" for note in ready.notes]
+    problems += _file_problems(workflow, {node.id for node in workflow.nodes} - steps.keys())
+    if not workflow.nodes:
+        problems.append(("workflow", "It has no nodes."))
+    if problems:
+        raise NotRunnable(workflow.name, tuple(problems))
+    order = topological_order(workflow)
+    return Plan(workflow=workflow, steps=tuple(steps[node_id] for node_id in order), notes=tuple(notes))
+
+
+class _Kinds:
+    """Finds what runs a node."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        from .python_node import PythonNode
+
+        self._host = host
+        self._python = PythonNode(host)
+
+    def find(self, node: Node, workflow: Workflow) -> NodeKind:
+        """The kind of a node.
+
+        Raises:
+            RunError: It does not run here.
+        """
+        if not isinstance(node, NativeNode):
+            raise _container(node, workflow)
+        if node.factory == PYTHON_FACTORY:
+            if node.extension_id == self._host.id:
+                return self._python
+            raise RunError(
+                f"It belongs to the Python extension {node.extension_id}, which is not here; only nodes of"
+                f" {self._host.id} are",
+                fix=_IN_KNIME,
+            )
+        if node.factory in _NATIVE:
+            return _NATIVE[node.factory]
+        if any(word in text for word in _LOOP_WORDS for text in (node.factory, node.name)):
+            raise RunError(
+                f"It belongs to a loop, and loops are not run here ({node.factory})",
+                fix=f"{_IN_KNIME} with the rest of its loop. For one call per row MCP Tool Caller needs none",
+            )
+        raise RunError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
+
+
+def _container(node: OtherNode, workflow: Workflow) -> RunError:
+    if node.kind == "broken":
+        return RunError(f"Its settings are broken: {node.problem}", fix="Open and save the workflow in KNIME")
+    inside = inner_nodes(workflow, node)
+    holds = f", with {', '.join(inside)} inside" if inside else ""
+    what = "metanode" if node.kind == "metanode" else "component"
+    return RunError(
+        f"It is a {what}{holds}; metanodes and components are not run here",
+        fix=f"Run the workflow in KNIME, or expand the {what} there (right click, Expand) and save it",
+    )
+
+
+def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) -> Step:
+    ports = ready.ports
+    sources: list[tuple[int, int] | None] = [None] * (len(ports.inputs) + 1)
+    for own in workflow.connections:
+        if own.destination != node.id:
+            continue
+        if not 0 <= own.destination_port < len(sources):
+            raise RunError(
+                f"A connection leads to its input port {own.destination_port}, which it does not have"
+            )
+        sources[own.destination_port] = (own.source, own.source_port)
+    for number, (name, required) in enumerate(zip(ports.inputs, ports.required, strict=True), 1):
+        if required and sources[number] is None:
+            raise RunError(
+                f"Nothing is connected to its input '{name}'", fix="Connect it, or take the node out"
+            )
+    leaving = [own.source_port for own in workflow.connections if own.source == node.id]
+    missing = next((port for port in leaving if not VARIABLE_PORT <= port <= len(ports.outputs)), None)
+    if missing is not None:
+        raise RunError(f"A connection leaves its output port {missing}, which it does not have")
+    return Step(node=node, kind=kind, ready=ready, sources=tuple(sources))
+
+
+def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the file itself, without what was said of a node already."""
+    said = {f"node {node.id} ({node.name})" for node in workflow.nodes if node.id in known_bad}
+    for problem in check(workflow):
+        if problem.severity == "error" and problem.where not in said:
+            yield problem.where, f"{problem.what[:1].upper()}{problem.what[1:]}."

@@ -1,0 +1,178 @@
+"""Runs the nodes of a Python extension through its host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from knime.extension.ports import Port, PortGroup, PortType
+
+from ...knwf import KnwfError, NodeState
+from ...knwf.parameters import from_model, to_model
+from ...types.errors import MCPError
+from ..errors import HeadlessError
+from ..results import OutputTable
+from .errors import NodeFailed, RunError
+from .job import Done, Ports, Ready
+from .variables import credentials, pushed, python_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...knwf import Config, NativeNode
+    from ..host import ExtensionHost
+    from .job import Job
+
+_AnyPort = Port | PortGroup
+
+
+class PythonNode:
+    """Runs nodes of one extension.
+
+    Args:
+        host: The loaded extension.
+    """
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self._host = host
+
+    def ready(self, node: NativeNode) -> Ready:
+        """See `NodeKind`."""
+        node_id = node.node_id or ""
+        try:
+            declared = self._host.declared(node_id)
+        except HeadlessError:
+            raise RunError(
+                f"The extension {self._host.id} {self._host.version} has no node '{node_id}'",
+                fix="Install a newer version of knime-mcp",
+            ) from None
+        inputs = _counted(declared.input_ports, node)
+        outputs = _counted(declared.output_ports, node)
+        ports = Ports(
+            tuple(port.name for port, count in inputs for _ in range(count)),
+            tuple(_is_required(port) for port, count in inputs for _ in range(count)),
+            tuple(port.name for port, count in outputs for _ in range(count)),
+        )
+        model, notes = self._model(node, node_id)
+        return Ready(ports, model, notes)
+
+    def _model(self, node: NativeNode, node_id: str) -> tuple[Config, tuple[str, ...]]:
+        """The settings as they will be used: checked, in the form of the extension's present version."""
+        try:
+            if node.model is None:
+                return self._defaults(node_id), ()
+            self._loaded(node, node.model)
+        except Exception as error:  # whatever a node's own validation raises
+            if node.state is not NodeState.IDLE:
+                raise RunError(
+                    f"It does not accept its settings: {error}",
+                    fix="Open the workflow in KNIME, correct the node's settings and save it",
+                ) from None
+            note = f"it does not accept its settings ({error}) and runs with the defaults, as KNIME would do"
+            return self._defaults(node_id), (note,)
+        return node.model, ()
+
+    def _defaults(self, node_id: str) -> Config:
+        return to_model(self._document(self._host.new_node(node_id)), self._host.version)
+
+    @staticmethod
+    def _document(made: Any) -> dict[str, Any]:
+        from knime.extension import parameter as kp
+
+        return kp.extract_parameters(made)
+
+    def _loaded(self, node: NativeNode, model: Config) -> dict[str, Any]:
+        document, version = from_model(model)
+        return self._host.load_parameters(node.node_id or "", document, version)["model"]
+
+    def run(self, job: Job) -> Done:
+        """See `NodeKind`."""
+        node, world = job.node, job.world
+        node_id = node.node_id or ""
+        declared = self._host.declared(node_id)
+        try:
+            parameters = {} if job.model is None else self._loaded(node, job.model)
+        except KnwfError as error:
+            raise RunError(str(error)) from None
+        except Exception as error:
+            raise NodeFailed(str(error)) from None
+        before = python_values(job.stack)
+        try:
+            result = self._host.run_node(
+                node_id,
+                _arranged(declared.input_ports, node, job.inputs),
+                parameters,
+                credentials=_credentials(job),
+                flow_variables=before,
+                cancel=world.is_canceled,
+                tool_handler=world.tool_handler,
+                output_groups={
+                    port.name: count
+                    for port, count in _counted(declared.output_ports, node)
+                    if isinstance(port, PortGroup)
+                },
+                workflow_dir=world.workflow_dir,
+                on_progress=job.on_progress,
+            )
+        except (HeadlessError, NotImplementedError) as error:
+            raise RunError(str(error)) from None
+        if not result.ok:
+            raise NodeFailed((result.failure or {}).get("message") or "It failed without saying why")
+        if result.problems:
+            raise NodeFailed(f"KNIME would not take what the node gave: {'; '.join(result.problems)}")
+        ports = [port for port, count in _counted(declared.output_ports, node) for _ in range(count)]
+        return Done(
+            outputs=tuple(self._value(port, v) for port, v in zip(ports, result.outputs, strict=True)),
+            variables=pushed(before, result.flow_variables or {}),
+            warnings=tuple(result.warnings[-1:]),  # KNIME shows the last one
+            view_html=result.view_html,
+            logs=tuple(result.logs),
+        )
+
+    def _value(self, port: _AnyPort, value: Any) -> Any:
+        if isinstance(port.type, PortType):
+            return self._host.port_object(value)
+        return value[1] if port.type == PortType.BINARY else value
+
+
+def _counted(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort, int]]:
+    """The declared ports, and how many of each the node has."""
+    added = {group.id: group.count for group in node.port_groups if not group.fixed}
+    return [
+        (
+            port,
+            added.get(port.name, 0) if isinstance(port, PortGroup) or getattr(port, "optional", False) else 1,
+        )
+        for port in ports
+    ]
+
+
+def _is_required(port: _AnyPort) -> bool:
+    """Whether something has to be connected: an optional port may be there and open, one of a group not."""
+    return True if isinstance(port, PortGroup) else not port.optional
+
+
+def _arranged(ports: Sequence[_AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
+    """One entry per declared port: a list for a group, None for a port that is absent or not connected."""
+    given = iter(inputs)
+    entries: list[Any] = []
+    for port, count in _counted(ports, node):
+        own = [_as_input(next(given)) for _ in range(count)]
+        entries.append(own if isinstance(port, PortGroup) else (own[0] if own else None))
+    return entries
+
+
+def _as_input(value: Any) -> Any:
+    return value.as_input() if isinstance(value, OutputTable) else value
+
+
+def _credentials(job: Job) -> dict[str, tuple[str, str]]:
+    """The credentials that the node can ask for: the workflow's, and those among the flow variables."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in job.world.credential_names:
+        try:
+            value = job.world.find_credential(name)
+        except MCPError:
+            continue  # the node says what it misses, if it asks for it
+        if value is not None:
+            found[name] = (value.login, value.password)
+    return found | {name: (value.login, value.password) for name, value in credentials(job.stack).items()}

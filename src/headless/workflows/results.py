@@ -1,0 +1,212 @@
+"""What a run leaves in a folder: tables as CSV and Parquet, views as pages, and a list of it all."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..results import OutputTable
+from ..value_types import JAVA_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from .runner import NodeOutcome, RunReport
+
+_NOT_IN_NAMES: Final = re.compile(r"[^\w ().-]+")
+_PLAIN: Final = frozenset(
+    {
+        f"org.knime.core.data.v2.value.{name}{many}ValueFactory"
+        for name in ("Int", "Long", "Double", "String", "Boolean")
+        for many in ("", "List")
+    }
+)
+_PNG: Final = "org.knime.core.data.image.png.PNGImageValueFactory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTable:
+    """A table at the end of a workflow.
+
+    Attributes:
+        outcome: The node.
+        port: Name of the output, or of the input for a node that only takes a table.
+        table: The table.
+    """
+
+    outcome: NodeOutcome
+    port: str
+    table: OutputTable
+
+
+def end_tables(report: RunReport) -> Iterator[EndTable]:
+    """The tables that no executed node took, and those that Workflow Outputs took."""
+    outcomes = {outcome.node.id: outcome for outcome in report.outcomes}
+    for outcome in report.ends:
+        ports = outcome.step.ready.ports
+        for name, value in zip(ports.outputs, outcome.done.outputs, strict=False):
+            if isinstance(value, OutputTable):
+                yield EndTable(outcome=outcome, port=name, table=value)
+        if ports.outputs:
+            continue
+        for name, source in zip(ports.inputs, outcome.step.sources[1:], strict=True):
+            value = None if source is None else outcomes[source[0]].done.outputs[source[1] - 1]
+            if isinstance(value, OutputTable):
+                yield EndTable(outcome=outcome, port=name, table=value)
+
+
+def plain_table(table: OutputTable) -> pa.Table:
+    """The table with types that every program reads, without RowIDs.
+
+    Numbers, texts, truth values and lists of them keep their types. A tool becomes the JSON text of its
+    portable form, any other value the text that Python shows of it. Pictures are left out: their place in the
+    table holds their size.
+    """
+    import pyarrow as pa
+
+    names = table.column_names
+    types = table.logical_types
+    columns: dict[str, Any] = {}
+    for name in names:
+        column = table.arrow.column(name)
+        if types[name] in _PLAIN:
+            columns[name] = pa.chunked_array(
+                [chunk.storage for chunk in column.chunks], column.type.storage_type
+            )
+        else:
+            columns[name] = pa.array(_texts(table, name, types[name]), pa.string())
+    return pa.table(list(columns.values()), names=list(columns))
+
+
+def _texts(table: OutputTable, name: str, factory: str) -> list[str | None]:
+    tools = _tools(table, name, factory)
+    if tools is not None:
+        return tools
+    values = [row[name] for row in table.to_pylist()]
+    if factory == _PNG:
+        return [None if value is None else f"PNG, {value.width} x {value.height}" for value in values]
+    return [None if value is None else _text(value) for value in values]
+
+
+def _tools(table: OutputTable, name: str, factory: str) -> list[str | None] | None:
+    from ...types.columns import read_tools, tool_column_names
+    from ...types.portable import to_json_text
+
+    known = JAVA_TYPES.get(factory)
+    if known is not None and "tool" not in known.preferred.lower():
+        return None
+    source = table.as_input()
+    if name not in tool_column_names(source.schema, None):
+        return None
+    return [None if tool is None else to_json_text(tool) for tool in read_tools(source, name)]
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
+    """A name for what a node left: the node's, its number, and the port's where it has several."""
+    node = outcome.node
+    parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 else "")
+    return _NOT_IN_NAMES.sub("_", parts).strip(" .")[:100]
+
+
+def write_results(report: RunReport, folder: Path) -> list[Path]:
+    """Writes the tables at the end of a workflow and the views of its nodes.
+
+    Args:
+        report: What became of the workflow. Of one that failed in between, what was executed is written.
+        folder: Where to; made if it is not there.
+
+    Returns:
+        The files, in order. Each table is there twice, as ``.csv`` and as ``.parquet``.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    from pyarrow import csv, parquet
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    used: set[str] = set()
+    tables = list(end_tables(report))
+    for own in tables:
+        total = sum(1 for other in tables if other.outcome is own.outcome)
+        name = _unused(file_name(own.outcome, own.port, total), used)
+        data = plain_table(own.table)
+        parquet.write_table(data, folder / f"{name}.parquet")
+        csv.write_csv(_flat(data), folder / f"{name}.csv")
+        files += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+    for outcome in report.outcomes:
+        if outcome.done.view_html is not None:
+            name = _unused(file_name(outcome, "", 1), used, ".html")
+            (folder / f"{name}.html").write_text(outcome.done.view_html, encoding="utf-8")
+            files.append(folder / f"{name}.html")
+    return files
+
+
+def _unused(name: str, used: set[str], ending: str = "") -> str:
+    found, count = name, 1
+    while found.lower() + ending in used:
+        count += 1
+        found = f"{name} {count}"
+    used.add(found.lower() + ending)
+    return found
+
+
+def _flat(data: pa.Table) -> pa.Table:
+    """Lists as JSON text, which is all that CSV can hold."""
+    import pyarrow as pa
+
+    for position, field in enumerate(data.schema):
+        if pa.types.is_nested(field.type):
+            texts = [
+                None if value is None else json.dumps(value, ensure_ascii=False)
+                for value in data.column(position).to_pylist()
+            ]
+            data = data.set_column(position, field.name, pa.array(texts, pa.string()))
+    return data
+
+
+def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:
+    """What became of a workflow, for other programs.
+
+    Returns:
+        ``workflow``, ``ok``, ``nodes`` (``id``, ``name``, ``status``, ``message``, ``warnings``, ``seconds``,
+        ``outputs`` with rows and columns) and ``files``.
+    """
+    return {
+        "workflow": report.plan.workflow.name,
+        "ok": report.ok,
+        "notes": list(report.plan.notes),
+        "nodes": [_node(outcome) for outcome in report.outcomes],
+        "files": [str(file) for file in files],
+    }
+
+
+def _node(outcome: NodeOutcome) -> dict[str, Any]:
+    ports = outcome.step.ready.ports.outputs
+    return {
+        "id": outcome.node.id,
+        "name": outcome.node.name,
+        "label": outcome.node.annotation,
+        "status": outcome.status.value,
+        "message": outcome.message or None,
+        "warnings": list(outcome.done.warnings),
+        "seconds": round(outcome.seconds, 3),
+        "outputs": [
+            {"port": name, "rows": value.arrow.num_rows, "columns": value.column_names}
+            for name, value in zip(ports, outcome.done.outputs, strict=False)
+            if isinstance(value, OutputTable)
+        ],
+    }

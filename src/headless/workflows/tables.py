@@ -1,0 +1,49 @@
+"""Tables of native nodes: made from plain Arrow data, with KNIME's types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..results import OutputTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from ..host import ExtensionHost
+
+ROW_ID = "<RowID>"
+
+
+def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | None = None) -> OutputTable:
+    """A table of KNIME's types.
+
+    Args:
+        host: Whose table it is.
+        columns: The columns, without RowIDs; Arrow's plain types.
+        row_ids: The RowIDs; Row0, Row1, … unless they are given.
+    """
+    import pyarrow as pa
+
+    ids = [f"Row{i}" for i in range(columns.num_rows)] if row_ids is None else list(row_ids)
+    whole = pa.table([pa.array(ids, pa.string()), *columns.columns], names=[ROW_ID, *columns.column_names])
+    return of_source(host, host.table(whole, "keep"))
+
+
+def of_source(host: ExtensionHost, table: Any) -> OutputTable:
+    """An input table of a node as what another node could have given."""
+    return OutputTable(table._data, (), host)
+
+
+def given_table(host: ExtensionHost, data: Any) -> OutputTable:
+    """A table that a caller hands in: an `OutputTable`, Arrow data, or a table of the API."""
+    return data if isinstance(data, OutputTable) else of_source(host, host.table(data))
+
+
+def first_cell(table: OutputTable) -> str | None:
+    """The text of the first cell, None where there is none."""
+    if not table.arrow.num_rows or not table.column_names:
+        return None
+    value = next(iter(table.to_pylist()[:1][0].values()))
+    return "?" if value is None else str(value)

@@ -1,0 +1,162 @@
+"""Flow variables: how those of several inputs become one stack, and how parameters and variables meet. Pure.
+
+The rules are those of KNIME's ``FlowObjectStack``: the first connected input wins over all others, which is
+the flow variable port where something is connected to it; of the others a later one wins over an earlier one.
+What a node makes itself wins over what arrives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from ...knwf.workflow import VARIABLE_ARRAYS, VARIABLE_ENTRIES, VariableType
+from .errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ...knwf import WorkflowVariable
+
+VariableKind = VariableType | Literal["CREDENTIALS"]
+_ELEMENTS: Final[Mapping[str, VariableType]] = {
+    "STRINGARRAY": "STRING",
+    "INTARRAY": "INTEGER",
+    "LONGARRAY": "LONG",
+    "DOUBLEARRAY": "DOUBLE",
+    "BOOLEANARRAY": "BOOLEAN",
+}
+_INT_RANGE: Final = range(-(1 << 31), 1 << 31)
+_LONG_RANGE: Final = range(-(1 << 63), 1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialValue:
+    """User name and password, as a flow variable of credentials carries them."""
+
+    login: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowVariable:
+    """A flow variable; an array has a tuple as value."""
+
+    name: str
+    kind: VariableKind
+    value: Any
+
+
+#: Variables from the bottom to the top; of two with one name the upper one counts.
+Stack = tuple[FlowVariable, ...]
+
+
+def merged(stacks: Sequence[Stack]) -> Stack:
+    """What arrives at a node: the stacks of its connected inputs, the flow variable port first."""
+    found: dict[FlowVariable, None] = {}
+    for stack in (*stacks[1:], *stacks[:1]):
+        for variable in stack:
+            found.pop(variable, None)  # so that it moves to the top
+            found[variable] = None
+    return tuple(found)
+
+
+def available(stack: Stack) -> dict[str, FlowVariable]:
+    """The variables that a node sees, by name, the topmost first."""
+    found: dict[str, FlowVariable] = {}
+    for variable in reversed(stack):
+        found.setdefault(variable.name, variable)
+    return found
+
+
+def workflow_stack(variables: Iterable[WorkflowVariable]) -> Stack:
+    """The variables of a whole workflow, which nodes without any input start with."""
+    return tuple(FlowVariable(own.name, own.type, own.value) for own in variables)
+
+
+def python_values(stack: Stack) -> dict[str, Any]:
+    """The variables as a Python node gets them: credentials are not among them, arrays are lists."""
+    return {
+        name: list(cast("tuple[Any, ...]", own.value)) if own.kind in _ELEMENTS else own.value
+        for name, own in available(stack).items()
+        if own.kind != "CREDENTIALS"
+    }
+
+
+def credentials(stack: Stack) -> dict[str, CredentialValue]:
+    """The credentials among the variables, by name."""
+    return {name: own.value for name, own in available(stack).items() if own.kind == "CREDENTIALS"}
+
+
+def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
+    """The variables that a Python node made or changed.
+
+    Args:
+        before: What it got, as `python_values`.
+        after: What there is when it has run.
+
+    Raises:
+        RunError: a number that KNIME cannot hold.
+    """
+    return tuple(
+        FlowVariable(name, kind_of(name, value), tuple(value) if isinstance(value, list) else value)  # pyright: ignore[reportUnknownArgumentType]
+        for name, value in after.items()
+        if name not in before or type(before[name]) is not type(value) or before[name] != value
+    )
+
+
+def kind_of(name: str, value: Any) -> VariableType:
+    """KNIME's type of a Python value, or of the values of a list.
+
+    Raises:
+        RunError: a number that KNIME cannot hold, or something that is no flow variable.
+    """
+    is_array = isinstance(value, list | tuple)
+    elements = cast("list[Any]", value) if is_array else [value]
+    suffix = "ARRAY" if is_array else ""
+    if all(isinstance(element, bool) for element in elements):
+        kind = "BOOLEAN"
+    elif all(isinstance(element, int) and not isinstance(element, bool) for element in elements):
+        if not all(element in _LONG_RANGE for element in elements):
+            raise RunError(f"The flow variable '{name}' is a number that is too large for KNIME")
+        kind = "INTEGER" if all(element in _INT_RANGE for element in elements) else "LONG"
+    elif all(isinstance(element, float) for element in elements):
+        kind = "DOUBLE"
+    elif all(isinstance(element, str) for element in elements):
+        kind = "STRING"
+    else:
+        raise RunError(f"KNIME has no flow variables like '{name}', a {type(elements[0]).__name__}")
+    made = f"{'INT' if kind == 'INTEGER' and suffix else kind}{suffix}"
+    return next(known for known in (*VARIABLE_ENTRIES, *VARIABLE_ARRAYS) if known == made)
+
+
+def parsed(name: str, kind: VariableKind, text: str) -> Any:
+    """The value of a variable that a person wrote on the command line.
+
+    Args:
+        name: Name of the variable, for messages.
+        kind: Its type; a list is written with commas.
+        text: What was written.
+
+    Raises:
+        RunError: the text is no such value.
+    """
+    if kind in _ELEMENTS:
+        scalar = _ELEMENTS[kind]
+        return tuple(parsed(name, scalar, part) for part in text.split(",")) if text else ()
+    try:
+        match kind:
+            case "BOOLEAN":
+                return {"true": True, "false": False}[text.strip().lower()]
+            case "INTEGER" | "LONG":
+                number = int(text)
+                if number not in (_INT_RANGE if kind == "INTEGER" else _LONG_RANGE):
+                    raise ValueError
+                return number
+            case "DOUBLE":
+                return float(text)
+            case _:
+                return text
+    except (ValueError, KeyError):
+        wanted = {"BOOLEAN": "true or false", "DOUBLE": "a number"}.get(kind, "a whole number")
+        raise RunError(f"'{name}' is '{text}', but it has to be {wanted}") from None

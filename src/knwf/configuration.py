@@ -1,0 +1,230 @@
+"""KNIME's Configuration nodes: each makes one flow variable, which a caller of the workflow can set. Pure.
+
+The settings are those of KNIME's own nodes (``org.knime.js.base.node.configuration.input``). A person who
+runs the workflow, a component's dialog and an agent that uses it as a tool all set the same parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from .nodes import KNIME_VENDOR
+from .settings import Config, Entry, EntryType, KnwfError, boolean, integer, string
+from .workflow import ORIGIN, NativeNode, Position, node_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ConfigurationKind = Literal["string", "integer", "double", "boolean", "credentials"]
+ConfigurationValue = str | int | float | bool
+
+_PACKAGE: Final = "org.knime.js.base.node.configuration.input"
+CONFIGURATION_FACTORIES: Final[Mapping[str, ConfigurationKind]] = {
+    f"{_PACKAGE}.string.StringDialogNodeFactory": "string",
+    f"{_PACKAGE}.integer.IntegerDialogNodeFactory": "integer",
+    f"{_PACKAGE}.dbl.DoubleDialogNodeFactory": "double",
+    f"{_PACKAGE}.bool.BooleanDialogNodeFactory": "boolean",
+    f"{_PACKAGE}.credentials.CredentialsDialogNodeFactory": "credentials",
+}
+_BUNDLE: Final = ("KNIME Quick Form Nodes", "org.knime.js.quickforms", KNIME_VENDOR)
+_ENTRY_TYPES: Final[Mapping[ConfigurationKind, EntryType]] = {
+    "string": "xstring",
+    "integer": "xint",
+    "double": "xdouble",
+    "boolean": "xboolean",
+}
+#: What KNIME allows as name of a parameter.
+_PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What a Configuration node says.
+
+    Attributes:
+        kind: Type of the value.
+        variable: The flow variable that it makes.
+        parameter: The name under which callers set it.
+        value: The default; the user name for credentials.
+        label: The name that people see.
+        description: What the parameter is for. Agents read it.
+        minimum: The smallest number allowed, or None.
+        maximum: The largest number allowed, or None.
+        pattern: Regular expression (Java's) that a whole text has to match; "" for any text.
+        message: What to say of a text that does not match; ``?`` stands for the text.
+        as_number: A boolean becomes the integer 1 or 0.
+        saved_password: The file holds an encrypted password, which only KNIME can read.
+    """
+
+    kind: ConfigurationKind
+    variable: str
+    parameter: str
+    value: ConfigurationValue
+    label: str = "Label"
+    description: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    pattern: str = ""
+    message: str = ""
+    as_number: bool = False
+    saved_password: bool = False
+
+
+def configuration_node(
+    node_id: int, configuration: Configuration, *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    """A Configuration node.
+
+    Args:
+        node_id: Id in the workflow.
+        configuration: What it says.
+        position: Place on the canvas.
+        annotation: Label below the node.
+
+    Raises:
+        KnwfError: KNIME would refuse it: no name, a name of a parameter that is not allowed, or a value that
+            is not of the type.
+    """
+    own = configuration
+    if not own.variable:
+        raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
+    if own.parameter and not _PARAMETER_NAME.fullmatch(own.parameter):
+        what = "letters, digits, single dashes and underscores; letters at both ends"
+        raise KnwfError(f"node {node_id}: {own.parameter!r} cannot be the name of a parameter: use {what}")
+    model = (
+        Config("defaultValue", _default(own, node_id)),
+        boolean("hideInDialog", value=False),
+        string("parameterName", own.parameter),
+        string("label", own.label),
+        string("description", own.description),
+        boolean("required", value=True),
+        string("flowVariableName", own.variable),
+        *_details(own),
+    )
+    return NativeNode(
+        id=node_id,
+        name=f"{own.kind.capitalize()} Configuration",
+        factory=next(name for name, kind in CONFIGURATION_FACTORIES.items() if kind == own.kind),
+        model=Config("model", model),
+        inputs=0,
+        outputs=1,
+        position=position,
+        annotation=annotation,
+        bundle=_BUNDLE,
+    )
+
+
+def _default(own: Configuration, node_id: int) -> tuple[Entry | Config, ...]:
+    if own.kind == "credentials":
+        login = (
+            boolean("isCredentials_Internals", value=True),
+            string("name", ""),
+            string("login", str(own.value)),
+        )
+        return (
+            boolean("isSavePassword", value=False),
+            Config("credentialsValue", login),
+            boolean("useServerLoginCredentials", value=False),
+        )
+    value = own.value
+    match own.kind:
+        case "string":
+            fits = isinstance(value, str)
+        case "boolean":
+            fits = isinstance(value, bool)
+        case "integer":
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        case "double":
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            value = float(value) if fits else value
+    if not fits:
+        raise KnwfError(f"node {node_id}: {value!r} is no {own.kind}")
+    return (Entry(own.kind, _ENTRY_TYPES[own.kind], value),)
+
+
+def _details(own: Configuration) -> tuple[Entry, ...]:
+    match own.kind:
+        case "string":
+            return (
+                string("regex", own.pattern),
+                string("error_message", own.message),
+                string("editorType", "Single-line"),
+                integer("multilineEditorWidth", 40),
+                integer("multilineEditorHeight", 5),
+            )
+        case "integer" | "double":
+            limits = (0 if own.minimum is None else own.minimum, 100 if own.maximum is None else own.maximum)
+            convert = int if own.kind == "integer" else float
+            return (
+                boolean("useMin", own.minimum is not None),
+                boolean("useMax", own.maximum is not None),
+                Entry("min", _ENTRY_TYPES[own.kind], convert(limits[0])),
+                Entry("max", _ENTRY_TYPES[own.kind], convert(limits[1])),
+            )
+        case "boolean":
+            return (boolean("pushIntVar", own.as_number),)
+        case "credentials":
+            return (
+                string("error_message", own.message),
+                boolean("prompt_username", value=True),
+                boolean("use_server_login", value=False),
+                boolean("no_display", value=False),
+                string("usernameLabel", "User"),
+                string("passwordLabel", "Password"),
+            )
+
+
+def read_configuration(node: NativeNode, model: Config | None = None) -> Configuration:
+    """What a Configuration node says.
+
+    Args:
+        node: The node.
+        model: Its settings where they are not those of the node, because flow variables changed them.
+
+    Raises:
+        KnwfError: it is no Configuration node of a kind known here, or its settings are not whole.
+    """
+    kind = CONFIGURATION_FACTORIES.get(node.factory)
+    model = node.model if model is None else model
+    if kind is None or model is None:
+        raise KnwfError(f"{node_label(node)} is no Configuration node with settings")
+    variable = model.text("flowVariableName")
+    default = model.config("defaultValue") or Config("defaultValue")
+    if not variable:
+        raise KnwfError(f"{node_label(node)} does not say which flow variable it makes")
+    value = _login(default) if kind == "credentials" else default.value(kind)
+    if kind == "string" and value is None:
+        value = ""  # KNIME makes an empty text of a missing one
+    if value is None:
+        raise KnwfError(f"{node_label(node)} has no default value")
+    return Configuration(
+        kind=kind,
+        variable=variable,
+        parameter=model.text("parameterName"),
+        value=value,
+        label=model.text("label"),
+        description=model.text("description"),
+        minimum=_limit(model, "useMin", "min"),
+        maximum=_limit(model, "useMax", "max"),
+        pattern=model.text("regex") if model.text("editorType", "Single-line") == "Single-line" else "",
+        message=model.text("error_message"),
+        as_number=model.value("pushIntVar") is True,
+        saved_password=kind == "credentials" and _has_password(default),
+    )
+
+
+def _limit(model: Config, used: str, key: str) -> float | None:
+    value = model.value(key)
+    return cast("float", value) if model.value(used) is True and isinstance(value, int | float) else None
+
+
+def _login(default: Config) -> str:
+    inner = default.config("credentialsValue")
+    return default.text("username") if inner is None else inner.text("login")  # "username": before 5.2
+
+
+def _has_password(default: Config) -> bool:
+    places = [default, *default.configs()]
+    return any(isinstance(e, Entry) and e.type == "xpassword" and e.value for place in places for e in place)

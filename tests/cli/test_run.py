@@ -1,0 +1,241 @@
+"""``knime-mcp run`` as people use it: a process, its streams, its files, its exit code."""
+
+import json
+import signal
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.knwf import (
+    Column,
+    Configuration,
+    Connection,
+    NativeNode,
+    VariableControl,
+    Workflow,
+    WorkflowCredential,
+    boundary_node,
+    concatenate_node,
+    configuration_node,
+    table_creator,
+    write_workflow,
+)
+from knime_mcp.version import VERSION
+from tests.cli.conftest import SECRET
+from tests.support.host import get_host
+
+
+@pytest.fixture(scope="session")
+def extension():
+    """What is known of this project's nodes, whichever host runs the tests."""
+    host = get_host()
+    return SimpleNamespace(
+        id="org.knime_mcp.mcp",
+        version=VERSION,
+        describe=host.describe,
+        declared=lambda node_id: node_id,
+        get_dialog=host.dialog,
+    )
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a workflow of nodes and lines; gives the file's name."""
+
+    def make(*nodes, lines=(), name="trial", **parts):
+        connections = tuple(Connection(*line) for line in lines)
+        write_workflow(Workflow(name, nodes, connections, **parts), tmp_path / "w.knwf")
+        return "w.knwf"
+
+    return make
+
+
+def text(node_id, variable, value, kind="string"):
+    own = Configuration(kind=kind, variable=variable, parameter="", value=value)
+    return configuration_node(node_id, own)
+
+
+def table(node_id, *cells, name="text"):
+    return table_creator(node_id, [Column(name, "string", cells)])
+
+
+def caller(extension, node_id, url, tool, **settings):
+    variables = settings.pop("variables", ())
+    inputs = settings.pop("inputs", None)
+    own = {"server_url": url, "tool_name": tool, **settings}
+    return new_node(extension, node_id, "mcp_tool_caller", own, inputs=inputs, variables=variables)
+
+
+def test_calls_per_row_with_what_the_command_line_sets(cli, server, extension, write, tmp_path):
+    file = write(
+        text(1, "server_url", "http://127.0.0.1:9/mcp"),
+        table(2, "a", "b"),
+        caller(
+            extension,
+            3,
+            "http://127.0.0.1:9/mcp",
+            "echo",
+            inputs={"Parameters": 1},
+            variables=[VariableControl(("server_url",), used="server_url")],
+        ),
+        lines=[(1, 1, 3, 0), (2, 1, 3, 1)],
+    )
+    done = cli("run", file, "--set", f"server_url={server.url}", "--out", "out")
+    assert done.code == 0, done.err
+    assert "3 of 3 nodes executed" in done.err
+    rows = pq.read_table(tmp_path / "out" / "3 MCP Tool Caller.parquet").to_pylist()
+    assert [(row["text"], row["Result"]) for row in rows] == [("a", "a"), ("b", "b")]
+    assert "<RowID>" not in rows[0]
+    assert '"a"' in (tmp_path / "out" / "3 MCP Tool Caller.csv").read_text(encoding="utf-8")
+    assert "<html" in (tmp_path / "out" / "3 MCP Tool Caller.html").read_text(encoding="utf-8").lower()
+    journals = list((tmp_path / "out" / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
+    assert len(journals) == 1
+    shown = cli("run", file, "--set", f"server_url={server.url}")
+    assert shown.code == 0
+    assert "echo" in shown.out
+
+
+def test_json_says_what_became_of_each_node(cli, server, extension, write):
+    failing = caller(extension, 1, server.url, "fail", on_error="fail")
+    file = write(failing, table(2, "a"), concatenate_node(3),
+                 lines=[(1, 1, 3, 1), (2, 1, 3, 2)])  # fmt: skip
+    done = cli("run", file, "--json", "--out", "out")
+    assert done.code == 1
+    said = done.json
+    assert not said["ok"]
+    states = {node["id"]: (node["status"], node["message"]) for node in said["nodes"]}
+    assert states[1][0] == "failed"
+    assert "It went wrong: no reason" in states[1][1]
+    assert states[3] == ("not run", "MCP Tool Caller (#1) was not executed")
+    assert said["nodes"][1]["outputs"] == [{"port": "Manually created table", "rows": 1, "columns": ["text"]}]
+    assert [name.rsplit("/", 1)[-1] for name in said["files"]] == [
+        "2 Table Creator.csv",
+        "2 Table Creator.parquet",
+    ]
+    assert "MCP Tool Caller (#1) failed: " in done.err
+    assert "Concatenate (#3) was not run: MCP Tool Caller (#1) was not executed." in done.err
+
+
+def test_nodes_that_do_not_run_here_are_named_before_anything_runs(cli, server, extension, write, tmp_path):
+    unknown = NativeNode(id=2, name="Row Filter", factory="org.knime.x.RowFilterFactory", outputs=1, inputs=1,
+                         bundle=("b", "b", "v"))  # fmt: skip
+    file = write(caller(extension, 1, server.url, "echo"), unknown, lines=[(1, 1, 2, 1)])
+    before = len(server.said())
+    done = cli("run", file, "--out", "out")
+    assert done.code == 1
+    assert "Row Filter (#2): Only KNIME runs this node (org.knime.x.RowFilterFactory)" in done.err
+    assert "nothing was run" in done.err
+    assert len(server.said()) == before
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "x"], 2, "--set x says no value. Write it as NAME=VALUE."),
+        (["--set", "x=1", "--set", "x=2"], 2, "--set names 'x' twice"),
+        (["--set", "y=1"], 2, "nothing called 'y' to set; it has: x"),
+        (["--set", "x=many"], 2, "'x' is 'many', but it has to be a whole number"),
+        (["--input", "rows=t.csv"], 2, "no input called 'rows'"),
+    ],
+)
+def test_what_cannot_be_set(cli, write, tmp_path, arguments, code, message):
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    done = cli("run", write(text(1, "x", 5, "integer")), *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err
+
+
+def test_files_that_are_no_workflow(cli, tmp_path):
+    assert cli("run", "nowhere.knwf").code == 1
+    (tmp_path / "odd.knwf").write_bytes(b"no zip")
+    done = cli("run", "odd.knwf")
+    assert done.code == 1
+    assert "odd.knwf is no workflow that can be read" in done.err
+
+
+def test_credentials_come_from_the_environment(cli, server, extension, write):
+    url = f"{server.base}/guarded/mcp"
+    node = caller(extension, 2, url, "echo", credentials="prod", arguments=[{"name": "text", "value": "hi"}])
+    file = write(text(1, "prod", "", "credentials"), node, lines=[(1, 1, 2, 0)])
+    done = cli("run", file, "--json", env={"KNIME_MCP_PROD_PASSWORD": SECRET})
+    assert done.code == 0, done.err
+    other = cli("run", file, "--credential", "prod=test", env={"KNIME_MCP_TEST_PASSWORD": SECRET})
+    assert other.code == 0, other.err
+    missing = cli("run", file)
+    assert missing.code == 1
+    assert "Credentials Configuration (#1) failed: There is no credential 'prod'" in missing.err
+    assert "KNIME_MCP_PROD_PASSWORD" in missing.err
+    renamed = cli("run", file, "--credential", "prod=nowhere")
+    assert "KNIME_MCP_NOWHERE_PASSWORD" in renamed.err
+
+
+def test_credentials_of_the_workflow(cli, server, extension, write):
+    url = f"{server.base}/guarded/mcp"
+    node = caller(extension, 1, url, "echo", credentials="prod", arguments=[{"name": "text", "value": "hi"}],
+                  on_error="fail")  # fmt: skip
+    file = write(node, credentials=(WorkflowCredential("prod"),))
+    assert cli("run", file, env={"KNIME_MCP_PROD_PASSWORD": SECRET}).code == 0
+    missing = cli("run", file)
+    assert missing.code == 1
+    assert "prod" in missing.err
+
+
+def test_inputs_from_files(cli, write, tmp_path):
+    (tmp_path / "t.csv").write_text("q\n007\n\n", encoding="utf-8")
+    file = write(
+        boundary_node(1, "input", parameter="rows"),
+        boundary_node(2, "output", parameter="result"),
+        lines=[(1, 1, 2, 1)],
+    )
+    done = cli("run", file, "--input", "rows=t.csv", "--out", "out")
+    assert done.code == 0, done.err
+    assert pq.read_table(tmp_path / "out" / "2 Workflow Output.parquet").to_pylist()[0] == {"q": "007"}
+    assert cli("run", file).code == 1
+
+
+def test_ctrl_c_cancels_and_keeps_what_ran(cli, server, extension, write, tmp_path, until):
+    slow = caller(
+        extension,
+        2,
+        server.url,
+        "slow",
+        arguments=[{"name": "seconds", "value": "60"}, {"name": "label", "value": "in a workflow"}],
+    )
+    file = write(
+        table(1, "kept"), slow, table(3, "x"), concatenate_node(4), lines=[(2, 1, 4, 1), (3, 1, 4, 2)]
+    )
+    process = cli.start("run", file, "--out", "out")
+    until(lambda: "started in a workflow" in server.said(), "the call began")
+    process.send_signal(signal.SIGINT)
+    done = cli.finish(process)
+    assert done.code == 3
+    assert "Canceled after" in done.err
+    assert pq.read_table(tmp_path / "out" / "1 Table Creator.parquet").to_pylist() == [{"text": "kept"}]
+    assert not (tmp_path / "out" / "4 Concatenate.parquet").exists()
+
+
+def test_a_failed_run_says_where_its_files_are(cli, server, extension, write):
+    done = cli("run", write(caller(extension, 1, server.url, "fail", on_error="fail")))
+    assert done.code == 1
+    assert "Files of this run are in " in done.err
+
+
+def test_control_characters_of_the_file_are_shown_not_obeyed(cli, write):
+    done = cli("run", write(replace(table(1, "x\x1b[31m"), annotation="a\x1b[31m"), name="n\x1b[31m"))
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+
+
+def test_lists_and_odd_values_in_files(cli, server, extension, write, tmp_path):
+    file = write(new_node(extension, 1, "mcp_tool_provider", {"server_url": server.url}))
+    done = cli("run", file, "--out", "out", "--json")
+    assert done.code == 0, done.err
+    tools = pq.read_table(tmp_path / "out" / "1 MCP Tool Provider - Tools.parquet").to_pylist()
+    assert {tool["Tool name"] for tool in tools} >= {"echo", "add"}
+    assert all(json.loads(tool["Tool"])["name"] == tool["Tool name"] for tool in tools)
+    servers = pq.read_table(tmp_path / "out" / "1 MCP Tool Provider - Servers.parquet").to_pylist()
+    assert len(servers) == 1

@@ -1,0 +1,202 @@
+"""The workflows of ``examples/``: what their script makes, sound, and running on the demo's server."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from knime_mcp.knwf import NativeNode, NodeState, check, read_workflow
+from tests.support import real_knime_host as rig
+from tests.support.host import get_host
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+NAMES = ["first-call", "batch", "word-count-tool"]
+DEADLINE = 60
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONWARNINGS": "error",
+    "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+}
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """The URL of the demo's server."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "knime_mcp.cli.app", "demo", "--serve"],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        line = process.stdout.readline()
+        assert "http://" in line, f"the demo's server did not start: {line}"
+        yield re.search(r"http://\S+", line)[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def command(*arguments, folder):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def run(name, folder, *options):
+    return command("-m", "knime_mcp.cli.app", "run", EXAMPLES / f"{name}.knwf", *options, folder=folder)
+
+
+def test_the_files_are_what_their_script_makes(tmp_path):
+    command(EXAMPLES / "make_examples.py", tmp_path, folder=tmp_path)
+    for name in NAMES:
+        made, kept = (folder / f"{name}.knwf" for folder in (tmp_path, EXAMPLES))
+        assert read_workflow(made) == read_workflow(kept), f"run: python examples/make_examples.py ({name})"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_sound(name):
+    workflow = read_workflow(EXAMPLES / f"{name}.knwf")
+    errors = [problem for problem in check(workflow) if "nothing is connected" not in problem.what]
+    assert errors == []
+    assert workflow.annotations
+    assert workflow.description
+    places = {(node.position.x, node.position.y) for node in workflow.nodes}
+    assert len(places) == len(workflow.nodes)
+    for node in workflow.nodes:
+        assert isinstance(node, NativeNode)
+        assert node.state is NodeState.CONFIGURED
+        assert node.annotation
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_their_settings_load_in_the_nodes(name):
+    host = get_host()
+    own = [node for node in read_workflow(EXAMPLES / f"{name}.knwf").nodes if node.extension_id]
+    assert own
+    for node in own:
+        loaded = host.load_parameters(node.node_id, node.parameters, node.parameters_version)
+        assert loaded["model"] == node.parameters["model"]
+
+
+@pytest.mark.real_knime
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rig_finds_nothing_wrong(name):
+    assert rig.check_knwf(str(EXAMPLES / f"{name}.knwf"), get_host().host)["problems"] == []
+
+
+def test_first_call(demo, tmp_path):
+    run("first-call", tmp_path, "--set", f"server_url={demo}", "--out", "out")
+    (row,) = pq.read_table(tmp_path / "out" / "3 MCP Tool Caller.parquet").to_pylist()
+    assert row["Status"] == "ok"
+    assert "desk" in row["Result"].lower()
+
+
+def test_batch(demo, tmp_path):
+    run("batch", tmp_path, "--set", f"server_url={demo}", "--out", "out")
+    rows = pq.read_table(tmp_path / "out" / "4 MCP Tool Caller.parquet").to_pylist()
+    assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
+    assert [row["words"] is not None for row in rows] == [True, True, True, False]
+
+
+def test_the_tool_as_a_workflow(demo, tmp_path):
+    options = ("--set", f"server_url={demo}", "--set", "path=orders.csv", "--out", "out")
+    run("word-count-tool", tmp_path, *options)
+    message = pq.read_table(tmp_path / "out" / "6 Tool Message Output.parquet").to_pylist()
+    assert json.loads(message[0]["Result"])["path"] == "orders.csv"
+
+
+CALL_TOOL = """
+import json, sys
+from knime_mcp.headless import load_own_extension, make_workflow_tool
+from knime_mcp.headless.workflows import tools_table
+
+host, tool = load_own_extension(), make_workflow_tool(sys.argv[1])
+arguments = [{"name": name, "value": value} for name, value in json.loads(sys.argv[2]).items()]
+settings = {"tool_name": "word-count-tool", "arguments": arguments}
+result = host.run_node("mcp_tool_caller", (tools_table(host, [tool]).as_input(), None, None), settings)
+assert result.ok, result.failure
+(row,) = result.outputs[0].to_pylist()
+print(json.dumps({name: row[name] for name in ("Status", "Tool type", "Result", "Error")}))
+"""
+
+
+def tool_results(folder, arguments):
+    """The Caller's row, from a process without KNIME's sources: these have no workflows to run."""
+    file = EXAMPLES / "word-count-tool.knwf"
+    return json.loads(command("-c", CALL_TOOL, file, json.dumps(arguments), folder=folder).stdout)
+
+
+def test_the_caller_runs_the_tool(demo, tmp_path):
+    """From the node through ``ctx._execute_tool`` into the workflow, and there again through the node."""
+    row = tool_results(tmp_path, {"server-url": demo, "path": "orders.csv"})
+    assert (row["Status"], row["Tool type"], row["Error"]) == ("ok", "workflow", None)
+    assert json.loads(row["Result"])["path"] == "orders.csv"
+
+
+def test_a_tool_that_fails_is_a_row_that_says_why(demo, tmp_path):
+    row = tool_results(tmp_path, {"server-url": demo, "path": "not_there.txt"})
+    assert row["Status"] == "tool error"
+    assert "Workflow contains one node with execution failure" in row["Error"]
+    assert "There is no file 'not_there.txt'" in row["Error"]
+    unknown = tool_results(tmp_path, {"server-url": demo, "file": "orders.csv"})
+    assert unknown["Status"] == "tool error"
+    assert 'Parameter name "file" doesn\'t match any node' in unknown["Error"]
+
+
+def test_both_kinds_of_tools_in_one_column(demo, tmp_path):
+    """A server's tools and a workflow go through Concatenate into nodes that call either."""
+    command("-c", BOTH_KINDS, tmp_path / "both.knwf", demo, folder=tmp_path)
+    options = ("--input", f"tools={EXAMPLES / 'word-count-tool.knwf'}", "--out", "out")
+    command("-m", "knime_mcp.cli.app", "run", tmp_path / "both.knwf", *options, folder=tmp_path)
+    rows = [pq.read_table(tmp_path / "out" / f"{i} MCP Tool Caller.parquet").to_pylist()[0] for i in (4, 5)]
+    assert [(row["Tool type"], row["Status"]) for row in rows] == [("workflow", "ok"), ("mcp", "ok")]
+    assert [json.loads(row["Result"])["words"] for row in rows] == [719, 719]
+
+
+BOTH_KINDS = """
+import sys
+from knime_mcp.headless import load_own_extension
+from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.knwf import Connection, Workflow, boundary_node, concatenate_node, write_workflow
+
+host, url = load_own_extension(), sys.argv[2]
+
+def call(node_id, tool, **arguments):
+    pairs = [{"name": name.replace("_", "-"), "value": value} for name, value in arguments.items()]
+    settings = {"tool_name": tool, "arguments": pairs, "on_error": "fail"}
+    return new_node(host, node_id, "mcp_tool_caller", settings, inputs={"Tools": 1})
+
+nodes = (
+    new_node(host, 1, "mcp_tool_provider", {"server_url": url}),
+    boundary_node(2, "input", parameter="tools"),
+    concatenate_node(3),
+    call(4, "word-count-tool", server_url=url, path="orders.csv"),
+    call(5, "count_words", path="orders.csv"),
+)
+lines = [(1, 1, 3, 1), (2, 1, 3, 2), (3, 1, 4, 1), (3, 1, 5, 1)]
+write_workflow(Workflow("both", nodes, tuple(Connection(*line) for line in lines)), sys.argv[1])
+"""

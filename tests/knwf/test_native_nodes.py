@@ -1,0 +1,196 @@
+"""Configuration, boundary and Concatenate nodes: made, written, read; and KNIME's own settings of them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.knwf import (
+    Boundary,
+    Concatenation,
+    Config,
+    Configuration,
+    Connection,
+    KnwfError,
+    NativeNode,
+    OtherNode,
+    PortGroup,
+    Workflow,
+    boundary_node,
+    check,
+    concatenate_node,
+    configuration_node,
+    extension_node,
+    read_boundary,
+    read_concatenation,
+    read_configuration,
+    read_workflow,
+    table_creator,
+    write_workflow,
+)
+from knime_mcp.knwf.inside import inner_nodes
+from knime_mcp.knwf.node_reader import read_node
+from knime_mcp.knwf.settings import from_xml
+from knime_mcp.knwf.workflow import Position
+
+NASTY = "100% %%00065 \t\n\x01 😀 <&>\" '"
+CONFIGURATIONS = [
+    Configuration(
+        kind="string", variable=NASTY, parameter="a-b_c", value=NASTY, label=NASTY, description=NASTY
+    ),
+    Configuration(kind="string", variable="s", parameter="", value="a", pattern="[ab]", message="? is wrong"),
+    Configuration(kind="integer", variable="i", parameter="i", value=-5, minimum=-10, maximum=2**31 - 1),
+    Configuration(kind="integer", variable="i", parameter="i", value=5),
+    Configuration(kind="double", variable="d", parameter="d", value=1.5, maximum=2.5),
+    Configuration(kind="boolean", variable="b", parameter="b", value=True, as_number=True),
+    Configuration(kind="credentials", variable="c", parameter="c", value="me"),
+]
+
+
+def written_and_read(tmp_path, *nodes, lines=()):
+    workflow = Workflow("w", nodes, tuple(Connection(*line) for line in lines))
+    write_workflow(workflow, tmp_path / "w.knwf")
+    again = read_workflow(tmp_path / "w.knwf")
+    assert again == workflow
+    return again
+
+
+@pytest.mark.parametrize("says", CONFIGURATIONS)
+def test_configurations_are_read_as_they_were_written(tmp_path, says):
+    again = written_and_read(tmp_path, configuration_node(1, says, annotation=NASTY))
+    assert read_configuration(again.node(1)) == says
+    assert (again.node(1).inputs, again.node(1).outputs) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ({"kind": "string", "variable": "", "value": ""}, "flow variable is empty"),
+        ({"kind": "integer", "variable": "x", "value": 1.5}, "is no integer"),
+        ({"kind": "integer", "variable": "x", "value": True}, "is no integer"),
+        ({"kind": "string", "variable": "x", "value": 1}, "is no string"),
+        ({"kind": "boolean", "variable": "x", "value": 1}, "is no boolean"),
+        ({"kind": "string", "variable": "x", "value": "", "parameter": "a b"}, "name of a parameter"),
+        ({"kind": "string", "variable": "x", "value": "", "parameter": "a1"}, "name of a parameter"),
+    ],
+)
+def test_configurations_that_knime_would_refuse(says, message):
+    with pytest.raises(KnwfError, match=message):
+        configuration_node(1, Configuration(**{"parameter": "", **says}))
+
+
+@pytest.mark.parametrize("kind", ["input", "output", "message"])
+def test_boundaries_are_read_as_they_were_written(tmp_path, kind):
+    made = boundary_node(2, kind, parameter="rows", description="" if kind == "message" else NASTY)
+    creator = table_creator(1, [])
+    again = written_and_read(tmp_path, creator, made, lines=[(1, 1, 2, 1)])
+    assert read_boundary(again.node(2)) == Boundary(kind, "rows", "" if kind == "message" else NASTY)
+    assert (again.node(2).inputs, again.node(2).outputs) == (1, 1 if kind == "input" else 0)
+    assert check(again) == []
+
+
+def test_a_port_whose_type_was_exchanged_keeps_it(tmp_path):
+    made = boundary_node(1, "input")
+    fields = {name: getattr(made, name) for name in made.__dataclass_fields__}
+    java = "org.knime.core.node.port.flowvariable.FlowVariablePortObject"
+    groups = (PortGroup("Callee Workflow Input", (java,), exchangeable=True),)
+    again = written_and_read(tmp_path, NativeNode(**{**fields, "port_groups": groups}))
+    assert again.node(1).port_groups == groups
+    assert not read_boundary(again.node(1)).is_table
+
+
+@pytest.mark.parametrize("row_ids", ["new", "fail", "suffix", "skip"])
+@pytest.mark.parametrize("inputs", [2, 4])
+def test_concatenations_are_read_as_they_were_written(tmp_path, row_ids, inputs):
+    says = Concatenation(True, row_ids, "_x")
+    again = written_and_read(tmp_path, concatenate_node(1, says, inputs=inputs))
+    assert read_concatenation(again.node(1)) == says
+    assert again.node(1).inputs == inputs
+
+
+def test_connections_to_known_nodes_are_checked():
+    """The file does not say how many inputs a Java node has; of these it is known."""
+    nodes = (table_creator(1, []), concatenate_node(2))
+    beyond = Workflow("w", nodes, (Connection(1, 1, 2, 3),))
+    assert "has no input port 3; it has 2" in "\n".join(map(str, check(beyond)))
+
+
+@pytest.mark.parametrize("read", [read_boundary, read_concatenation, read_configuration])
+def test_other_nodes_are_none_of_these(read):
+    other = extension_node(1, "N", extension_id="e", extension_node_id="n", version="1.0.0")
+    with pytest.raises(KnwfError, match="node 1"):
+        read(other)
+
+
+def test_settings_that_are_not_whole():
+    made = configuration_node(1, CONFIGURATIONS[3])
+    for lost in ("flowVariableName", "defaultValue"):
+        rest = Config("model", tuple(child for child in made.model if child.key != lost))
+        with pytest.raises(KnwfError, match="node 1"):
+            read_configuration(made, rest)
+    suffix = concatenate_node(1, Concatenation(row_ids="suffix", suffix=""))
+    with pytest.raises(KnwfError, match="suffix"):
+        read_concatenation(suffix)
+
+
+def container(*nodes):
+    lines = "".join(
+        f'<config key="node_{i}"><entry key="id" type="xint" value="{i}"/><entry key="node_type"'
+        f' type="xstring" value="{kind}"/><entry key="node_settings_file" type="xstring"'
+        f' value="{file}"/></config>'
+        for i, kind, file in nodes
+    )
+    return f'<config key="workflow.knime"><config key="nodes">{lines}</config></config>'.encode()
+
+
+def test_what_is_inside_of_metanodes_and_components():
+    node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
+    files = {
+        "Outer (#4)/workflow.knime": container(
+            (1, "NativeNode", "Row Filter (#1)/settings.xml"), (2, "SubNode", "Inner (#2)/settings.xml")
+        ),
+        "Outer (#4)/Inner (#2)/workflow.knime": container((7, "NativeNode", "Loop End (#7)/settings.xml")),
+    }
+    assert inner_nodes(Workflow("w", (node,), files=files), node) == (
+        "Row Filter (#4:1)",
+        "Loop End (#4:2:7)",
+    )
+    many = container(*((i, "NativeNode", f"N (#{i})/settings.xml") for i in range(20)))
+    found = inner_nodes(Workflow("w", (node,), files={"Outer (#4)/workflow.knime": many}), node)
+    assert (len(found), found[-1]) == (13, "8 more")
+
+
+@pytest.mark.parametrize("content", [None, b"no xml", container((1, "NativeNode", ""))])
+def test_insides_that_cannot_be_read(content):
+    node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
+    files = {} if content is None else {"Outer (#4)/workflow.knime": content}
+    assert inner_nodes(Workflow("w", (node,), files=files), node) == ()
+
+
+_TESTS = "org.knime.core.workflow.tests/src/org/knime/core/node/workflow"
+_KNIMES_OWN = [
+    (f"{_TESTS}/bugAP21890_UnsetVariablesOnReset/Concatenate (#4)", read_concatenation, 2),
+    (
+        f"{_TESTS}/bugAP15980_ProblemSavingComponentProjectWithFlowVariables/String Configuration (#1232)",
+        read_configuration,
+        0,
+    ),
+    (f"{_TESTS}/enhAP12286_ExternalConfiguration/Double Configuration (#2)", read_configuration, 0),
+    (f"{_TESTS}/enhAP12286_ExternalConfiguration/Credentials Configuration (#16)", read_configuration, 0),
+    (f"{_TESTS}/enhAP23936_BDTRefReaderNoCopy/Workflow Service Input (#15)", read_boundary, 1),
+]
+
+
+@pytest.mark.real_knime
+@pytest.mark.parametrize(("folder", "read", "inputs"), _KNIMES_OWN)
+def test_settings_that_knime_wrote(folder, read, inputs):
+    git = Path(os.environ["KNIME_CORE_GIT"])
+    git = git if (git / "HEAD").is_file() else git / ".git"
+    path = f"HEAD:{folder}/settings.xml"
+    data = subprocess.run(
+        ["git", f"--git-dir={git}", "show", path], capture_output=True, check=True, timeout=60
+    ).stdout
+    node, _ = read_node(from_xml(data, path), 1, Position())
+    assert node.inputs == inputs
+    assert read(node)
