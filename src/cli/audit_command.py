@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer evaluates annotations
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .audit_files import read
+from .exits import ExitCode, UsageError, reports_errors
 from .tables import check_ending
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ..audit.record import CallRecord
     from ..audit.verify import VerifiedRun
 
-T = TypeVar("T")
 _FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet or .csv file."
 
 
@@ -43,7 +43,7 @@ def verify(
     """
     from ..audit.verify import verify_file
 
-    found = _read(lambda: verify_file(file, head=head))
+    found = read(lambda: verify_file(file, head=head))
     if as_json:
         print_json(
             {
@@ -92,13 +92,13 @@ def show_records(
         raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
     from ..audit.table import read_calls, write_calls
 
-    records = _read(lambda: read_calls(file))
+    records = read(lambda: read_calls(file))
     records.sort(key=lambda record: (record.run, record.call))
     if html is not None:
         from ..audit.verify import verify_file
         from .audit_page import audit_page
 
-        html.write_text(audit_page(file.name, records, _read(lambda: verify_file(file))), encoding="utf-8")
+        html.write_text(audit_page(file.name, records, read(lambda: verify_file(file))), encoding="utf-8")
         note(f"Wrote {len(records)} calls to {html}")
     if out is not None:
         write_calls(records, out)
@@ -149,13 +149,3 @@ def _time(record: CallRecord) -> str:
 
 def _run_json(run: VerifiedRun) -> dict[str, Any]:
     return {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
-
-
-def _read(work: Callable[[], T]) -> T:
-    from ..audit.journal import JournalError
-    from ..audit.table import TableError
-
-    try:
-        return work()
-    except (JournalError, TableError) as error:
-        raise CommandError(f"{error}.") from None

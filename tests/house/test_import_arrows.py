@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "tools": {"types"},
     "audit": {"types", "tools"},
     "knwf": set(),
-    "nodes": {"types", "tools", "audit"},
+    "nodes": {"types", "tools", "audit", "knwf"},
     "agents": {"types", "tools", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
     "graph": {"types", "tools", "audit"},
@@ -23,6 +23,9 @@ MAY_IMPORT = {
     "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
+    "audit_segment.py",
+    "audit_step.py",
+    "audit_workflow.py",
     "caller",
     "connection.py",
     "connection_settings.py",

@@ -1,0 +1,195 @@
+"""One execution of the Replayer: from its input table to its output tables, with a journal of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..audit.definitions import Pinning
+from ..audit.journal import SUFFIX, Journal, new_run_id
+from ..audit.replay import Replayer
+from ..audit.replay_decision import routes_of
+from ..audit.replay_table import ReplaySummary, recording_of, replay_table
+from ..audit.table import TableError
+from ..tools.caller.run import JOURNALS
+from ..tools.credentials import find_credential
+from ..tools.views.replay import ShownCalls
+from ..types.errors import Canceled, MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from ..audit.replay_calls import ReplayedCall
+    from ..audit.replay_options import ReplayOptions
+    from ..audit.replay_table import Recording
+    from ..tools.caller.sessions import Sessions
+
+_ROWS_PER_PIECE: Final = 512
+_ROW_ID: Final = "<RowID>"
+
+
+def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
+    """Reads the input of the node.
+
+    Args:
+        calls: KNIME's table.
+        tool_column: The setting.
+        head: The head hash that is expected, or empty.
+
+    Returns:
+        The calls.
+
+    Raises:
+        MCPError: The table holds no calls, or a cell cannot be read.
+    """
+    from ..types.columns import read_tools, tool_column_names
+
+    schema = calls.schema
+    names = tool_column_names(schema, tool_column)
+    tools = read_tools(calls, tool_column) if names else None
+    # KNIME's own Python cannot read a missing tool cell as a value.
+    others = [column.name for column in schema if column.name not in names]
+    arrow = calls[others].get().to_pyarrow()
+    try:
+        return recording_of(
+            arrow.drop_columns([arrow.column_names[0]]),
+            tools,
+            arrow.column(0).to_pylist(),
+            head=head.strip() or None,
+        )
+    except TableError as error:
+        raise MCPError(str(error), fix="Look at the table of the node before this one") from None
+
+
+def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:
+    """Looks up the credentials that secret arguments are taken from.
+
+    Args:
+        ctx: KNIME's execution context.
+        secrets: The setting: objects with ``digest`` and ``credential``.
+
+    Returns:
+        Password by name.
+
+    Raises:
+        SettingInvalid: There is no credential of that name.
+    """
+    found: dict[str, str] = {}
+    for pair in secrets:
+        credential = find_credential(ctx, pair.credential.strip() or None)
+        if credential is not None:
+            found[credential.name] = credential.password
+    return found
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayRun:
+    """One execution.
+
+    Attributes:
+        recording: What to replay.
+        options: What the person decided.
+        sessions: The sessions.
+        folder: The workflow's data area.
+        summary: The counts.
+        shown: The calls that the view shows.
+        run_id: Id of the run in the journal.
+        head: Hash of the last call that was made, "" if none was.
+    """
+
+    recording: Recording
+    options: ReplayOptions
+    sessions: Sessions
+    folder: Path
+    summary: ReplaySummary = field(init=False)
+    shown: ShownCalls = field(init=False)
+    run_id: str = field(init=False, default_factory=new_run_id)
+    head: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self.summary = ReplaySummary(self.recording.verification)
+        self.shown = ShownCalls(ignore=self.options.ignore)
+
+    def run(
+        self,
+        write: Callable[[Any], None],
+        *,
+        is_canceled: Callable[[], bool],
+        on_finished: Callable[[int, int], None],
+    ) -> None:
+        """Replays all calls.
+
+        Args:
+            write: Takes the table *Replay* piece by piece, with RowIDs first.
+            is_canceled: Asked in the calling thread.
+            on_finished: Told how many calls are done, of how many.
+
+        Raises:
+            Canceled: It was canceled; the message names the journal with the calls that were made.
+            MCPError: The journal cannot be written.
+        """
+        calls = self.recording.calls
+        # On KNIME's own thread, before calls run in threads of their own.
+        self.sessions.know(*routes_of(calls, self.options))
+        journal = Journal(
+            self.folder / JOURNALS / f"{self.run_id}{SUFFIX}", run=self.run_id, about="tool_call_replayer"
+        )
+        dispatcher = replace(self.sessions.dispatcher(self.run_id, Pinning.IGNORE, _no_blob), save_blob=None)
+        replayer = Replayer(
+            dispatcher=dispatcher,
+            options=self.options,
+            keep=journal.append,
+            is_canceled=is_canceled,
+            on_cancel=self.sessions.stop.set,
+        )
+        with journal:
+            waiting: list[ReplayedCall] = []
+            try:
+                for done, call in enumerate(replayer.replay(calls), start=1):
+                    self.summary.add(call)
+                    self.shown.add(call)
+                    waiting.append(call)
+                    if len(waiting) == _ROWS_PER_PIECE:
+                        write(_piece(waiting))
+                        waiting = []
+                    on_finished(done, len(calls))
+            except Canceled:
+                journal.close("canceled")
+                raise Canceled(
+                    f"The replay was canceled after {self.summary.counts.total()} of {len(calls)} calls",
+                    fix=f"The calls that were made are kept in {journal.path}",
+                ) from None
+            if waiting or not calls:
+                write(_piece(waiting))
+            self.head = journal.head
+
+
+def save(recording: Recording, setting: str, run: ReplayRun) -> str | None:
+    """Saves the calls on record as a workflow, if that is wanted.
+
+    Args:
+        recording: The calls.
+        setting: The setting ``save_audit_workflow_to``.
+        run: The execution.
+
+    Returns:
+        What went wrong, or None. The replay itself is done and is not lost for that.
+    """
+    from ..tools.audit_workflow import save_after_run
+
+    records = [call.record for call in recording.calls]
+    return save_after_run(records, setting, run.folder, run.run_id)
+
+
+def _no_blob(*_: object) -> str:
+    """Pictures are compared by what the text of a result says of them; they are not kept a second time."""
+    return ""
+
+
+def _piece(calls: list[ReplayedCall]) -> Any:
+    import pyarrow as pa
+
+    table = replay_table(calls)
+    row_ids = [call.recorded.row_id or f"Row{call.recorded.place - 1}" for call in calls]
+    return table.add_column(0, _ROW_ID, pa.array(row_ids, pa.string()))

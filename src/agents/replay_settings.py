@@ -1,0 +1,267 @@
+"""The Replayer's own settings: their parameters, with what an analyst must know, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import knime.extension as knext
+
+from ..types.errors import SettingInvalid
+
+if TYPE_CHECKING:
+    from ..audit.replay_options import ReplayOptions
+
+ALL_TOOL_COLUMNS: Final = "<auto>"
+_MOST_CONCURRENT: Final = 64
+
+
+@knext.parameter_group(label="Server")
+class ServerPair:
+    """A server and the one to call instead."""
+
+    recorded = knext.StringParameter(
+        "On record",
+        "The server as the column *Server* has it, or the beginning of its URL.",
+        default_value="",
+    )
+    new = knext.StringParameter(
+        "Call instead",
+        "URL of the server to call. A credential follows only to the same origin; for another one write"
+        " `https://host/mcp#credential=name`.",
+        default_value="",
+    )
+
+
+@knext.parameter_group(label="Credential")
+class CredentialPair:
+    """A credential and the one to use instead."""
+
+    recorded = knext.StringParameter(
+        "On record", "Name of the credential that the tools name.", default_value=""
+    )
+    new = knext.StringParameter(
+        "Use instead", "Name of the credential to send instead; empty sends none.", default_value=""
+    )
+
+
+@knext.parameter_group(label="Secret")
+class SecretPair:
+    """A mark in recorded arguments, and the credential whose password it stands for."""
+
+    digest = knext.StringParameter(
+        "Mark", "The twelve digits in the mark that stands for the secret.", default_value=""
+    )
+    credential = knext.StringParameter(
+        "Credential",
+        "Name of the credential whose password is the secret; connect a *Credentials Configuration* node.",
+        default_value="",
+    )
+
+
+def also_call() -> Any:
+    """Makes the parameter ``also_call``."""
+    return knext.MultilineStringParameter(
+        "Also call",
+        "Tools to call although they are not declared as read-only, one name per line, with `*` for any text:"
+        " `create_draft` or `test_*`. **Each of them does again what it did.** Workflows run only if they are"
+        " named here. All other tools that may change something get a dry run.",
+        default_value="",
+        number_of_lines=3,
+    )
+
+
+def rows() -> Any:
+    """Makes the parameter ``rows``."""
+    return knext.StringParameter(
+        "Only these calls",
+        "Numbers of calls as in the column *Call*, ranges, or RowIDs as in *Input row*, separated by commas:"
+        " `3, 7-12, Row5`. Empty replays all of them.",
+        default_value="",
+    )
+
+
+def servers() -> Any:
+    """Makes the parameter ``servers``."""
+    return knext.ParameterArray(
+        label="Other servers",
+        description="Servers to call instead of those on record, for instance a test system.",
+        parameters=ServerPair(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add server",
+        array_title="Server",
+    )
+
+
+def ignore() -> Any:
+    """Makes the parameter ``ignore``."""
+    return knext.MultilineStringParameter(
+        "Ignore",
+        "What may differ, one rule per line. A JSON pointer with `*` for any member:"
+        " `/structured_result/time` as in the column *Patch*, or `/items/*/id` within the result. Anything"
+        r" else is a regular expression, and what it matches is ignored: `\d\d:\d\d:\d\d`.",
+        default_value="",
+        number_of_lines=3,
+    )
+
+
+def stop_at_first_difference() -> Any:
+    """Makes the parameter ``stop_at_first_difference``."""
+    return knext.BoolParameter(
+        "Stop at the first difference",
+        "Makes one call at a time and none after the first that is not the same. The others are *skipped*.",
+        default_value=False,
+    )
+
+
+def dry_run() -> Any:
+    """Makes the parameter ``dry_run``."""
+    return knext.BoolParameter(
+        "Dry run",
+        "Calls no tool at all. Servers are asked for their present tools, and the arguments are checked.",
+        default_value=False,
+        is_advanced=True,
+    )
+
+
+def call_changed() -> Any:
+    """Makes the parameter ``call_changed``."""
+    return knext.BoolParameter(
+        "Call changed tools",
+        "A tool whose definition is not the one on record is not called. Switch this on to call it"
+        " nevertheless and compare the results, after you have read its new definition.",
+        default_value=False,
+        is_advanced=True,
+    )
+
+
+def credential_mapping() -> Any:
+    """Makes the parameter ``credential_mapping``."""
+    return knext.ParameterArray(
+        label="Other credentials",
+        description="Credentials to use instead of those that the tools name.",
+        parameters=CredentialPair(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add credential",
+        array_title="Credential",
+        is_advanced=True,
+    )
+
+
+def secrets() -> Any:
+    """Makes the parameter ``secrets``."""
+    return knext.ParameterArray(
+        label="Secret arguments",
+        description="Secrets are not on record: a mark with twelve digits stands in their place, and the call"
+        " is skipped. Say here which credential's password a mark stands for.",
+        parameters=SecretPair(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add secret",
+        array_title="Secret",
+        is_advanced=True,
+    )
+
+
+def expected_head() -> Any:
+    """Makes the parameter ``expected_head``."""
+    return knext.StringParameter(
+        "Expected head hash",
+        "The flow variable `mcp_audit_head` of the run on record. With it the *Summary* also tells whether"
+        " calls are missing at the end of the table.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def concurrency() -> Any:
+    """Makes the parameter ``concurrency``."""
+    return knext.IntParameter(
+        "Calls at a time",
+        "How many read-only calls may be on their way at once. All other calls wait for those before them.",
+        default_value=4,
+        min_value=1,
+        max_value=_MOST_CONCURRENT,
+        is_advanced=True,
+    )
+
+
+def tool_column() -> Any:
+    """Makes the parameter ``tool_column``."""
+    return knext.StringParameter(
+        "Tool column",
+        f"Which column holds the tools. `{ALL_TOOL_COLUMNS}` takes the one that there is. A table that has"
+        " lost it, as CSV files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
+        default_value=ALL_TOOL_COLUMNS,
+        choices=_tool_columns,
+        is_advanced=True,
+    )
+
+
+def check(node: Any, schema: Any) -> None:
+    """Checks the settings; contacts nobody.
+
+    Args:
+        node: A node with the parameters of this module.
+        schema: Spec of the input.
+
+    Raises:
+        SettingInvalid: A setting that cannot work, with what to do.
+    """
+    options_of(node, {})
+    names = [column.name for column in schema]
+    missing = [name for name in ("Tool name", "Arguments") if name not in names]
+    if missing:
+        raise SettingInvalid(
+            f"The table has no column {' and no column '.join(missing)}: it holds no calls",
+            setting="tool_column",
+            fix="Connect the Tool calls output of an agent, the Results of an MCP Tool Caller, or a file with"
+            " one of them",
+        )
+
+
+def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
+    """Reads the settings.
+
+    Args:
+        node: A node with the parameters of this module.
+        passwords: Password by name of the credentials that ``secrets`` names, as far as they are known.
+
+    Returns:
+        The options.
+
+    Raises:
+        SettingInvalid: A setting that cannot work.
+    """
+    from ..audit.replay_ignore import IgnoreRules
+    from ..audit.replay_options import ReplayOptions, RowSelection, pairs
+    from ..types.routing import ServerRoute
+
+    servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
+    for new in servers.values():
+        ServerRoute.parse(new)
+    marks = pairs(((pair.digest, pair.credential) for pair in node.secrets), "secrets")
+    return ReplayOptions(
+        also_call=tuple(filter(None, (line.strip() for line in node.also_call.splitlines()))),
+        call_changed=node.call_changed,
+        dry_run=node.dry_run,
+        rows=RowSelection.parse(node.rows),
+        servers=servers,
+        credentials=pairs(
+            ((pair.recorded, pair.new) for pair in node.credential_mapping), "credential_mapping"
+        ),
+        secrets={digest: passwords[name] for digest, name in marks.items() if name in passwords},
+        stop_at_first_difference=node.stop_at_first_difference,
+        ignore=IgnoreRules.parse(node.ignore.splitlines()),
+        concurrency=node.concurrency,
+    )
+
+
+def _tool_columns(context: Any) -> list[str]:
+    """Offers the tool columns of the input. Never raises: the dialog would not open."""
+    from ..types.columns import tool_column_names
+
+    try:
+        schema = context.get_input_specs()[0]
+        names = [] if schema is None else tool_column_names(schema)
+    except Exception:
+        names = []
+    return [ALL_TOOL_COLUMNS, *(name for name in names if name != ALL_TOOL_COLUMNS)]

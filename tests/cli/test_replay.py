@@ -1,0 +1,204 @@
+"""``knime-mcp replay``: the process, its output and its exit code."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import peers
+from tests.support.recordings import CALLS, record_calls, replayed_server
+
+pytestmark = pytest.mark.requirement("T49")
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory):
+    with peers.running(replayed_server(tmp_path_factory.mktemp("replay") / "notes.txt")) as running:
+        yield running
+
+
+@pytest.fixture
+def record(replayed, tmp_path):
+    def run(calls=CALLS, path="/base"):
+        record_calls(tmp_path / "run.jsonl", replayed.url(path), calls)
+
+    return run
+
+
+SAME = [("add", {"a": 1, "b": 2}), ("fail", {"why": "no"}), ("note", {"text": "x"})]
+IGNORED = ("--ignore", "/at", "--ignore", "/items/*/id", "--ignore", r"call \d+")
+
+
+def test_everything_is_the_same(cli, record):
+    record(SAME)
+    done = cli("replay", "run.jsonl")
+    assert done.code == 0, done.err
+    assert "2 same, 1 skipped" in done.out
+
+
+def test_differences(cli, record):
+    record()
+    done = cli("replay", "run.jsonl", "--json")
+    assert done.code == 1
+    assert done.json["counts"] == {"same": 3, "different": 2, "skipped": 1}
+    assert done.json["calls"][1]["patch"][0]["path"] == "/result"
+    assert cli("replay", "run.jsonl", *IGNORED).code == 0
+
+
+def test_files(cli, record, tmp_path):
+    record()
+    done = cli("replay", "run.jsonl", "--html", "r.html", "--out", "r.csv", "--audit", "again.jsonl")
+    assert done.code == 1
+    assert "On record" in (tmp_path / "r.html").read_text("utf-8")
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["Verdict"] for row in csv.DictReader(file)][:2] == ["same", "different"]
+    assert cli("audit", "verify", "again.jsonl").code == 0
+
+
+def test_another_server(cli, record, replayed):
+    record(SAME)
+    old = replayed.url("/base")
+    done = cli("replay", "run.jsonl", "--server", f"{old}={replayed.url('/described')}")
+    assert done.code == 1
+    assert "tool changed" in done.out
+    changed = cli("replay", "run.jsonl", "--server", f"{old}={replayed.url('/described')}", "--call-changed")
+    assert changed.code == 0
+    gone = cli("replay", "run.jsonl", "--server", f"{old}=http://127.0.0.1:9/mcp", "--json")
+    assert (gone.code, gone.json["counts"]) == (1, {"failed": 3})
+
+
+def saved_again(path, delimiter):
+    """As spreadsheets and pandas do: sorted otherwise, whole numbers as floats, everything quoted, CRLF."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["Call"], row["Attempts"] = f"{row['Call']}.0", f"{row['Attempts']}.0"
+    rows.sort(key=lambda row: row["Call"], reverse=True)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter=delimiter, quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+@pytest.mark.parametrize("delimiter", [None, ",", ";", "\t"])
+def test_a_csv_that_was_opened_and_saved_again(cli, record, tmp_path, delimiter):
+    record()
+    assert cli("audit", "show", "run.jsonl", "--out", "t.csv").code == 0
+    if delimiter is not None:
+        saved_again(tmp_path / "t.csv", delimiter)
+    done = cli("replay", "t.csv", "--json", *IGNORED)
+    assert done.json["counts"] == {"same": 5, "skipped": 1}
+    assert done.json["records"] == "intact"
+    assert done.code == 0
+
+
+def test_a_csv_that_lost_columns(cli, record, tmp_path):
+    """The Tool cell, the hashes and most of the rest."""
+    record()
+    assert cli("audit", "show", "run.jsonl", "--out", "t.csv").code == 0
+    rows = saved_again(tmp_path / "t.csv", ",")
+    few = ["Tool name", "Server", "Arguments", "Digest", "Result", "Structured result", "Status", "Error"]
+    with (tmp_path / "few.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, few, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    done = cli("replay", "few.csv", "--json", *IGNORED)
+    assert done.json["counts"] == {"same": 5, "skipped": 1}
+    assert done.json["records"] == "not verifiable"
+
+
+@pytest.mark.real_knime
+def test_pandas(cli, record, tmp_path):
+    """With the real one, which KNIME's Python brings."""
+    import pandas
+
+    record()
+    for ending in ("csv", "parquet"):
+        assert cli("audit", "show", "run.jsonl", "--out", f"t.{ending}").code == 0
+    pandas.read_csv(tmp_path / "t.csv").sort_values("Call", ascending=False).to_csv(
+        tmp_path / "t2.csv", index=False
+    )
+    done = cli("replay", "t2.csv", "--json", *IGNORED)
+    assert (done.code, done.json["records"]) == (0, "intact")
+    pandas.read_parquet(tmp_path / "t.parquet").iloc[1:4].to_parquet(tmp_path / "t2.parquet")
+    done = cli("replay", "t2.parquet", "--json", *IGNORED)
+    assert (done.code, done.json["records"]) == (0, "rows missing")
+    assert done.json["counts"] == {"same": 2, "skipped": 1}
+
+
+def test_altered_records_are_no_success(cli, record, tmp_path):
+    record(SAME)
+    text = (tmp_path / "run.jsonl").read_text("utf-8")
+    (tmp_path / "run.jsonl").write_text(
+        text.replace('"iteration"', '"x"').replace('"attempts":1', '"attempts":2', 1)
+    )
+    done = cli("replay", "run.jsonl")
+    assert done.code == 1
+    assert "Records altered" in done.err
+
+
+def test_a_head_that_is_not_there(cli, record):
+    record(SAME)
+    done = cli("replay", "run.jsonl", "--head", "0" * 64)
+    assert "truncated" in done.err
+
+
+def test_nothing_was_called(cli, record):
+    record(SAME)
+    done = cli("replay", "run.jsonl", "--dry-run")
+    assert done.code == 0
+    assert "No call was made" in done.err
+
+
+def test_a_command_as_server(cli, tmp_path):
+    """stdio servers are started only by this command line."""
+    script = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
+    command = f"{sys.executable} {script}"
+    assert cli("call", "--stdio", f"child={command}", "echo", "text=hi", "--audit", "run.jsonl").code == 0
+    without = cli("replay", "run.jsonl", "--call", "*", "--json")
+    assert (without.code, without.json["counts"]) == (1, {"failed": 1})
+    assert "which command stdio:child is" in without.json["calls"][0]["reason"]
+    done = cli("replay", "run.jsonl", "--call", "*", "--server", f"stdio:child={command}", "--json")
+    assert (done.code, done.json["counts"]) == (0, {"same": 1})
+
+
+def test_credentials_are_not_sent_unasked(cli, record, tmp_path, replayed):
+    record(SAME)
+    lines = (tmp_path / "run.jsonl").read_text("utf-8").splitlines()
+    named = [line.replace("#digest=", "#credential=prod&digest=") for line in lines]
+    (tmp_path / "run.jsonl").write_text("\n".join(named) + "\n", encoding="utf-8")
+    env = {"KNIME_MCP_PROD_PASSWORD": "canary-7f3a9c51d2"}
+    done = cli("replay", "run.jsonl", "--json", env=env)
+    assert done.json["counts"] == {"failed": 3}
+    assert "--with-credential prod" in done.json["calls"][0]["reason"]
+    allowed = cli("replay", "run.jsonl", "--json", "--with-credential", "prod", env=env)
+    assert allowed.json["counts"] == {"same": 2, "skipped": 1}
+
+
+def test_a_secret_argument(cli, record, tmp_path):
+    record([("login", {"user": "anna", "password": "canary-7f3a9c51d2"})])
+    assert cli("replay", "run.jsonl", "--json").json["counts"] == {"skipped": 1}
+    entry = json.loads((tmp_path / "run.jsonl").read_text("utf-8").splitlines()[1])
+    mark = json.loads(entry["arguments"])["password"].split()[1].rstrip("⟩")
+    env = {"MY_PASSWORD": "canary-7f3a9c51d2"}
+    done = cli("replay", "run.jsonl", "--secret", f"{mark}=MY_PASSWORD", env=env)
+    assert done.code == 0, done.err
+    assert cli("replay", "run.jsonl", "--secret", f"{mark}=OTHER").code == 2
+
+
+def test_usage(cli, record, tmp_path):
+    record(SAME)
+    for arguments, words in (
+        (("--server", "nowhere"), "--server OLD=NEW"),
+        (("--credential", "x"), "--with-credential"),
+        (("--html", "x.txt"), ".html"),
+        (("--audit", "x.csv"), ".jsonl"),
+        (("--ignore", "("), "regular expression"),
+    ):
+        done = cli("replay", "run.jsonl", *arguments)
+        assert done.code == 2
+        assert words in done.err
+    assert cli("replay", "missing.jsonl").code == 1
