@@ -41,8 +41,8 @@ ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an en
 
 real-knime: .venv-knime/.ready  ## the node tests under KNIME's own Python sources
 	@test -n "$(KNIME_PYTHON_ROOT)" || { echo "set KNIME_PYTHON_ROOT to a checkout of github.com/knime/knime-python"; exit 2; }
-	PYTHONPATH=src .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
-	.venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
+	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
+	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
 
 clean:
 	rm -rf $(VENV) .venv-knime .peers .pytest_cache .ruff_cache dist build
