@@ -1,0 +1,344 @@
+"""The node *MCP Agent Prompter*: a model that calls workflow tools and MCP tools from one column.
+
+Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
+do. It keeps nothing between calls, and imports what is heavy when it works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import knime.extension as knext
+
+from ..tools import audit_workflow, connection, connection_settings
+from ..types.errors import Canceled, MCPError
+from . import settings, settings_checks
+from .chat_model_port import chat_model_port_type
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..tools.caller.sessions import Sessions
+    from .conversation import ConversationLayout, Entry
+    from .executor import ToolOptions
+    from .loop import AgentOptions
+    from .prompter import Prompt, Prompter
+    from .run_rows import PromptRuns
+
+
+@knext.node(
+    name="MCP Agent Prompter",
+    node_type=knext.NodeType.PREDICTOR,
+    icon_path="icons/agent.png",
+    category="/community/mcp",
+    id="mcp_agent_prompter",
+    after="openai_compatible_chat_model",
+    keywords=["MCP", "Model Context Protocol", "agent", "tool", "LLM", "GenAI", "AI", "prompt", "chat"],
+)
+@knext.input_port(
+    "Chat model",
+    "The model that thinks, from an *OpenAI-Compatible Chat Model Connector*.",
+    chat_model_port_type,
+)
+@knext.input_table(
+    "Tools",
+    "Optional: the tools that the agent may call, from *MCP Tool Provider* and *Workflow to Tool*, both"
+    " together through *Concatenate*. Without tools the model only answers.",
+    optional=True,
+)
+@knext.input_table(
+    "Conversation history",
+    "Optional: the *Conversation* of an agent, which this one goes on with. With a prompt column and a column"
+    " *Input row*, each prompt goes on with its own.",
+    optional=True,
+)
+@knext.input_table_group(
+    "Data inputs",
+    "Tables that workflow tools can take. The model sees names, columns and types, not the data. With a"
+    " prompt column the first of them holds the prompts.",
+)
+@knext.input_port(
+    "Credential",
+    "Optional: who you are, from a node such as *OAuth2 Authenticator* or *Secrets Retriever*. Its token is"
+    " sent as Bearer token to the MCP server whose tools name no credential of their own.",
+    knext.PortType.CREDENTIAL,
+    optional=True,
+)
+@knext.output_table(
+    "Conversation",
+    "What was said: prompt, answers of the model, its tool calls and their results, without the system"
+    " message. With a prompt column, the last row of each prompt holds its *Outcome* and *Answer*: a Row"
+    " Filter on *Outcome* leaves one row per prompt.",
+)
+@knext.output_table(
+    "Tool calls",
+    "Every tool call, in the order in which they ended: tool, server, arguments as sent, status, the whole"
+    " result, errors, times, and the hashes that prove that nobody changed a row.",
+)
+@knext.output_table_group(
+    "Data outputs",
+    "The tables that tools produced last, one per port, in the order in which they were produced.",
+)
+@knext.output_view("Timeline", "The run: prompt, turns of the model, tool calls with results, answer.")
+class MCPAgentPrompter:
+    """Lets a chat model answer a prompt with the help of tools: KNIME workflows and tools on MCP servers.
+
+    The model gets the prompt and the definitions of the tools, asks for calls, gets their results, and so on
+    until it answers.
+
+    **How to use it**
+
+    - Connect an *OpenAI-Compatible Chat Model Connector*.
+    - Connect tools: the *Tools* output of an *MCP Tool Provider*, a *Workflow to Tool* node, or both through
+      *Concatenate*.
+    - Enter the question or task under *User message*. For many prompts, connect a table to *Data inputs* and
+      choose the *Prompt column*: each row is a conversation of its own.
+    - To go on with a conversation, connect the *Conversation* of one agent to the *Conversation history* of
+      the next.
+
+    **When something goes wrong**
+
+    Tools that fail do not fail the node: the model is told what went wrong and what would help, and one
+    warning on the node counts the calls. Errors of the agent itself (no answer from the model, a limit that
+    is reached) fail the node, or become rows if you choose so under *Error handling*. With a prompt column
+    they always become rows.
+
+    **Data**
+
+    The model does not see your tables, only which there are. It hands them to workflow tools by id. Tables
+    that tools give back get ids, too, and so do lists of records that MCP tools return; the last ones are the
+    node's *Data outputs*.
+
+    **Many tools, long results**
+
+    Where the definitions of all tools would take too much of the model's context, it searches for the tools
+    that it needs. A result that is too long is cut for the model, which can read on; *Tool calls* has all of
+    it.
+
+    **Control and proof**
+
+    *Allowed tools* says which calls may be made. Every call is written to a journal in the workflow's data
+    area as it ends, chained by hashes; the last hash is handed on as flow variable `mcp_audit_head`. *Save
+    audit workflow to* makes a workflow of the calls, with one *MCP Tool Caller* each.
+    """
+
+    developer_message = settings.developer_message()
+    user_message = settings.user_message()
+    prompt_column = settings.prompt_column()
+    conversation_column = settings.conversation_column()
+    recursion_limit = settings.recursion_limit()
+
+    recursion_limit_handling = settings.recursion_limit_handling()
+    recursion_limit_prompt = settings.recursion_limit_prompt()
+    time_limit = settings.time_limit()
+    tool_column = settings.tool_column()
+    approval = settings.approval()
+    trusted_servers = settings.trusted_servers()
+    on_tool_error = settings.on_tool_error()
+    parallel_calls = settings.parallel_calls()
+    prompt_concurrency = settings.prompt_concurrency()
+    tool_budget = settings.tool_budget()
+    result_limit = settings.result_limit()
+    send_images = settings.send_images()
+    data_message_prefix = settings.data_message_prefix()
+    pinning = settings.pinning()
+    debug = settings.debug()
+    conversation_form = settings.conversation_form()
+    conversation_column_name = settings.conversation_column_name()
+    errors = settings.ErrorSettings()
+    save_audit_workflow_to = audit_workflow.save_to()
+    connect_timeout = connection_settings.connect_timeout()
+    idle_timeout = connection_settings.idle_timeout()
+    total_timeout = connection_settings.total_timeout()
+
+    _with_history = knext.DialogContextCondition(settings.is_connected(settings.HISTORY))
+    conversation_column.rule(_with_history, knext.Effect.SHOW)
+    conversation_column_name.rule(_with_history, knext.Effect.HIDE)
+    prompt_column.rule(knext.DialogContextCondition(settings.is_connected(settings.DATA)), knext.Effect.SHOW)
+    tool_column.rule(knext.DialogContextCondition(settings.is_connected(settings.TOOLS)), knext.Effect.SHOW)
+    recursion_limit_prompt.rule(
+        knext.OneOf(recursion_limit_handling, [settings.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
+    )
+    del _with_history
+
+    def configure(
+        self,
+        ctx: Any,
+        model: Any,
+        tools: Any,
+        history: Any,
+        data: list[Any],
+        credential: Any,  # noqa: ARG002
+    ) -> Any:
+        """Checks the settings and promises the columns; contacts nobody."""
+        from .call_table import calls_schema
+
+        try:
+            if model is not None:
+                model.check(ctx)
+            settings_checks.check(self, tools, history, data)
+            conversation = settings_checks.layout_of(self, history).schema()
+            return conversation, calls_schema(), [None] * _data_outputs(ctx)
+        except MCPError as error:
+            raise connection.as_setting_error(error) from None
+
+    def execute(
+        self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
+    ) -> Any:
+        """Answers the prompts."""
+        from ..audit.journal import SUFFIX, Journal, new_run_id
+        from ..tools.caller.run import JOURNALS
+        from ..tools.caller.sessions import Sessions, data_area
+        from .call_table import calls_table
+        from .run_rows import PromptRuns
+
+        layout = settings_checks.layout_of(self, None if history is None else history.schema)
+        prompts, tables = self._prompts(layout, history, data)
+        folder, run_id = data_area(ctx), new_run_id()
+        path = folder / JOURNALS / f"{run_id}{SUFFIX}"
+        ctx.set_progress(0.0, "starting")
+        with (
+            Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions,
+            Journal(path, run=run_id, about="mcp_agent_prompter") as journal,
+        ):
+            prompter = self._prompter(ctx, model, tools, tables, sessions, journal, folder)
+            runs = PromptRuns(
+                prompter=prompter,
+                keep_errors=layout.error_column is not None,
+                outputs=_data_outputs(ctx),
+                concurrency=self.prompt_concurrency,
+            )
+            try:
+                runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
+            except Canceled:
+                journal.close("canceled")
+                raise
+            finally:
+                sessions.stop.set()
+                ctx.flow_variables["mcp_audit_head"] = journal.head
+                saved = self._save_audit(runs, folder, run_id)
+        warning = " ".join(filter(None, (runs.warning(), saved))) or None
+        if warning:
+            ctx.set_warning(warning)
+        return (
+            _table(layout.table(runs.entries)),
+            _table(calls_table(prompter.records)),
+            runs.data(),
+            knext.view_html(self._page(model, runs, warning, path)),
+        )
+
+    def _prompts(
+        self, layout: ConversationLayout, history: Any | None, data: list[Any]
+    ) -> tuple[list[Prompt], list[Any]]:
+        """The prompts, and the tables that are for tools."""
+        from .history import of_row, read_conversation
+        from .prompter import Prompt
+
+        said: list[Entry] = []
+        if history is not None:
+            column = settings_checks.history_error_column(self, history.schema)
+            said = read_conversation(history, layout.column, column)
+        text = self.user_message.strip()
+        column = settings_checks.prompt_column_of(self)
+        if column is None:
+            return [Prompt(text=text, history=tuple(of_row(said, None)))], data
+        cells = data[0][[column]].to_pyarrow()
+        prompts = [
+            Prompt(
+                text=None if cell is None else "\n\n".join(part for part in (text, cell) if part),
+                row=row,
+                history=tuple(of_row(said, row)),
+            )
+            for row, cell in zip(cells.column(0).to_pylist(), cells.column(1).to_pylist(), strict=True)
+        ]
+        return prompts, data[1:]
+
+    def _prompter(
+        self,
+        ctx: Any,
+        model: Any,
+        tools: Any | None,
+        tables: list[Any],
+        sessions: Sessions,
+        journal: Any,
+        folder: Path,
+    ) -> Prompter:
+        from ..tools.caller.run import BlobStore
+        from ..tools.caller.sessions import routes_of
+        from .prompter import Prompter
+        from .toolset import Toolset, extract_tools
+        from .workflow_host import workflow_runner
+
+        found = [] if tools is None else extract_tools(tools, self.tool_column)
+        sessions.know(*routes_of(found))
+        dispatcher = sessions.dispatcher(journal.run, self.pinning, BlobStore(folder, journal.run).save)
+        made = model.create_model(ctx)
+        dispatcher.secrets.learn(getattr(made, "secrets", ()))
+        dispatcher = replace(dispatcher, run_workflow=workflow_runner(ctx, debug=self.debug))
+        return Prompter(
+            model=made,
+            toolset=Toolset(found),
+            dispatcher=dispatcher,
+            journal=journal,
+            options=self._options(),
+            tool_options=self._tool_options(),
+            system_message=self.developer_message,
+            data=tables,
+            data_prefix=self.data_message_prefix,
+            to_table=_table,
+        )
+
+    def _options(self) -> AgentOptions:
+        from .loop import AgentOptions
+
+        return AgentOptions(
+            iteration_limit=self.recursion_limit,
+            answer_at_limit=self.recursion_limit_handling == settings.LimitHandling.FINAL_RESPONSE.name,
+            limit_prompt=self.recursion_limit_prompt,
+            total_timeout=self.time_limit or None,
+            parallel_calls=self.parallel_calls,
+            images=self.send_images,
+        )
+
+    def _tool_options(self) -> ToolOptions:
+        from .approval import ApprovalPolicy
+        from .executor import ToolOptions
+        from .tool_errors import ErrorPolicy
+
+        stop = self.on_tool_error == settings.ToolErrorHandling.stop.name
+        return ToolOptions(
+            on_error=ErrorPolicy.STOP if stop else ErrorPolicy.TO_MODEL,
+            approval=ApprovalPolicy.parse(self.approval, self.trusted_servers),
+            longest_result=self.result_limit,
+            search_above=self.tool_budget,
+            images=self.send_images,
+        )
+
+    def _save_audit(self, runs: PromptRuns, folder: Path, run_id: str) -> str | None:
+        """Saves the audit workflow if that is wanted; says what went wrong with it."""
+        file = audit_workflow.target_of(self.save_audit_workflow_to, folder, run_id)
+        if file is None:
+            return None
+        question, answer = runs.question_and_answer()
+        try:
+            audit_workflow.save_audit_workflow(runs.prompter.records, file, question=question, answer=answer)
+        except OSError as error:
+            return f"The audit workflow could not be saved to {file}: {error.strerror or error}."
+        return None
+
+    def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
+        from .timeline_page import timeline_page
+
+        says = model.spec.settings
+        facts = (("Model", f"{says.model} at {says.base_url}"), ("Journal", str(journal)))
+        return timeline_page(runs.timelines, warning=warning, facts=facts)
+
+
+def _data_outputs(ctx: Any) -> int:
+    return ctx.get_connected_output_port_numbers()[2]
+
+
+def _table(data: Any) -> Any:
+    """An Arrow table without RowIDs as one of KNIME."""
+    return knext.Table.from_pyarrow(data, row_ids="generate")

@@ -1,0 +1,334 @@
+"""One run of an agent from the command line: its model, its tools, its journal, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..agents.texts import DATA_PREFIX, SYSTEM_MESSAGE
+from ..types.errors import Canceled
+from .agent_timeline import AgentTimeline
+from .credentials import Credentials
+from .exits import CommandError, how_here
+from .options import ConnectionOptions
+from .sessions import Sessions
+from .terminal import complain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from ..agents.conversation import Entry
+    from ..agents.loop import AgentOptions
+    from ..agents.prompter import Answered, CallKeeper, Prompter
+    from ..agents.run_rows import PromptRuns
+    from ..audit.record import CallRecord
+    from ..headless.host import ExtensionHost
+    from ..tools.mcp_client import MCPClient, Step
+    from ..tools.provider.provide import ServerRequest
+    from ..types.routing import ServerRoute
+    from ..types.tool import Tool, WorkflowTool
+    from .interrupt import Interrupt
+
+_TOOL_TOKENS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What the command line says about the agent; the help texts say what each option means."""
+
+    model_url: str
+    model: str
+    api_key_env: str | None = None
+    api_key: str | None = None
+    temperature: float | None = None
+    system: str | None = None
+    include: str = ""
+    rules: str = ""
+    trusted: str = ""
+    max_iterations: int = 25
+    time_limit: float | None = None
+    audit: Path | None = None
+    save_dir: Path | None = None
+
+
+class AgentRun:
+    """A run, and afterwards what came of it.
+
+    Args:
+        settings: What the command line says.
+        connection: How to reach servers.
+        interrupt: Whether the person wants to stop.
+
+    Attributes:
+        answered: What became of the question, once `ask` has returned.
+    """
+
+    answered: Answered
+
+    def __init__(self, settings: AgentSettings, connection: ConnectionOptions, interrupt: Interrupt) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._interrupt = interrupt
+        self._runs: PromptRuns
+
+    def ask(self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]) -> None:
+        """Asks, and shows what happens.
+
+        Args:
+            question: The question.
+            routes: The servers.
+            workflows: Workflows to offer as tools.
+
+        Raises:
+            Canceled: The person stopped it.
+            MCPError: The question could not be asked at all.
+            CommandError: A workflow cannot be a tool, or the journal cannot be written.
+        """
+        from ..agents.prompter import Prompt
+        from ..agents.run_rows import PromptRuns
+
+        model = _model(self._settings)
+        with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
+            timeline.say("asking the servers for their tools")
+            tools: list[Tool] = [*self._tools(sessions, routes)]
+            host = _load_host() if workflows else None
+            if host is not None:
+                tools += _workflow_tools(host, workflows)
+            timeline.say("the model reads the question")
+            with _keeper(self._settings.audit, sessions.run) as keeper:
+                prompter = self._prompter(model, tools, sessions, routes, keeper, host)
+                self._runs = PromptRuns(prompter=prompter, keep_errors=True)
+                with host.tables_usable() if host is not None else nullcontext():
+                    try:
+                        self._runs.run(
+                            [Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline
+                        )
+                    except Canceled:
+                        _close(keeper, "canceled")
+                        raise
+                assert self._runs.first is not None
+                self.answered = self._runs.first
+                if self.answered.error is not None:
+                    _close(keeper, "failed")
+
+    def remarks(self) -> list[str]:
+        """What the person should know beside the answer."""
+        found = self._runs.warning()
+        return [found] if found else []
+
+    def page(self) -> str:
+        """The run as an HTML page."""
+        from ..agents.timeline_page import timeline_page
+
+        model = f"{self._settings.model} at {self._settings.model_url}"
+        audit = self._settings.audit
+        facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
+        return timeline_page(
+            self._runs.timelines, title="knime-mcp agent", warning=self._runs.warning(), facts=facts
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The run as a JSON object."""
+        from .records import record_for_people
+
+        answered, timeline = self.answered, self.answered.timeline
+        usage = timeline.usage
+        records = sorted(self._runs.prompter.records, key=lambda record: record.call)
+        return {
+            "answer": answered.text if answered.error is None else None,
+            "ending": "error" if answered.ending is None else answered.ending.value,
+            "error": None if answered.error is None else f"{answered.error}{how_here(answered.error)}",
+            "iterations": len(timeline.turns),
+            "input_tokens": usage.input if usage.turns else None,
+            "output_tokens": usage.output if usage.turns else None,
+            "seconds": round(timeline.seconds, 6),
+            "notes": list(answered.notes),
+            "conversation": [_entry_json(entry) for entry in answered.entries],
+            "calls": [record_for_people(record) for record in records],
+        }
+
+    def _tools(self, sessions: Sessions, routes: list[ServerRoute]) -> list[Tool]:
+        """The tools of all servers; one that fails does not lose the others."""
+        from ..tools.provider.provide import ServerRequest, provide
+        from ..tools.provider.tool_names import NameFilter
+
+        if not routes:
+            return []
+        for route in routes:
+            sessions.credentials(route.credential)  # asks here and once, not in several threads
+
+        def open_client(request: ServerRequest, trace: Callable[[Step], None]) -> MCPClient:
+            assert request.route is not None
+            return sessions.client(request.route, trace)
+
+        requests = [ServerRequest(row=f"Row{number}", route=route) for number, route in enumerate(routes)]
+        name_filter = NameFilter(include=self._settings.include)
+        provision = provide(requests, open_client, name_filter=name_filter, is_canceled=self._interrupt)
+        if self._interrupt():
+            raise Canceled("Canceled while listing tools")
+        failed = [outcome.error for outcome in provision.failed if outcome.error is not None]
+        if len(failed) == len(routes):
+            raise failed[0]
+        for error in failed:
+            complain(f"{error}{how_here(error)} Going on without this server.")
+        return [tool.tool for tool in provision.tools]
+
+    def _prompter(
+        self,
+        model: Any,
+        tools: Sequence[Tool],
+        sessions: Sessions,
+        routes: list[ServerRoute],
+        keeper: CallKeeper,
+        host: ExtensionHost | None,
+    ) -> Prompter:
+        from dataclasses import replace
+
+        from ..agents.approval import ApprovalPolicy
+        from ..agents.executor import ToolOptions
+        from ..agents.prompter import Prompter
+        from ..agents.toolset import Toolset
+
+        settings = self._settings
+        dispatcher = sessions.dispatcher(routes, settings.save_dir)
+        dispatcher.secrets.learn(model.secrets)
+        if host is not None:
+            dispatcher = replace(dispatcher, run_workflow=_workflow_runner(host, self._interrupt))
+        return Prompter(
+            model=model,
+            toolset=Toolset(tools),
+            dispatcher=dispatcher,
+            journal=keeper,
+            options=self._options(),
+            tool_options=ToolOptions(
+                approval=ApprovalPolicy.parse(settings.rules, settings.trusted), search_above=_TOOL_TOKENS
+            ),
+            system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
+            data_prefix=DATA_PREFIX,
+            to_table=None if host is None else host.table,
+        )
+
+    def _options(self) -> AgentOptions:
+        from ..agents.loop import AgentOptions
+
+        return AgentOptions(
+            iteration_limit=self._settings.max_iterations,
+            answer_at_limit=True,
+            total_timeout=self._settings.time_limit,
+            stream=True,
+        )
+
+
+class MemoryKeeper:
+    """Keeps no file: numbers calls and chains them, as a journal does."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.path = None
+        self._head = ""
+        self._lock = threading.Lock()
+
+    def append(self, record: CallRecord) -> CallRecord:
+        """Takes a finished call."""
+        from ..audit.chain import chained
+
+        with self._lock:
+            kept = chained(record, self._head, call=self.count + 1)
+            self.count, self._head = kept.call, kept.hash or ""
+        return kept
+
+
+def _keeper(file: Path | None, run: str) -> AbstractContextManager[CallKeeper]:
+    """What keeps the records, opened before anything is called."""
+    if file is None:
+        return nullcontext(MemoryKeeper())
+    from ..audit.journal import Journal, JournalError
+
+    try:
+        return Journal(file, run=run, about="knime-mcp agent", append=True)
+    except JournalError as error:
+        raise CommandError(f"{error}. Name another file for --audit.") from None
+
+
+def _close(keeper: CallKeeper, outcome: Any) -> None:
+    close = getattr(keeper, "close", None)
+    if close is not None:
+        close(outcome)
+
+
+def _model(settings: AgentSettings) -> Any:
+    from ..agents.chat_model import ChatModelSettings, create_model, model_route
+
+    name = settings.api_key or settings.api_key_env
+    chat_model = ChatModelSettings(
+        route=model_route(settings.model_url, credential=name),
+        model=settings.model,
+        temperature=settings.temperature,
+    )
+    known = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))
+    return create_model(chat_model, known(name))
+
+
+def _load_host() -> ExtensionHost:
+    from ..headless import load_own_extension
+    from ..headless.errors import HeadlessError
+
+    try:
+        return load_own_extension()
+    except HeadlessError as error:
+        raise CommandError(f"Workflows cannot be run here: {error}.") from None
+
+
+def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[WorkflowTool]:
+    from ..headless.workflows import RunError
+    from ..headless.workflows.tools import make_workflow_tool
+
+    found: list[WorkflowTool] = []
+    for file in files:
+        try:
+            found.append(make_workflow_tool(file, host=host))
+        except RunError as error:
+            raise CommandError(f"{file} cannot be a tool: {error}") from None
+    return found
+
+
+def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
+    from ..headless.tables import written
+    from ..headless.workflows.tools import ToolRunner
+
+    runner = ToolRunner(host, is_canceled=interrupt)
+
+    def run(
+        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+    ) -> tuple[str, tuple[Any, ...]]:
+        given = [written(table) for table in tables]
+        message, outputs, _ = runner(tool, arguments, given, {"execution-mode": "DEFAULT"})
+        if outputs is None:
+            raise RuntimeError(message)  # as KNIME does: the tool itself failed
+        return message, tuple(outputs)
+
+    return run
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    from langchain_core.messages import AIMessage, ToolMessage
+
+    from ..agents.message_cells import calls_of, text_of
+
+    message = entry.message
+    if message is None:
+        return {"role": "error", "text": entry.error}
+    found: dict[str, Any] = {"role": "user", "text": text_of(message)}
+    match message:
+        case AIMessage():
+            calls = calls_of(message)
+            found |= {"role": "ai"} | ({"tool_calls": calls} if calls else {})
+        case ToolMessage():
+            found |= {"role": "tool", "tool": message.name, "tool_call_id": message.tool_call_id}
+        case _:
+            pass
+    return found

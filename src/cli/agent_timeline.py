@@ -1,0 +1,116 @@
+"""An agent's run on the terminal: each turn and each tool call as it happens, on standard error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from ..agents.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
+from .terminal import err, one_line, visible
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..agents.events import AgentEvent
+
+_STYLES = {"good": "green", "warning": "yellow", "bad": "bold red"}
+_SHOWN_RESULT = 100
+
+
+class AgentTimeline:
+    """Shows what an agent does.
+
+    Lines for what is finished; on a terminal also one line that changes, with the tools that run and the
+    text that the model is writing.
+    """
+
+    def __init__(self) -> None:
+        self._status: Any = None  # rich's Status
+        self._running: dict[str, str] = {}
+        self._text = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.__exit__(kind, error, trace)
+            self._status = None
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Takes what happens next."""
+        match event:
+            case TextDelta(text=text):
+                self._text += text
+                self._now(self._text[-400:].replace("\n", " ")[-80:])
+            case ModelRetried(iteration=iteration, reason=reason, wait=wait):
+                self._text = ""
+                self._line((f"Turn {iteration}: the model again in {wait:.1f} s. {reason}", "yellow"))
+            case ModelAnswered():
+                self._turn(event)
+            case ToolStarted(request=request, shown_name=name):
+                self._running[request.id] = name
+                self._now(", ".join(self._running.values()))
+            case ToolFinished():
+                self._running.pop(event.reply.request.id, None)
+                self._call(event)
+                self._now(", ".join(self._running.values()) or "the model reads the results")
+            case _:
+                pass
+
+    def say(self, text: str) -> None:
+        """Says what is going on before anything has happened."""
+        self._now(text)
+
+    def _turn(self, turn: ModelAnswered) -> None:
+        from ..agents.message_cells import text_of
+        from ..agents.timeline import duration_text, tokens_text
+
+        self._text = ""
+        parts = [duration_text(turn.duration), tokens_text(turn.usage)]
+        self._line(
+            (f"Turn {turn.iteration}", "bold"),
+            (f" · {' · '.join(part for part in parts if part)}", "dim"),
+        )
+        if turn.message.tool_calls and (said := text_of(turn.message)):
+            self._line((f"  {one_line(said, 300)}", "italic"))
+
+    def _call(self, call: ToolFinished) -> None:
+        from ..agents.timeline import arguments_line, duration_text, status_of_call
+        from ..agents.tool_kind import kind_of
+
+        record = call.reply.record
+        kind = kind_of(call.reply.tool, recorded=record is not None)
+        status, meaning = status_of_call(call)
+        self._line(
+            (f"  {kind.glyph} {kind.word:8} ", "cyan"),
+            (call.shown_name or call.reply.request.name or "(no name)", "bold"),
+            (f" {status}", _STYLES[meaning]),
+            (f" · {duration_text(call.duration)} · {arguments_line(call)}", "dim"),
+        )
+        told = record.error if record is not None and record.error else None
+        if told is not None:
+            self._line((f"    {one_line(told, 300)}", "red"))
+        elif record is not None and record.result:
+            self._line((f"    → {one_line(record.result, _SHOWN_RESULT)}", "dim"))
+
+    def _line(self, *parts: tuple[str, str]) -> None:
+        from rich.text import Text
+
+        line = Text()
+        for text, style in parts:
+            line.append(visible(text), style=style)
+        err().print(line)
+
+    def _now(self, text: str) -> None:
+        if not err().is_terminal:
+            return
+        from rich.text import Text
+
+        shown = Text(visible(text), style="dim", no_wrap=True, overflow="ellipsis")
+        if self._status is None:
+            self._status = err().status(shown)
+            self._status.__enter__()
+        else:
+            self._status.update(shown)

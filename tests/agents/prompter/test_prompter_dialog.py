@@ -1,0 +1,198 @@
+"""The agent's dialog and its checks before anything runs."""
+
+import pyarrow as pa
+import pytest
+
+from tests.support.chat_server import call, calls, says
+
+
+@pytest.fixture
+def model(model_of):
+    class Nobody:
+        url = "http://127.0.0.1:9/v1"
+
+    return model_of(Nobody, check_connection=False)
+
+
+@pytest.fixture
+def configure(host, model):
+    """Runs configure() only."""
+
+    def run(tools=None, history=None, data=(), outputs=1, **parameters):
+        tables = [None if table is None else host.table(pa.table(table)) for table in (tools, history)]
+        given = [host.table(pa.table(table)) for table in data]
+        return host.run(
+            "mcp_agent_prompter",
+            [model, *tables, given, None],
+            {"user_message": "?", **parameters},
+            output_groups={"Data outputs": outputs},
+            execute=False,
+        )
+
+    return run
+
+
+def advanced(part):
+    return part.get("options", {}).get("isAdvanced", False)
+
+
+def elements(ui):
+    """All controls of a dialog, with whether they or something around them is advanced."""
+
+    def walk(part, hidden):
+        hidden = hidden or advanced(part)
+        if "scope" in part:
+            yield part["scope"], hidden
+        for inner in part.get("elements", ()):
+            yield from walk(inner, hidden)
+
+    return list(walk(ui, False))
+
+
+def test_at_most_five_settings_are_visible(host):
+    dialog = host.dialog("mcp_agent_prompter")
+    visible = [scope for scope, hidden in elements(dialog["ui_schema"]) if not hidden]
+    assert 1 <= len(visible) <= 5, visible
+
+
+def test_a_dialog_does_not_change_a_fresh_node(host, model, configure):
+    fresh = configure().parameters
+    history = host.table(pa.table({"Role": ["user"], "Text": ["x"]}))
+    prompts = host.table(pa.table({"prompt": ["x"]}))
+    tools = host.table(pa.table({"Tool (JSON)": ["x"]}))
+    dialog = host.dialog("mcp_agent_prompter", [model, tools.schema, history.schema, [prompts.schema], None])
+    model_settings = dialog["data"]["model"]
+    assert model_settings["tool_column"] == "<auto>"
+    assert model_settings["prompt_column"] == "<none>"
+    assert model_settings["conversation_column"] == "<auto>"
+    assert model_settings["errors"]["error_column"] == "<none>"
+    assert configure().parameters == fresh
+
+
+def test_keys_that_knimes_agent_prompter_has(configure):
+    settings = configure().parameters["model"]
+    assert {
+        "developer_message",
+        "user_message",
+        "tool_column",
+        "conversation_column",
+        "conversation_column_name",
+        "recursion_limit",
+        "recursion_limit_handling",
+        "recursion_limit_prompt",
+        "debug",
+        "data_message_prefix",
+        "errors",
+    } <= set(settings)
+    assert {
+        "error_handling",
+        "use_existing_error_column",
+        "error_column_name",
+        "error_column",
+    } == set(settings["errors"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "parameters", "said"),
+    [
+        ({"tools": {"a": [1]}}, {}, "no tool column. Connect the Tools output of an MCP Tool Provider"),
+        ({"tools": {"Tool (JSON)": ["x"]}}, {"tool_column": "b"}, "no column 'b'"),
+        ({}, {"user_message": "  \n"}, "no prompt. Enter a question or task under 'User message'"),
+        ({}, {"prompt_column": "text"}, "no table of prompts. Add a 'Data inputs' port"),
+        ({"data": [{"n": [1]}]}, {"prompt_column": "n"}, "no text column 'n'"),
+        ({"history": {"a": ["x"]}}, {}, "no conversation column"),
+        ({"history": {"Role": ["user"], "t": ["x"]}}, {"conversation_column": "u"}, "no messages in 'u'"),
+        ({}, {"conversation_column_name": " "}, "no name"),
+        (
+            {},
+            {
+                "conversation_column_name": "E",
+                "errors": {"error_handling": "COLUMN", "error_column_name": "E"},
+            },
+            "two columns 'E'",
+        ),
+        (
+            {"history": {"Role": ["user"], "t": ["x"]}},
+            {"errors": {"error_handling": "COLUMN", "use_existing_error_column": True}},
+            "no such error column. Choose one of Role, t",
+        ),
+        ({}, {"approval": "never mind"}, "Line 1 of the approval rules"),
+        ({}, {"recursion_limit": -1}, "-1"),
+    ],
+)
+def test_settings_that_cannot_work_say_what_to_do(configure, inputs, parameters, said):
+    result = configure(**inputs, **parameters)
+    assert not result.ok
+    assert said in result.failure["message"]
+    assert result.failure["invalid_settings"]
+
+
+def test_a_credential_of_the_model_that_is_not_there(host, model_of):
+    class Nobody:
+        url = "http://127.0.0.1:9/v1"
+
+    model = model_of(Nobody, {"key": ("", "secret-key")}, credentials="key", check_connection=False)
+    result = host.run(
+        "mcp_agent_prompter", [model, None, None, [], None], {"user_message": "?"}, execute=False
+    )
+    assert not result.ok
+    assert "'key'" in result.failure["message"]
+
+
+@pytest.mark.parametrize("outputs", [0, 2])
+def test_promised_columns(configure, outputs):
+    result = configure(
+        data=[{"text": ["x"]}], prompt_column="text", conversation_form="plain", outputs=outputs
+    )
+    assert result.ok, result.failure
+    assert len(result.specs) == 2 + outputs
+    names = str(result.specs[0])
+    for name in ("Input row", "Role", "Tool calls", "Errors", "Outcome", "Answer", "Output tokens"):
+        assert name in names
+
+
+@pytest.mark.requirement("T49")
+def test_the_audit_workflow(servers, script, ask, tools_of, tmp_path):
+    from knime_mcp.knwf import read_workflow
+
+    server = script(calls(call("add", {"a": 1}), call("who")), says("2 and one"))
+    result = ask(
+        server,
+        tools_of(servers[0].url("/one")),
+        user_message="Add.",
+        save_audit_workflow_to="audits/last.knwf",
+    )
+    assert result.ok, result.failure
+    workflow = read_workflow(tmp_path / "workflow" / "data" / "audits" / "last.knwf")
+    assert [node.parameters["model"]["tool_name"] for node in workflow.nodes] in (
+        ["add", "who"],
+        ["who", "add"],
+    )
+    notes = "".join(annotation.text for annotation in workflow.annotations)
+    assert "Add." in notes
+    assert "2 and one" in notes
+
+
+def test_an_audit_workflow_that_cannot_be_saved_is_a_warning(script, ask, tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    result = ask(script(says("hello")), save_audit_workflow_to=str(tmp_path / "file" / "audit.knwf"))
+    assert result.ok, result.failure
+    assert "The audit workflow could not be saved" in result.warnings[-1]
+
+
+def test_debug_mode_is_handed_on(host, script, ask):
+    from knime.types.tool import WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    tools = host.table(
+        pa.table({"Tool": host.tool_column([WorkflowTool("w", "", {}, 0, [], [], "segment")])})
+    )
+    modes = []
+
+    def handler(tool, parameters, inputs, hints):
+        modes.append(hints["execution-mode"])
+        return "done", []
+
+    for debug in (True, False):
+        assert ask(script(calls(call("w")), says("ok")), tools, debug=debug, tool_handler=handler).ok
+    assert modes == ["DEBUG", "DEFAULT"]

@@ -1,0 +1,242 @@
+"""One prompt per row, and conversations that go on from one agent to the next."""
+
+import threading
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from tests.support.chat_server import call, calls, fails, says
+
+PROMPTS = {"text": ["first", None, "third", "fourth"], "other": [1, 2, 3, 4]}
+
+
+def echo(request):
+    return says(f"You said {request.last}")
+
+
+def test_one_prompt_per_row(servers, script, ask, rows_of, said, tools_of):
+    server = script(
+        echo,
+        calls(call("who")),
+        fails(401, "wrong key"),
+        echo,
+    )
+    result = ask(
+        server, tools_of(servers[0].url("/one")), data=[PROMPTS], prompt_column="text", user_message="Say it:"
+    )
+    rows = rows_of(result)
+    last = [row for row in rows if row["Outcome"] is not None]
+    assert [row["Input row"] for row in last] == ["Row0", "Row1", "Row2", "Row3"]
+    assert [row["Outcome"] for row in last] == ["answer", "error", "error", "answer"]
+    assert [row["Answer"] for row in last] == [
+        "You said Say it:\n\nfirst",
+        None,
+        None,
+        "You said Say it:\n\nfourth",
+    ]
+    assert "missing" in last[1]["Errors"]
+    assert "401" in last[2]["Errors"]
+    assert "Row2" in last[2]["Errors"]
+    assert [row["Iterations"] for row in last] == [1, 0, 1, 1]
+    assert last[0]["Input tokens"] > 0
+    assert last[1]["Input tokens"] is None
+    third = [row for row in rows if row["Input row"] == "Row2"]
+    assert len(third) == 4  # prompt, the model's call, the result, the error: nothing is lost
+    assert [row["Input row"] for row in rows_of(result, 1)] == ["Row2"]
+    assert result.warnings[0].startswith("2 of 4 prompts failed; first: The prompt is missing (row Row1)")
+    assert any(message.startswith("prompt 3 of 4 (Row2), step 1: who") for _, message in result.progress)
+    assert "Row3" in result.view_html
+
+
+def test_each_row_has_data_and_answers_of_its_own(host, script, ask, rows_of):
+    from knime.types.tool import ToolPort, WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    port = ToolPort("Out", "", "Table", None)
+    tools = host.table(
+        pa.table(
+            {
+                "Tool": host.tool_column(
+                    [WorkflowTool("make", "", {"n": {"type": "integer"}}, 0, [], [port], "segment")]
+                )
+            }
+        )
+    )
+
+    def make(tool, parameters, inputs, hints):
+        return "made", [pa.table({"n": [parameters["n"]]})]
+
+    def asks(number):
+        def turn(request):
+            listed = [m["content"] for m in request.messages if "input_table" in str(m["content"])]
+            assert len(listed) == 1
+            assert '"id":"1"' not in listed[0]
+            return calls(call("make", {"configuration": {"n": number}}))
+
+        return turn
+
+    server = script(asks(1), says("a"), asks(2), says("b"))
+    result = ask(
+        server,
+        tools,
+        data=[{"text": ["x", "y"]}, {"more": [0]}],
+        prompt_column="text",
+        tool_handler=make,
+        outputs=3,
+    )
+    assert [rows_of(result, port) for port in (2, 3, 4)] == [[{"more": 0}], [{"n": 1}], [{"n": 2}]]
+
+
+def test_no_prompts(script, ask, rows_of):
+    result = ask(script(), data=[{"text": pa.array([], pa.string())}], prompt_column="text")
+    assert rows_of(result) == []
+    assert result.warnings == []
+
+
+def test_agents_go_on_with_a_conversation(servers, script, ask, said, tools_of):
+    tools = tools_of(servers[0].url("/one"))
+    first = ask(script(calls(call("who")), says("one")), tools, user_message="Who?")
+    server = script(echo)
+    second = ask(server, tools, history=first.outputs[0].as_input(), user_message="And now?")
+    assert [who for who, *_ in said(second)] == ["USER", "AI", "TOOL", "AI", "USER", "AI"]
+    assert said(second)[-1] == ("AI", "You said And now?", [])
+    roles = [message["role"] for message in server.requests[0].messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_a_history_that_broke_off_is_repaired(host, servers, script, ask, said, tools_of):
+    from knime.types.message import (
+        MessageContentPart,
+        MessageContentPartType,
+        MessageType,
+        MessageValue,
+        ToolCall,
+    )
+
+    def text(value):
+        return [MessageContentPart(MessageContentPartType.TEXT, value.encode())]
+
+    messages = [
+        MessageValue(MessageType.USER, text("Who?")),
+        MessageValue(MessageType.AI, [], [ToolCall("a tool, gone", "c1", {}), ToolCall("who", "c1", {})]),
+        MessageValue(MessageType.TOOL, text("stray"), tool_call_id="nobody asked"),
+    ]
+    history = host.table(pa.table({"talk": host.column_of(messages, MessageValue)}))
+    result = ask(script(says("fine")), tools_of(servers[0].url("/one")), history=history)
+    talk = said(result, column="talk")
+    assert [who for who, *_ in talk] == ["USER", "AI", "TOOL", "TOOL", "USER", "AI"]
+    assert "2 tool calls of the history had no answer" in result.warnings[0]
+
+
+@pytest.mark.parametrize("form", ["message", "plain"])
+def test_rows_go_on_with_their_own_conversation(script, ask, rows_of, form):
+    data = [{"text": ["a", "b"]}]
+    first = ask(script(echo, echo), data=data, prompt_column="text", conversation_form=form)
+    server = script(echo, echo)
+    second = ask(
+        server,
+        data=data,
+        history=first.outputs[0].as_input(),
+        prompt_column="text",
+        conversation_form=form,
+    )
+    asked = [[m["content"] for m in r.messages if m["role"] != "system"] for r in server.requests]
+    assert asked == [["a", "You said a", "a"], ["b", "You said b", "b"]]
+    assert [row["Input row"] for row in rows_of(second)] == ["Row0"] * 4 + ["Row1"] * 4
+    alone = ask(script(), history=first.outputs[0].as_input(), conversation_form=form)
+    assert "conversations of 2 prompts" in alone.failure["message"]
+
+
+def test_errors_of_a_history_stay(script, ask, said):
+    first = ask(script(fails(401, "no")), errors={"error_handling": "COLUMN"})
+    second = ask(
+        script(says("hello again")),
+        history=first.outputs[0].as_input(),
+        user_message="Again",
+        errors={
+            "error_handling": "COLUMN",
+            "use_existing_error_column": True,
+            "error_column": "Errors",
+        },
+    )
+    assert [who for who, *_ in said(second)] == ["USER", "error", "USER", "AI"]
+
+
+def test_plain_columns(script, ask, rows_of):
+    result = ask(script(echo), conversation_form="plain", conversation_column_name="Text")
+    assert [(row["Role"], row["Text"]) for row in rows_of(result)] == [
+        ("user", "What is the answer?"),
+        ("ai", "You said What is the answer?"),
+    ]
+
+
+def test_an_empty_message_goes_on_with_the_users_last_one(host, script, ask, said):
+    history = host.table(pa.table({"Role": ["user"], "Text": ["Hello?"]}))
+    result = ask(script(echo), history=history, user_message="", conversation_form="plain")
+    assert result.ok, result.failure
+    assert result.outputs[0].to_pylist()[-1]["Text"] == "You said Hello?"
+
+
+def test_several_prompts_at_a_time(host, script, ask, rows_of):
+    """All requests are under way before the first is answered; workflows run in the node's thread."""
+    from knime.types.tool import WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    cells = [WorkflowTool("tell", "", {"n": {"type": "string"}}, 0, [], [], "segment")]
+    tools = host.table(pa.table({"Tool": host.tool_column(cells)}))
+    everybody, arrived, threads = threading.Event(), [], set()
+
+    def turn(request):
+        prompt = request.messages[-1]
+        if prompt["role"] == "tool":
+            return says(f"told {prompt['content']}")
+        arrived.append(prompt["content"])
+        if len(arrived) == 3:
+            everybody.set()
+        wanted = calls(call("tell", {"configuration": {"n": prompt["content"]}}))
+        return replace(wanted, hold=everybody)
+
+    def handler(tool, parameters, inputs, hints):
+        threads.add(threading.get_ident())
+        return parameters["n"], []
+
+    result = ask(
+        script(*[turn] * 6),
+        tools,
+        data=[{"text": ["a", "b", "c"]}],
+        prompt_column="text",
+        prompt_concurrency=3,
+        tool_handler=handler,
+        time_limit=30.0,
+    )
+    last = [row for row in rows_of(result) if row["Outcome"]]
+    assert [(row["Input row"], row["Answer"]) for row in last] == [
+        ("Row0", "told a"),
+        ("Row1", "told b"),
+        ("Row2", "told c"),
+    ]
+    assert sorted(row["Input row"] for row in rows_of(result, 1)) == ["Row0", "Row1", "Row2"]
+    assert len(threads) == 1
+    assert everybody.is_set()
+    done = [part for part, _ in result.progress]
+    assert done == sorted(done)
+
+
+def test_cancel_ends_all_prompts(script, ask):
+    asked = []
+
+    def turn(request):
+        asked.append(1)
+        return replace(says("late"), delay=15.0)
+
+    server = script(turn, turn)
+    result = ask(
+        server,
+        data=[{"text": ["a", "b", "c", "d", "e"]}],
+        prompt_column="text",
+        prompt_concurrency=2,
+        cancel=lambda: len(asked) == 2,
+    )
+    assert not result.ok
+    assert "Canceled after 0 of 5 prompts" in result.failure["message"]

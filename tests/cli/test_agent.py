@@ -1,0 +1,177 @@
+"""``knime-mcp agent``: a scripted model, a real server, a command, and what people see of it."""
+
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.chat_server import ChatServer, call, calls, fails, says
+
+CHILD = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
+CANARY = "canary-7f3a9c51d2"
+
+
+@pytest.fixture
+def model():
+    """Starts a scripted model; checks at the end that the script was played without a complaint."""
+    running = []
+
+    def start(*turns, **options):
+        server = ChatServer(turns, **options)
+        server.__enter__()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.__exit__()
+    assert [(server.complaints, server.unplayed) for server in running] == [([], 0) for _ in running]
+
+
+def words(chat, *arguments, question="What is it?"):
+    return ["agent", question, "--model-url", chat.url, "--model", "test-model", *arguments]
+
+
+def test_the_answer_on_one_stream_the_timeline_on_the_other(cli, server, model):
+    chat = model(calls(call("add", {"a": 41, "b": 1}), text="Let me add."), says("It is 42."))
+    done = cli(*words(chat, "--server", server.url))
+    assert done.code == 0, done.err
+    assert done.out == "It is 42.\n"
+    lines = done.err.splitlines()
+    assert lines[0].startswith("Turn 1 · ")
+    assert lines[1] == "  Let me add."
+    assert lines[2].startswith("  ⚡ MCP      add ok · ")
+    assert '{"a":41,"b":1}' in lines[2]
+    assert lines[3] == "    → 42"
+    assert lines[4].startswith("Turn 2 · ")
+    assert all(request.body["stream"] for request in chat.requests)
+
+
+def test_json_page_and_journal(cli, server, model):
+    chat = model(calls(call("add", {"a": 1, "b": 1})), says("<b>2</b>"))
+    files = ["--html", "run.html", "--audit", "run.jsonl"]
+    done = cli(*words(chat, "--server", server.url, "--json", *files, "--system", "Be brief."))
+    assert done.code == 0, done.err
+    answer = done.json
+    assert (answer["answer"], answer["ending"], answer["iterations"]) == ("<b>2</b>", "answer", 2)
+    assert answer["input_tokens"] > 0
+    assert [row["role"] for row in answer["conversation"]] == ["user", "ai", "tool", "ai"]
+    assert answer["calls"][0]["tool_name"] == "add"
+    page = (cli.folder / "run.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;2&lt;/b&gt;" in page
+    assert "<b>2</b>" not in page
+    verified = cli("audit", "verify", "run.jsonl", "--json")
+    assert verified.json["verdict"] == "intact"
+    assert chat.requests[0].messages[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_two_servers_and_a_command(cli, server, model):
+    chat = model(lambda request: says(", ".join(t["function"]["name"] for t in request.body["tools"])))
+    stdio = f"mine={shlex.join([sys.executable, str(CHILD), 'modern'])}"
+    other = server.base + "/stateful/mcp"
+    done = cli(*words(chat, "--server", server.url, "--server", other, "--stdio", stdio, "--include", "add"))
+    assert done.code == 0, done.err
+    assert len(set(done.out.split(", "))) >= 2
+
+
+def test_a_dead_server_does_not_lose_the_others(cli, server, model):
+    chat = model(lambda request: says(str(len(request.body["tools"]))))
+    done = cli(*words(chat, "--server", "http://127.0.0.1:9/mcp", "--server", server.url))
+    assert done.code == 0
+    assert int(done.out) > 3
+    assert "127.0.0.1:9" in done.err
+    assert "Going on without this server." in done.err
+
+
+def test_no_server_left(cli, model):
+    done = cli(*words(model(), "--server", "http://127.0.0.1:9/mcp"))
+    assert done.code == 1
+    assert done.out == ""
+    assert "cannot be reached" in done.err
+
+
+def test_without_tools(cli, model):
+    chat = model(says("just an answer"))
+    done = cli(*words(chat))
+    assert (done.code, done.out) == (0, "just an answer\n")
+    assert "tools" not in chat.requests[0].body
+
+
+@pytest.mark.parametrize("way", ["variable", "credential"])
+def test_the_key_comes_from_the_environment(cli, model, way):
+    chat = model(says("hello"), key=CANARY)
+    if way == "variable":
+        done = cli(*words(chat, "--api-key-env", "MY_KEY"), env={"MY_KEY": CANARY})
+    else:
+        done = cli(*words(chat, "--api-key", "llm"), env={"KNIME_MCP_LLM_PASSWORD": CANARY})
+    assert (done.code, done.out) == (0, "hello\n")
+
+
+def test_a_model_that_does_not_answer(cli, model):
+    done = cli(*words(model(fails(401, "wrong key"))))
+    assert done.code == 1
+    assert done.out == ""
+    assert "401" in done.err
+    as_json = cli(*words(model(fails(401, "wrong key")), "--json"))
+    assert as_json.code == 1
+    assert (as_json.json["answer"], as_json.json["ending"]) == (None, "error")
+    assert "401" in as_json.json["error"]
+
+
+def test_rules_and_failed_calls(cli, server, model):
+    chat = model(calls(call("add", {"a": 1, "b": 1}), call("fail", {"why": "rain"})), says("sorry"))
+    done = cli(*words(chat, "--server", server.url, "--rule", "deny add", "--rule", "allow *"))
+    assert done.code == 0
+    assert "add denied" in done.err
+    assert "fail tool error" in done.err
+    assert "It went wrong: rain" in done.err
+    assert "2 of 2 tool calls failed" in done.err
+
+
+def test_the_limit_still_gives_an_answer(cli, server, model):
+    chat = model(*[calls(call("add", {"a": 1, "b": 1}))] * 2, says("about 2"))
+    done = cli(*words(chat, "--server", server.url, "--max-iterations", "1"))
+    assert (done.code, done.out) == (0, "about 2\n")
+    assert "The iteration limit was reached" in done.err
+
+
+def test_ctrl_c_cancels_model_and_tool(cli, server, model, until):
+    chat = model(calls(call("slow", {"seconds": 60, "label": "agent-stop"})))
+    process = cli.start(*words(chat, "--server", server.url, "--audit", "run.jsonl"))
+    until(lambda: "started agent-stop" in server.said(), "the call reached the server")
+    process.send_signal(signal.SIGINT)
+    done = cli.finish(process)
+    assert done.code == 3
+    assert done.out == ""
+    until(
+        lambda: "canceled" in server.said()[server.said().index("started agent-stop") :], "the server heard"
+    )
+    assert (cli.folder / "run.jsonl").read_text(encoding="utf-8").splitlines()[-1].count('"canceled"') == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--audit", "run.txt"], "should end in .jsonl"),
+        (["--html", "run.txt"], "should end in .html"),
+        (["--html", "nowhere/run.html"], "no folder nowhere"),
+        (["--workflow", "nothing.knwf"], "no file nothing.knwf"),
+        (["--api-key", "a", "--api-key-env", "B"], "cannot be used together"),
+        (["--api-key", "nobody"], "There is no credential 'nobody'"),
+        (["--server", "no url"], "The server URL holds a space"),
+        (["--rule", "perhaps add"], "approval rules"),
+    ],
+)
+def test_command_lines_that_cannot_work(cli, model, arguments, said):
+    done = cli(*words(model(), *arguments))
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_file_that_is_no_workflow(cli, model):
+    (cli.folder / "broken.knwf").write_bytes(b"no archive")
+    done = cli(*words(model(), "--workflow", "broken.knwf"))
+    assert done.code == 1
+    assert "broken.knwf" in done.err
