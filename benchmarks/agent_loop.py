@@ -19,9 +19,9 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 
-from knime_mcp.agents.chat_model import ChatModelSettings, create_model, model_route
-from knime_mcp.agents.loop import AgentOptions, run_agent
-from knime_mcp.agents.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 
 CHAT_SERVER = Path(__file__).parents[1] / "tests" / "support" / "chat_server.py"
 

@@ -17,11 +17,11 @@ from run import Measurement, fast_server, report
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from knime_mcp.agents._tool import LangchainToolConverter
-from knime_mcp.agents.executor import ToolExecutor
-from knime_mcp.agents.functions import token_estimate
-from knime_mcp.agents.tool_search import ToolIndex
-from knime_mcp.agents.toolbox import ToolReply, ToolRequest
-from knime_mcp.agents.toolset import Toolset
+from knime_mcp.agents.toolbox.executor import ToolExecutor
+from knime_mcp.agents.toolbox.functions import token_estimate
+from knime_mcp.agents.toolbox.tool_search import ToolIndex
+from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.definitions import Definitions, pinned_tool
 from knime_mcp.audit.dispatch import Dispatcher
 from knime_mcp.audit.secrets import SecretMarker

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain r
 from langchain_core.tools import StructuredTool
 
 from ..types.tool import MCPTool, WorkflowTool
-from .functions import arguments_schema, description_for_model
+from .toolbox.functions import arguments_schema, description_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import ToolCall
 
     from ..types.tool import Tool
-    from .toolbox import ToolReply
+    from .toolbox.toolbox import ToolReply
 
 REQUEST: Final = "mcp_request"
 """Key in ``configurable`` of a run's config under which a caller hands over a `RunningCall`."""

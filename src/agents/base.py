@@ -13,18 +13,18 @@ import knime.extension as knext
 
 from ..tools import audit_workflow, connection, connection_settings
 from ..types.errors import Canceled, MCPError
-from . import settings, settings_checks
-from .chat_model_port import chat_model_port_type
+from .model.chat_model_port import chat_model_port_type
+from .prompter import settings, settings_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..tools.caller.sessions import Sessions
-    from .conversation import ConversationLayout, Entry
-    from .executor import ToolOptions
-    from .loop import AgentOptions
-    from .prompter import Prompt, Prompter
-    from .run_rows import PromptRuns
+    from .prompter.conversation import ConversationLayout, Entry
+    from .prompter.prompter import Prompt, Prompter
+    from .prompter.run_rows import PromptRuns
+    from .run.loop import AgentOptions
+    from .toolbox.executor import ToolOptions
 
 
 @knext.node(
@@ -172,7 +172,7 @@ class MCPAgentPrompter:
         credential: Any,  # noqa: ARG002
     ) -> Any:
         """Checks the settings and promises the columns; contacts nobody."""
-        from .call_table import calls_schema
+        from .prompter.call_table import calls_schema
 
         try:
             if model is not None:
@@ -190,8 +190,8 @@ class MCPAgentPrompter:
         from ..audit.journal import SUFFIX, Journal, new_run_id
         from ..tools.caller.run import JOURNALS
         from ..tools.caller.sessions import Sessions, data_area
-        from .call_table import calls_table
-        from .run_rows import PromptRuns
+        from .prompter.call_table import calls_table
+        from .prompter.run_rows import PromptRuns
 
         layout = settings_checks.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
@@ -232,8 +232,8 @@ class MCPAgentPrompter:
         self, layout: ConversationLayout, history: Any | None, data: list[Any]
     ) -> tuple[list[Prompt], list[Any]]:
         """The prompts, and the tables that are for tools."""
-        from .history import of_row, read_conversation
-        from .prompter import Prompt
+        from .prompter.history import of_row, read_conversation
+        from .prompter.prompter import Prompt
 
         said: list[Entry] = []
         if history is not None:
@@ -266,9 +266,9 @@ class MCPAgentPrompter:
     ) -> Prompter:
         from ..tools.caller.run import BlobStore
         from ..tools.caller.sessions import routes_of
-        from .prompter import Prompter
-        from .toolset import Toolset, extract_tools
-        from .workflow_host import workflow_runner
+        from .prompter.prompter import Prompter
+        from .prompter.workflow_host import workflow_runner
+        from .toolbox.toolset import Toolset, extract_tools
 
         found = [] if tools is None else extract_tools(tools, self.tool_column)
         sessions.know(*routes_of(found))
@@ -290,7 +290,7 @@ class MCPAgentPrompter:
         )
 
     def _options(self) -> AgentOptions:
-        from .loop import AgentOptions
+        from .run.loop import AgentOptions
 
         return AgentOptions(
             iteration_limit=self.recursion_limit,
@@ -302,9 +302,9 @@ class MCPAgentPrompter:
         )
 
     def _tool_options(self) -> ToolOptions:
-        from .approval import ApprovalPolicy
-        from .executor import ToolOptions
-        from .tool_errors import ErrorPolicy
+        from .toolbox.approval import ApprovalPolicy
+        from .toolbox.executor import ToolOptions
+        from .toolbox.tool_errors import ErrorPolicy
 
         stop = self.on_tool_error == settings.ToolErrorHandling.stop.name
         return ToolOptions(
@@ -328,7 +328,7 @@ class MCPAgentPrompter:
         return None
 
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
-        from .timeline_page import timeline_page
+        from .timeline.timeline_page import timeline_page
 
         says = model.spec.settings
         facts = (("Model", f"{says.model} at {says.base_url}"), ("Journal", str(journal)))

@@ -17,14 +17,14 @@ from ..tools import connection_settings
 from ..tools.connection import as_setting_error, header_lines
 from ..tools.credentials import chosen, find_credential, sent_in_clear
 from ..types.errors import MCPError
-from .chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
-from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
+from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
+from .model.chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..types.routing import ServerRoute
-    from .chat_model import TokenLimitField
+    from .model.chat_model import TokenLimitField
 
 _AS_ENTERED: Final = "<as entered>"
 _DIALOG_SECONDS: Final = 1.8
@@ -64,7 +64,7 @@ def _offered(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...]
             (),
             "Enter the base URL, apply, and open the dialog again to choose from the endpoint's models.",
         )
-    from .endpoint import Endpoint
+    from .model.endpoint import Endpoint
 
     route = _route(settings)
     endpoint = Endpoint(route, find_credential(context, route.credential))
@@ -205,7 +205,7 @@ class OpenAICompatibleChatModelConnector:
         credential = spec.credential(ctx)
         warnings = [_in_clear(spec)]
         if self.check_connection:
-            from .endpoint import Endpoint
+            from .model.endpoint import Endpoint
 
             ctx.set_progress(0.1, f"Asking {spec.settings.base_url} for its models")
             endpoint = Endpoint(spec.settings.route, credential)

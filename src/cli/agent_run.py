@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.texts import DATA_PREFIX, SYSTEM_MESSAGE
+from ..agents.prompter.texts import DATA_PREFIX, SYSTEM_MESSAGE
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
 from .credentials import Credentials
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ..agents.conversation import Entry
-    from ..agents.loop import AgentOptions
-    from ..agents.prompter import Answered, CallKeeper, Prompter
-    from ..agents.run_rows import PromptRuns
+    from ..agents.prompter.conversation import Entry
+    from ..agents.prompter.prompter import Answered, CallKeeper, Prompter
+    from ..agents.prompter.run_rows import PromptRuns
+    from ..agents.run.loop import AgentOptions
     from ..audit.record import CallRecord
     from ..headless.host import ExtensionHost
     from ..tools.mcp_client import MCPClient, Step
@@ -88,8 +88,8 @@ class AgentRun:
             MCPError: The question could not be asked at all.
             CommandError: A workflow cannot be a tool, or the journal cannot be written.
         """
-        from ..agents.prompter import Prompt
-        from ..agents.run_rows import PromptRuns
+        from ..agents.prompter.prompter import Prompt
+        from ..agents.prompter.run_rows import PromptRuns
 
         model = _model(self._settings)
         with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
@@ -122,7 +122,7 @@ class AgentRun:
 
     def page(self) -> str:
         """The run as an HTML page."""
-        from ..agents.timeline_page import timeline_page
+        from ..agents.timeline.timeline_page import timeline_page
 
         model = f"{self._settings.model} at {self._settings.model_url}"
         audit = self._settings.audit
@@ -188,10 +188,10 @@ class AgentRun:
     ) -> Prompter:
         from dataclasses import replace
 
-        from ..agents.approval import ApprovalPolicy
-        from ..agents.executor import ToolOptions
-        from ..agents.prompter import Prompter
-        from ..agents.toolset import Toolset
+        from ..agents.prompter.prompter import Prompter
+        from ..agents.toolbox.approval import ApprovalPolicy
+        from ..agents.toolbox.executor import ToolOptions
+        from ..agents.toolbox.toolset import Toolset
 
         settings = self._settings
         dispatcher = sessions.dispatcher(routes, settings.save_dir)
@@ -213,7 +213,7 @@ class AgentRun:
         )
 
     def _options(self) -> AgentOptions:
-        from ..agents.loop import AgentOptions
+        from ..agents.run.loop import AgentOptions
 
         return AgentOptions(
             iteration_limit=self._settings.max_iterations,
@@ -261,7 +261,7 @@ def _close(keeper: CallKeeper, outcome: Any) -> None:
 
 
 def _model(settings: AgentSettings) -> Any:
-    from ..agents.chat_model import ChatModelSettings, create_model, model_route
+    from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
 
     name = settings.api_key or settings.api_key_env
     chat_model = ChatModelSettings(
@@ -317,7 +317,7 @@ def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
 def _entry_json(entry: Entry) -> dict[str, Any]:
     from langchain_core.messages import AIMessage, ToolMessage
 
-    from ..agents.message_cells import calls_of, text_of
+    from ..agents.prompter.message_cells import calls_of, text_of
 
     message = entry.message
     if message is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from ..agents.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
+from ..agents.run.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
 from .terminal import err, one_line, visible
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ..agents.events import AgentEvent
+    from ..agents.run.events import AgentEvent
 
 _STYLES = {"good": "green", "warning": "yellow", "bad": "bold red"}
 _SHOWN_RESULT = 100
@@ -64,8 +64,8 @@ class AgentTimeline:
         self._now(text)
 
     def _turn(self, turn: ModelAnswered) -> None:
-        from ..agents.message_cells import text_of
-        from ..agents.timeline import duration_text, tokens_text
+        from ..agents.prompter.message_cells import text_of
+        from ..agents.timeline.timeline import duration_text, tokens_text
 
         self._text = ""
         parts = [duration_text(turn.duration), tokens_text(turn.usage)]
@@ -77,8 +77,8 @@ class AgentTimeline:
             self._line((f"  {one_line(said, 300)}", "italic"))
 
     def _call(self, call: ToolFinished) -> None:
-        from ..agents.timeline import arguments_line, duration_text, status_of_call
-        from ..agents.tool_kind import kind_of
+        from ..agents.timeline.timeline import arguments_line, duration_text, status_of_call
+        from ..agents.timeline.tool_kind import kind_of
 
         record = call.reply.record
         kind = kind_of(call.reply.tool, recorded=record is not None)

@@ -3,8 +3,8 @@
 import threading
 import time
 
-from knime_mcp.agents.chat_model import ChatModelSettings, create_model, model_route
-from knime_mcp.agents.toolbox import ToolReply
+from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
+from knime_mcp.agents.toolbox.toolbox import ToolReply
 from knime_mcp.types.errors import Canceled
 
 DEADLINE = 20.0

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from langchain_core.messages import AIMessage
 from PIL import Image, ImageDraw
 
-from knime_mcp.agents.events import (
+from knime_mcp.agents.run.events import (
     Ending,
     ModelAnswered,
     ModelRetried,
@@ -18,7 +18,7 @@ from knime_mcp.agents.events import (
     ToolFinished,
     ToolStarted,
 )
-from knime_mcp.agents.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from knime_mcp.agents.chat_model import ChatModelSettings, model_route
-from knime_mcp.agents.endpoint import Endpoint
-from knime_mcp.agents.loop import run_agent
-from knime_mcp.agents.messages import settle
+from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
+from knime_mcp.agents.model.endpoint import Endpoint
+from knime_mcp.agents.run.loop import run_agent
+from knime_mcp.agents.run.messages import settle
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
 from tests.support.chat_server import ChatServer, call, calls, refuses, says

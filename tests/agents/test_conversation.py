@@ -9,15 +9,21 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from knime_mcp.agents.conversation import (
+from knime_mcp.agents.prompter.conversation import (
     ConversationLayout,
     Entry,
     MessageForm,
     Outcome,
     choose_message_form,
 )
-from knime_mcp.agents.events import TokenUsage
-from knime_mcp.agents.history import conversation_columns, default_column, of_row, read_conversation, renamed
+from knime_mcp.agents.prompter.history import (
+    conversation_columns,
+    default_column,
+    of_row,
+    read_conversation,
+    renamed,
+)
+from knime_mcp.agents.run.events import TokenUsage
 from knime_mcp.types.errors import MCPError, SettingInvalid
 
 FORMS = [MessageForm.MESSAGE, MessageForm.PLAIN]

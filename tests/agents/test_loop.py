@@ -6,7 +6,8 @@ import time
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from knime_mcp.agents.events import (
+from knime_mcp.agents.model.model_errors import IterationLimit
+from knime_mcp.agents.run.events import (
     Ending,
     ModelAnswered,
     PromptGiven,
@@ -16,9 +17,8 @@ from knime_mcp.agents.events import (
     ToolFinished,
     ToolStarted,
 )
-from knime_mcp.agents.loop import AgentOptions, run_agent
-from knime_mcp.agents.model_errors import IterationLimit
-from knime_mcp.agents.toolbox import ToolReply
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.toolbox.toolbox import ToolReply
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, orphans, refuses, says
 
 from .loop_tools import DEADLINE, Functions, model_at

@@ -9,9 +9,7 @@ import time
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from knime_mcp.agents.events import Ending, ModelRetried, ToolFinished, ToolStarted
-from knime_mcp.agents.loop import AgentOptions, run_agent
-from knime_mcp.agents.model_errors import (
+from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
     ModelBusy,
@@ -22,6 +20,8 @@ from knime_mcp.agents.model_errors import (
     QuotaExceeded,
     retry_after,
 )
+from knime_mcp.agents.run.events import Ending, ModelRetried, ToolFinished, ToolStarted
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.support.chat_server import (

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 
-from knime_mcp.agents.messages import call_name, has_images, read_arguments, repair, sendable, settle, text_of
+from knime_mcp.agents.run.messages import (
+    call_name,
+    has_images,
+    read_arguments,
+    repair,
+    sendable,
+    settle,
+    text_of,
+)
 from tests.support.chat_server import NAME, orphans
 
 MODEL = ChatOpenAI(model="m", api_key="unused")

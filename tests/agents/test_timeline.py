@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from knime_mcp.agents.events import Ending, PromptGiven, RunEnded, TextDelta, TokenUsage, ToolStarted
-from knime_mcp.agents.timeline import PromptTimeline, duration_text, one_line, tokens_text
-from knime_mcp.agents.timeline_page import timeline_page
-from knime_mcp.agents.tool_kind import BUILT_IN, MCP, UNKNOWN, WORKFLOW, kind_of
+from knime_mcp.agents.run.events import Ending, PromptGiven, RunEnded, TextDelta, TokenUsage, ToolStarted
+from knime_mcp.agents.timeline.timeline import PromptTimeline, duration_text, one_line, tokens_text
+from knime_mcp.agents.timeline.timeline_page import timeline_page
+from knime_mcp.agents.timeline.tool_kind import BUILT_IN, MCP, UNKNOWN, WORKFLOW, kind_of
 from tests.agents.run_events import EVIL, REPORT, SEARCH, START, run_events
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.agents.executor import ToolExecutor
-from knime_mcp.agents.toolbox import ToolRequest
-from knime_mcp.agents.toolset import Toolset
+from knime_mcp.agents.toolbox.executor import ToolExecutor
+from knime_mcp.agents.toolbox.toolbox import ToolRequest
+from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.audit.definitions import Definitions, pinned_tool
 from knime_mcp.audit.dispatch import Dispatcher
 from knime_mcp.audit.secrets import SecretMarker

@@ -2,8 +2,8 @@
 
 import pytest
 
-from knime_mcp.agents.approval import ApprovalPolicy
-from knime_mcp.agents.executor import ToolOptions
+from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.data_registry import DataRegistry
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.types.errors import ArgumentsInvalid
 
 

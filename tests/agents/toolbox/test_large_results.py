@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from knime_mcp.agents import large_results
-from knime_mcp.agents.large_results import LargeResults
+from knime_mcp.agents.toolbox import large_results
+from knime_mcp.agents.toolbox.large_results import LargeResults
 from knime_mcp.types.errors import ArgumentsInvalid
 
 

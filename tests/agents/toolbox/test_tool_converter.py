@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from knime_mcp.agents._tool import LangchainToolConverter, MCPStructuredTool
-from knime_mcp.agents.toolbox import ToolReply, ToolRequest
+from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
 ODD_NAMES = [

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.approval import ApprovalPolicy
-from knime_mcp.agents.executor import ToolOptions
-from knime_mcp.agents.tool_errors import ErrorPolicy
-from knime_mcp.agents.toolset import extract_tools
+from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
+from knime_mcp.agents.toolbox.toolset import extract_tools
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.names import bound_names, free_name, shown_names
-from knime_mcp.agents.toolset import Toolset
+from knime_mcp.agents.toolbox.names import bound_names, free_name, shown_names
+from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
 FIT = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from knime_mcp.agents.executor import ToolOptions
-from knime_mcp.agents.functions import token_estimate
-from knime_mcp.agents.tool_search import ToolIndex
+from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.functions import token_estimate
+from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.types.tool import MCPTool
 from tests.agents.toolbox import many_tools
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from langchain_core.messages import HumanMessage
 
-from knime_mcp.agents.data_registry import DataRegistry
-from knime_mcp.agents.events import Ending
-from knime_mcp.agents.executor import ToolOptions
-from knime_mcp.agents.loop import AgentOptions, run_agent
-from knime_mcp.agents.tool_errors import ErrorPolicy
+from knime_mcp.agents.run.events import Ending
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
+from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 from tests.agents.loop_tools import model_at

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.approval import ApprovalPolicy
-from knime_mcp.agents.data_registry import DataRegistry
-from knime_mcp.agents.executor import ToolOptions
-from knime_mcp.agents.host_thread import HostThread
-from knime_mcp.agents.tool_errors import ErrorPolicy
+from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
+from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.host_thread import HostThread
+from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 

@@ -1,0 +1,1 @@
+"""Chat models: the port, the settings, the endpoint, and requests to it."""

@@ -1,0 +1,290 @@
+"""Chat models of KNIME's AI extension at our port: OpenAI, Azure OpenAI and KNIME Hub; others are refused.
+
+KNIME hands a foreign port's settings to whoever has registered its exact id. The ids and the documents below
+are those of the AI extension (github.com/knime/knime-python-llm, `src/models`): private to it and apt to
+change, so whatever is missing or odd is said by name. Each id needs a pair of classes of its own here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+import knime.extension as knext
+
+from ...types.errors import SettingInvalid
+from .chat_model import ChatModelSettings, create_model, model_route
+from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from langchain_core.language_models.chat_models import BaseChatModel
+
+    from ...tools.auth import Authorization
+
+_EXTENSION: Final = "org.knime.python.llm"
+_OPENAI: Final = "https://api.openai.com/v1"
+_REASONS: Final = re.compile(r"o\d|gpt-5")
+_OUR_NODE: Final = "OpenAI-Compatible Chat Model Connector"
+_REFUSED: Final = {
+    "models.anthropic_api._chat.AnthropicChatModelPortObject": (
+        "Anthropic",
+        "the base URL https://api.anthropic.com/v1",
+    ),
+    "models.deepseek._chat.DeepSeekChatModelPortObject": (
+        "DeepSeek",
+        "the base URL https://api.deepseek.com",
+    ),
+    "models.google._port_types.GeminiChatModelPortObject": (
+        "Gemini",
+        "the base URL https://generativelanguage.googleapis.com/v1beta/openai",
+    ),
+    "models.mistral._chat.MistralChatModelPortObject": (
+        "Mistral AI",
+        "the base URL https://api.mistral.ai/v1",
+    ),
+    "models.databricks._chat.DatabricksChatModelPortObject": (
+        "Databricks",
+        "the address of your workspace followed by /serving-endpoints as base URL",
+    ),
+    "models.huggingface.HFTGIChatModelPortObject": (
+        "Hugging Face TGI",
+        "the address of your server followed by /v1 as base URL",
+    ),
+    "models.huggingface.HFHubChatModelPortObject": (
+        "Hugging Face Hub",
+        "the base URL https://router.huggingface.co/v1",
+    ),
+    "models.huggingface.hf_hub.HFHubChatModel2PortObject": (
+        "Hugging Face Hub",
+        "the base URL https://router.huggingface.co/v1",
+    ),
+    "models.ibm._chat.IBMwatsonxChatModelPortObject": (
+        "IBM watsonx.ai",
+        "the base URL of a gateway that speaks OpenAI's chat completions",
+    ),
+    "models.gpt4all._chat.GPT4AllChatModelPortObject": (
+        "GPT4All",
+        "the base URL http://localhost:4891/v1 of GPT4All's own server",
+    ),
+    "models.base.ChatModelPortObject": ("this kind", "the provider's base URL"),
+}
+
+
+class PortAuthorization:
+    """The token of an authentication that travels with a model, asked for anew for each request.
+
+    Args:
+        spec: KNIME's spec of the credential.
+    """
+
+    def __init__(self, spec: Any) -> None:
+        self._spec = spec
+        self._seen: tuple[str, ...] = ()
+
+    def headers(self) -> dict[str, str]:
+        """The header; KNIME renews tokens.
+
+        Raises:
+            SettingInvalid: There is no token.
+        """
+        try:
+            schema, token = str(self._spec.auth_schema), str(self._spec.auth_parameters)
+        except (ValueError, AttributeError):
+            raise SettingInvalid(
+                "The login that comes with the chat model is not available",
+                setting="credentials",
+                fix="Execute the nodes before again; KNIME forgets logins when a workflow is closed",
+            ) from None
+        self._seen = (token,)
+        return {"Authorization": f"{schema} {token}"}
+
+    def challenged(self, status: int, challenge: str | None) -> bool:  # noqa: ARG002
+        """Nothing more can be done."""
+        return False
+
+    @property
+    def identity(self) -> str:
+        """Equal for every login of this port."""
+        return "port"
+
+    def describe(self) -> str:
+        """What is sent, in words."""
+        return "the login that comes with the chat model"
+
+    def secrets(self) -> tuple[str, ...]:
+        """The token that was sent last, or will be sent first."""
+        if not self._seen:
+            with contextlib.suppress(SettingInvalid):
+                self.headers()
+        return self._seen
+
+
+class ForeignChatModelSpec(ChatModelPortObjectSpec):
+    """Settings of a model in the AI extension's form.
+
+    Args:
+        document: What the AI extension wrote.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+
+    @property
+    def settings(self) -> ChatModelSettings:
+        """The settings in our form.
+
+        Raises:
+            SettingInvalid: The document is not in the form that is known here, or cannot be used.
+        """
+        try:
+            return self._read(self._document)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise SettingInvalid(
+                f"The model of KNIME's AI extension has settings in an unknown form ({error!r})",
+                setting="model",
+                fix=f"Use the node '{_OUR_NODE}' instead",
+            ) from None
+
+    def authorization(self) -> Authorization | None:
+        """The login that travels with the model, None if it names a credential."""
+        found = self._login(self._document)
+        return None if found is None else PortAuthorization(found)
+
+    def headers(self) -> dict[str, str]:
+        """Further headers that the model's node asks for."""
+        headers = cast("dict[str, Any]", self._document.get("custom_headers") or {})
+        return {name: str(value) for name, value in headers.items()}
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        raise NotImplementedError
+
+    def _login(self, document: dict[str, Any]) -> Any:
+        login = document.get("credential_spec")
+        return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
+
+    def serialize(self) -> dict[str, Any]:
+        """The document, as it came."""
+        return self._document
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> ForeignChatModelSpec:  # noqa: ARG003
+        """Keeps the document; it is read when it is used, where an error can be shown."""
+        return cls(data)
+
+
+class ForeignChatModel(ChatModelPortObject):
+    """A model of the AI extension."""
+
+    def create_model(self, ctx: Any) -> BaseChatModel:
+        """Makes the LangChain model; see `ChatModelPortObject.create_model`."""
+        spec = cast("ForeignChatModelSpec", self.spec)
+        return create_model(
+            spec.settings,
+            spec.credential(ctx),
+            authorization=spec.authorization(),
+            headers=spec.headers(),
+        )
+
+
+class OpenAIChatModelSpec(ForeignChatModelSpec):
+    """A model of the AI extension's *OpenAI LLM Selector*."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        by_name = document["credentials"] if document.get("credential_spec") is None else None
+        model = str(document["model"])
+        return ChatModelSettings(
+            route=model_route(document.get("base_url") or _OPENAI, credential=by_name),
+            model=model,
+            temperature=None if _REASONS.match(model) else document["temperature"],
+            token_limit=document["max_tokens"] or None,
+            more={"seed": document.get("seed", 0)},
+        )
+
+
+class AzureChatModelSpec(ForeignChatModelSpec):
+    """A model of the AI extension's *Azure OpenAI LLM Selector*."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        by_name = document["credentials"] if document.get("credential_spec") is None else None
+        base = str(document.get("base_url") or document["api_base"]).rstrip("/")
+        model, reasons = str(document["model"]), bool(document.get("is_reasoning_model", False))
+        url = f"{base}/openai/deployments/{model}?api-version={document['api_version']}"
+        more = {"seed": document.get("seed", 0)}
+        return ChatModelSettings(
+            route=model_route(
+                url,
+                credential=by_name,
+                headers=(("api-key", "{credential.password}"),) if by_name else (),
+            ),
+            model=model,
+            temperature=None if reasons else document["temperature"],
+            token_limit=document["max_tokens"] or None,
+            token_limit_field="max_completion_tokens" if reasons else "max_tokens",
+            more=more if reasons else {**more, "top_p": document["top_p"]},
+        )
+
+
+class HubChatModelSpec(ForeignChatModelSpec):
+    """A model of the AI extension's *KNIME Hub LLM Selector*."""
+
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
+        hub = urlsplit(str(document["auth"].get("hub_url") or ""))
+        if not hub.netloc:
+            raise SettingInvalid(
+                "The connection to the KNIME Hub is not available",
+                setting="model",
+                fix="Execute the nodes before again, and check that you are still logged in at the Hub",
+            )
+        return ChatModelSettings(
+            route=model_route(f"{hub.scheme}://{hub.netloc}/ai-gateway/v1"),
+            model=str(document["model_name"]),
+            temperature=document["temperature"],
+            token_limit=document["max_tokens"] or None,
+        )
+
+    def _login(self, document: dict[str, Any]) -> Any:
+        return knext.CredentialPortObjectSpec.deserialize(document["auth"])
+
+
+def _refusal(kind: str, instead: str) -> Callable[[Any, dict[str, Any]], ChatModelSettings]:
+    def refuse(_self: Any, _document: dict[str, Any]) -> ChatModelSettings:
+        raise SettingInvalid(
+            f"A chat model of KNIME's AI extension of {kind} cannot be used here",
+            setting="model",
+            fix=f"Use the node '{_OUR_NODE}' with {instead}",
+        )
+
+    return refuse
+
+
+class _Refused(ForeignChatModelSpec):
+    def check(self, ctx: Any) -> None:  # noqa: ARG002
+        _ = self.settings
+
+
+def _register() -> dict[str, Any]:
+    """One port type per id; KNIME wants object and spec class of each to be its own."""
+    kinds: dict[str, tuple[str, type[ForeignChatModelSpec]]] = {
+        "models.openai.OpenAIChatModelPortObject": ("OpenAI", OpenAIChatModelSpec),
+        "models.azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", AzureChatModelSpec),
+        "models.knime._chat.KnimeHubChatModelPortObject": ("KNIME Hub", HubChatModelSpec),
+    }
+    for place, (kind, instead) in _REFUSED.items():
+        made = type(f"_Refused{len(kinds)}", (_Refused,), {"_read": _refusal(kind, instead)})
+        kinds[place] = (kind, made)
+    types: dict[str, Any] = {}
+    for place, (kind, spec_class) in kinds.items():
+        object_class = type(f"{spec_class.__name__}Object", (ForeignChatModel,), {})
+        type_id = f"{_EXTENSION}.{place}"
+        types[type_id] = knext.port_type(
+            f"{kind} chat model of KNIME's AI extension", object_class, spec_class, id=type_id
+        )
+    return types
+
+
+PORT_TYPES: Final = _register()
+"""The types by their ids."""

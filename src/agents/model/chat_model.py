@@ -1,0 +1,185 @@
+"""A chat model at an endpoint that speaks OpenAI's chat completions: its settings, as they are saved.
+
+No secret is part of them: a credential is a name, and headers or query values that hold one are templates,
+by the same rules as the address of an MCP server (`knime_mcp.types.routing`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+
+from ...types.errors import SettingInvalid
+from ...types.routing import ServerRoute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...tools.auth import Authorization
+    from ...tools.credentials import Credential
+    from .openai_model import EndpointModel
+
+TokenLimitField = Literal["max_completion_tokens", "max_tokens"]
+
+DEFAULT_TIMEOUT: Final = 120.0
+_EXAMPLE: Final = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatModelSettings:
+    """Which model, where, and how to ask it.
+
+    Attributes:
+        route: The base URL (what stands before ``/chat/completions``), the credential's name, extra headers.
+        model: The model's name, as the endpoint lists it; at Azure the name of the deployment.
+        temperature: None leaves it to the endpoint; models that reason refuse it.
+        token_limit: The most tokens of one answer, None for no limit of ours.
+        token_limit_field: How the request names the limit: the newer ``max_completion_tokens`` or
+            ``max_tokens``, which older servers know.
+        timeout: Seconds that the endpoint may be silent.
+        more: Further fields of every request, such as ``{"seed": 1}``.
+
+    Raises:
+        SettingInvalid: A setting that cannot work.
+    """
+
+    route: ServerRoute
+    model: str
+    temperature: float | None = None
+    token_limit: int | None = None
+    token_limit_field: TokenLimitField = "max_completion_tokens"  # noqa: S105
+    timeout: float = DEFAULT_TIMEOUT
+    more: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.route.url.startswith("stdio:"):
+            raise SettingInvalid(
+                "The base URL of a model must start with http:// or https://",
+                setting="base_url",
+                fix=f"Enter it as the provider's documentation gives it, such as {_EXAMPLE}",
+            )
+        if not self.model.strip():
+            raise SettingInvalid(
+                "No model is chosen",
+                setting="model",
+                fix="Choose a model in the dialog, or enter its name",
+            )
+        if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise SettingInvalid(
+                "The temperature must be 0 or more", setting="temperature", fix="0 to 1 is usual"
+            )
+        if self.token_limit is not None and self.token_limit < 1:
+            raise SettingInvalid(
+                "The token limit must be at least 1", setting="token_limit", fix="1000 and more is usual"
+            )
+        if self.token_limit_field not in get_args(TokenLimitField):
+            raise SettingInvalid(
+                f"'{self.token_limit_field}' is no field for a token limit",
+                setting="token_limit_as",
+                fix=f"Use one of {', '.join(get_args(TokenLimitField))}",
+            )
+
+    @property
+    def base_url(self) -> str:
+        """The base URL without its query, which may be shown."""
+        return self.route.url.partition("?")[0].rstrip("/")
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document, for the port; holds no secret."""
+        document: dict[str, Any] = {
+            "route": self.route.uri,
+            "model": self.model,
+            "temperature": self.temperature,
+            "token_limit": self.token_limit,
+            "token_limit_field": self.token_limit_field,
+            "timeout": self.timeout,
+        }
+        return {**document, "more": dict(self.more)} if self.more else document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Reads what `to_json` wrote.
+
+        Args:
+            document: The document.
+
+        Returns:
+            The settings.
+
+        Raises:
+            SettingInvalid: It is no such document.
+        """
+        try:
+            return cls(
+                route=ServerRoute.parse(document["route"]),
+                model=document["model"],
+                temperature=document.get("temperature"),
+                token_limit=document.get("token_limit"),
+                token_limit_field=document.get("token_limit_field", "max_completion_tokens"),
+                timeout=document.get("timeout", DEFAULT_TIMEOUT),
+                more=document.get("more"),
+            )
+        except (KeyError, TypeError, AttributeError):
+            raise SettingInvalid(
+                "The chat model that arrives at the port cannot be read",
+                setting="model",
+                fix="Execute the node before again; both nodes must be of the same version of the extension",
+            ) from None
+
+
+def model_route(
+    base_url: str, *, credential: str | None = None, headers: tuple[tuple[str, str], ...] = ()
+) -> ServerRoute:
+    """Checks a base URL and what is sent with it.
+
+    Args:
+        base_url: As the provider's documentation gives it, with or without ``/chat/completions``.
+        credential: Name of the credential.
+        headers: Extra headers, templates instead of secrets.
+
+    Returns:
+        The route.
+
+    Raises:
+        SettingInvalid: It cannot work, or holds a secret; speaks of the base URL.
+    """
+    url, mark, query = base_url.strip().partition("?")
+    url = url.rstrip("/").removesuffix("/chat/completions")
+    try:
+        return replace(ServerRoute(f"{url}{mark}{query}"), credential=credential, headers=headers)
+    except SettingInvalid as error:
+        raise SettingInvalid(
+            error.what.replace("server URL", "base URL"),
+            setting="base_url" if error.setting == "server_url" else error.setting,
+            server=error.server,
+            fix=(error.fix or "").replace("server's URL", "base URL").replace("https://host/mcp", _EXAMPLE),
+        ) from None
+
+
+def create_model(
+    settings: ChatModelSettings,
+    credential: Credential | None,
+    *,
+    authorization: Authorization | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> EndpointModel:
+    """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
+
+    Args:
+        settings: Which model, and where.
+        credential: The credential that the route names, None for an endpoint that wants none.
+        authorization: What proves who is asking, in place of the credential.
+        headers: Further headers, which may hold secrets and are never shown.
+
+    Returns:
+        A chat model without retries of its own. It contacts nobody yet.
+
+    Raises:
+        SettingInvalid: The credential cannot be sent.
+    """
+    from .endpoint import Endpoint
+    from .openai_model import EndpointModel
+
+    endpoint = Endpoint(settings.route, credential, authorization=authorization, headers=headers)
+    return EndpointModel.of(settings, endpoint)

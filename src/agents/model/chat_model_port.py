@@ -1,0 +1,115 @@
+"""The port through which a chat model reaches the agent: settings only, never a secret.
+
+What flows is a description of the model. The node that receives it makes the model with its own access to
+the workflow's credentials.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import knime.extension as knext
+
+from ...tools.credentials import find_credential
+from .chat_model import ChatModelSettings, create_model
+
+if TYPE_CHECKING:
+    from langchain_core.language_models.chat_models import BaseChatModel
+
+    from ...tools.credentials import Credential
+
+PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
+
+
+class ChatModelPortObjectSpec(knext.PortObjectSpec):
+    """Which model, where, and how to ask it.
+
+    Args:
+        settings: The settings.
+    """
+
+    def __init__(self, settings: ChatModelSettings) -> None:
+        self._settings = settings
+
+    @property
+    def settings(self) -> ChatModelSettings:
+        """The settings."""
+        return self._settings
+
+    def check(self, ctx: Any) -> None:
+        """Looks at whether the model can be made; for ``configure``, contacts nobody.
+
+        Args:
+            ctx: KNIME's context.
+
+        Raises:
+            SettingInvalid: It cannot, such as for a credential that is not there.
+        """
+        find_credential(ctx, self.settings.route.credential)
+
+    def credential(self, ctx: Any) -> Credential | None:
+        """Looks up what proves to the endpoint who is asking.
+
+        Args:
+            ctx: KNIME's context.
+
+        Returns:
+            The credential, None for an endpoint that wants none.
+
+        Raises:
+            SettingInvalid: There is none of that name.
+        """
+        return find_credential(ctx, self.settings.route.credential)
+
+    def serialize(self) -> dict[str, Any]:
+        """The settings as JSON."""
+        return self._settings.to_json()
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> ChatModelPortObjectSpec:  # noqa: ARG003
+        """Reads what `serialize` wrote."""
+        return cls(ChatModelSettings.from_json(data))
+
+
+class ChatModelPortObject(knext.PortObject):
+    """A chat model; all that is known of it is in the spec.
+
+    Args:
+        spec: The spec.
+    """
+
+    def __init__(self, spec: ChatModelPortObjectSpec) -> None:
+        super().__init__(spec)
+
+    @property
+    def spec(self) -> ChatModelPortObjectSpec:
+        """The spec."""
+        return self._spec
+
+    def create_model(self, ctx: Any) -> BaseChatModel:
+        """Makes the LangChain model; imports what is heavy.
+
+        Args:
+            ctx: KNIME's execution context, for the credential.
+
+        Returns:
+            A model without retries of its own, for `knime_mcp.agents.run.loop.run_agent`.
+
+        Raises:
+            SettingInvalid: The credential is not there or cannot be sent.
+        """
+        return create_model(self.spec.settings, self.spec.credential(ctx))
+
+    def serialize(self) -> bytes:
+        """Nothing: the spec says it all."""
+        return b""
+
+    @classmethod
+    def deserialize(cls, spec: ChatModelPortObjectSpec, storage: bytes) -> ChatModelPortObject:  # noqa: ARG003
+        """Makes the object of its spec."""
+        return cls(spec)
+
+
+chat_model_port_type: Final = knext.port_type(
+    "Chat model", ChatModelPortObject, ChatModelPortObjectSpec, id=PORT_TYPE_ID
+)

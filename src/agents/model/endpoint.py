@@ -1,0 +1,279 @@
+"""The way to a model's endpoint: what is sent with every request, through which proxy, trusting whom.
+
+Secrets live here and nowhere else. They join a request below the HTTP client, which logs addresses and holds
+headers, and below the model, which shows itself in traces. Of the headers that the libraries above set, only
+those that the protocol needs are sent on: environment variables must not add an organization to a request
+for somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from ...tools.credentials import fill
+from ...tools.network import NetworkSettings
+from ...types.routing import looks_secret
+from .model_errors import ModelError, ModelLoginFailed, ModelNotFound, ModelUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...tools.auth import Authorization
+    from ...tools.credentials import Credential
+    from ...types.routing import ServerRoute
+
+CONNECT_SECONDS: Final = 10.0
+_LONGEST_LIST: Final = 4 * 1024 * 1024
+_KEPT_HEADERS: Final = frozenset(
+    {
+        *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
+        *("host", "transfer-encoding", "user-agent"),
+    }
+)
+
+
+class Endpoint:
+    """An endpoint with everything that it is sent.
+
+    Args:
+        route: The base URL, the credential's name, extra headers.
+        credential: The credential of that name.
+        authorization: What proves who is asking, in place of the credential; asked before every request.
+        headers: Further headers, which may hold secrets.
+
+    Raises:
+        SettingInvalid: A template without a credential, or a credential that cannot be sent.
+    """
+
+    def __init__(
+        self,
+        route: ServerRoute,
+        credential: Credential | None,
+        *,
+        authorization: Authorization | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        filled = fill(route, credential)
+        self._headers = {**(headers or {}), **filled.headers}
+        self._auth = authorization or filled.auth
+        parts = urlsplit(filled.url)
+        self._query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.base_url = route.url.partition("?")[0].rstrip("/")
+        shown = {name: value for name, value in (headers or {}).items() if looks_secret(name, value)}
+        self._fixed = (*(() if credential is None else (credential.password,)), *shown.values())
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown."""
+        return (*self._fixed, *(self._auth.secrets() if self._auth is not None else ()))
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url!r})"
+
+    def dressed(self, request: httpx.Request) -> httpx.Request:
+        """The request as it is sent: a copy, because the given one is shown and logged by others."""
+        headers = {name: value for name, value in request.headers.items() if name.lower() in _KEPT_HEADERS}
+        proof = self._auth.headers() if self._auth is not None else {}
+        url = request.url.copy_merge_params(self._query) if self._query else request.url
+        return httpx.Request(
+            request.method,
+            url,
+            headers={**headers, **self._headers, **proof},
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+
+    def connection_options(self) -> dict[str, Any]:
+        """What an httpx transport needs to know: certificates and proxy."""
+        network = NetworkSettings()
+        proxy = network.proxy_for(self.base_url)
+        secure = self.base_url.startswith("https:")
+        options: dict[str, Any] = {"verify": network.ssl_context() if secure else False, "trust_env": False}
+        if proxy is not None:
+            trusted = network.ssl_context() if proxy.scheme == "https" else None
+            options["proxy"] = httpx.Proxy(proxy.url, ssl_context=trusted)
+        return options
+
+    def client(self, timeout: httpx.Timeout) -> httpx.Client:
+        """A client for blocking requests. It follows no redirects."""
+        return httpx.Client(transport=_Transport(self), timeout=timeout, trust_env=False)
+
+    def async_client(self, timeout: httpx.Timeout) -> httpx.AsyncClient:
+        """A client for any event loop. It follows no redirects."""
+        return httpx.AsyncClient(transport=AsyncTransport(self), timeout=timeout, trust_env=False)
+
+    def list_models(
+        self, *, seconds: float, is_canceled: Callable[[], bool] | None = None
+    ) -> tuple[str, ...] | None:
+        """Asks the endpoint for its models.
+
+        Args:
+            seconds: How long to wait at most, all in all.
+            is_canceled: Asked about every 0.1 s.
+
+        Returns:
+            Their names, sorted; None if the endpoint gives no list.
+
+        Raises:
+            ModelError: No connection, or the endpoint does not let us in.
+        """
+        return _in_time(lambda: self._listed(seconds), seconds, is_canceled, self.base_url)
+
+    def _listed(self, seconds: float) -> tuple[str, ...] | None:
+        try:
+            with (
+                self.client(httpx.Timeout(seconds)) as client,
+                client.stream("GET", f"{self.base_url}/models") as reply,
+            ):
+                if reply.status_code in {401, 403}:
+                    raise ModelLoginFailed(
+                        f"The endpoint does not let us in ({reply.status_code})",
+                        status=reply.status_code,
+                        server=self.base_url,
+                        fix="Choose a credential whose password is the API key, and check what the key may"
+                        " use",
+                    )
+                if reply.is_redirect:
+                    raise ModelNotFound(
+                        f"The endpoint is elsewhere ({reply.status_code})",
+                        status=reply.status_code,
+                        server=self.base_url,
+                        fix="Enter the base URL as the provider's documentation gives it",
+                    )
+                if not reply.is_success:
+                    return None
+                body = bytearray()
+                for piece in reply.iter_bytes():
+                    body += piece
+                    if len(body) > _LONGEST_LIST:
+                        return None
+        except httpx.TimeoutException:
+            raise _silent(seconds, self.base_url) from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise ModelUnreachable(
+                f"No connection to the model's endpoint: {error}",
+                server=self.base_url,
+                fix="Check that it runs, that the base URL is right, and that nothing between (proxy,"
+                " firewall) blocks it",
+            ) from None
+        return _names(bytes(body))
+
+
+class _Transport(httpx.BaseTransport):
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._inner: httpx.HTTPTransport | None = None
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            if self._inner is None:
+                # Nobody tells it when the last request was made, so it keeps no connection.
+                limits = httpx.Limits(max_keepalive_connections=0)
+                self._inner = httpx.HTTPTransport(limits=limits, **self._endpoint.connection_options())
+        return self._inner.handle_request(self._endpoint.dressed(request))
+
+    def close(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+
+
+class AsyncTransport(httpx.AsyncBaseTransport):
+    """Connections per event loop: each run of an agent has its own, and a connection belongs to one.
+
+    Args:
+        endpoint: The endpoint.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncHTTPTransport] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._lock = threading.Lock()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request."""
+        with self._lock:
+            loop = asyncio.get_running_loop()
+            pool = self._pools.get(loop)
+            if pool is None:
+                pool = self._pools[loop] = httpx.AsyncHTTPTransport(**self._endpoint.connection_options())
+        return await pool.handle_async_request(self._endpoint.dressed(request))
+
+    async def release(self) -> None:
+        """Closes the connections of the running event loop; others are not touched."""
+        with self._lock:
+            pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.aclose()
+
+    async def aclose(self) -> None:
+        """Like `release`."""
+        await self.release()
+
+
+def _in_time(
+    work: Callable[[], tuple[str, ...] | None],
+    seconds: float,
+    is_canceled: Callable[[], bool] | None,
+    server: str,
+) -> tuple[str, ...] | None:
+    """Looking up a host's name cannot be limited in time, so a thread does the work."""
+    from ...tools.clock import POLL_SECONDS
+    from ...types.errors import Canceled
+
+    results: list[tuple[str, ...] | None] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="models", daemon=True)
+    thread.start()
+    left = seconds
+    while thread.is_alive() and left > 0:
+        step = min(POLL_SECONDS, left)
+        thread.join(step)
+        left -= step
+        if is_canceled is not None and is_canceled():
+            raise Canceled("The check of the connection was canceled", server=server)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise _silent(seconds, server)
+    return results[0]
+
+
+def _silent(seconds: float, server: str) -> ModelError:
+    return ModelUnreachable(
+        f"The model's endpoint did not answer within {seconds:g} seconds",
+        server=server,
+        fix="Check the base URL, and that the endpoint runs",
+    )
+
+
+def _names(body: bytes) -> tuple[str, ...] | None:
+    try:
+        document: Any = json.loads(body)
+    except ValueError:
+        return None
+    listed: Any = cast("dict[str, Any]", document).get("data") if isinstance(document, dict) else document
+    if not isinstance(listed, list):
+        return None
+    names = {
+        str(cast("dict[str, Any]", entry).get("id") or "")
+        for entry in cast("list[Any]", listed)
+        if isinstance(entry, dict)
+    }
+    return tuple(sorted(names - {""}))

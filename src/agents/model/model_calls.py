@@ -1,0 +1,274 @@
+"""One turn of a model: the request, what to do when it fails, and the answer in order.
+
+Requests have no effects, so they are sent again as often as the kind of failure allows. A conversation that
+does not fit is sent once more with the oldest tool results left out, images to a model that refuses them as a
+note; the history itself keeps both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+
+from ..run.events import ModelRetried, TextDelta, TokenUsage
+from ..run.messages import has_images, sendable, text_of
+from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused, model_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from langchain_core.language_models.chat_models import BaseChatModel
+
+    from ..run.events import AgentEvent
+
+_LONGEST_WAIT: Final = 60.0
+_FIRST_WAIT: Final = 0.5
+_LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
+_WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
+_TRIMS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What a model said in one turn.
+
+    Attributes:
+        message: The answer as LangChain read it.
+        usage: Its tokens.
+        attempts: How often the request was sent.
+    """
+
+    message: AIMessage
+    usage: TokenUsage
+    attempts: int
+
+
+class ModelCalls:
+    """Asks one model, turn after turn.
+
+    Args:
+        model: The model, without retries of its own.
+        emit: Is told of retries and, when streaming, of text.
+        stream: Whether to stream.
+        trim: Whether a conversation that does not fit may be sent without its oldest tool results.
+        images: Whether the model gets the images that tools return.
+        seconds_left: Seconds until the run's total clock runs out, infinite without one.
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        *,
+        emit: Callable[[AgentEvent], None],
+        stream: bool,
+        trim: bool,
+        images: bool,
+        seconds_left: Callable[[], float],
+    ) -> None:
+        self._model = model
+        self._listener = emit
+        self._listener_failed: Exception | None = None
+        self._stream = stream
+        self._trim = trim
+        self._images = images
+        self._seconds_left = seconds_left
+        self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
+        self.notes: list[str] = []
+
+    async def ask(
+        self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], *, iteration: int
+    ) -> Turn:
+        """Asks the model.
+
+        Args:
+            messages: The history, in order.
+            tools: Definitions of functions, sent as they are; none for an answer without tools.
+            iteration: The turn.
+
+        Returns:
+            An answer that says something: text, tool calls, or that the model refuses.
+
+        Raises:
+            ModelError: There is none, after all tries.
+        """
+        usage = TokenUsage()
+        attempt = trims = 0
+        failures: Counter[type[ModelError]] = Counter()  # each kind has tries of its own
+        while True:
+            attempt += 1
+            try:
+                message = await self._once(self._sent(messages), tools, iteration)
+                usage += usage_of(message)
+                _require_content(message)
+                return Turn(message=message, usage=usage, attempts=attempt)
+            except Exception as error:
+                if error is self._listener_failed:
+                    raise
+                problem = self._problem(error)
+            adapted = self._adapt(problem, messages, trims)
+            if adapted is not None:
+                trims += 1
+                self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
+                continue
+            failures[type(problem)] += 1
+            await self._wait(problem, failures, iteration)
+
+    async def _once(
+        self, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]], iteration: int
+    ) -> AIMessage:
+        # `bind`, not `bind_tools`: that one rewrites the schemas.
+        asked: Any = self._model.bind(tools=[dict(tool) for tool in tools]) if tools else self._model
+        if not self._stream:
+            return cast("AIMessage", await asked.ainvoke(messages))
+        whole: AIMessageChunk | None = None
+        async for chunk in asked.astream(messages):
+            piece = cast("AIMessageChunk", chunk)
+            whole = piece if whole is None else cast("AIMessageChunk", whole + piece)
+            if isinstance(piece.content, str) and piece.content:
+                self._emit(TextDelta(iteration=iteration, text=piece.content))
+        if whole is None or not whole.response_metadata.get("finish_reason"):
+            raise ModelAnswerInvalid(
+                "The model's answer broke off in the middle", fix="Try again, or do not stream"
+            )
+        return whole
+
+    def _emit(self, event: AgentEvent) -> None:
+        try:
+            self._listener(event)
+        except Exception as error:
+            self._listener_failed = error
+            raise
+
+    def _problem(self, error: Exception) -> ModelError:
+        secrets = cast("tuple[str, ...]", getattr(self._model, "secrets", ()))
+        name = str(getattr(self._model, "model_name", "") or "")
+        server = getattr(self._model, "openai_api_base", None)
+        return model_error(error, model=name, server=server, secrets=secrets).with_traceback(None)
+
+    def _sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        if self._left_out:
+            messages = [
+                message.model_copy(update={"content": _LEFT_OUT})
+                if isinstance(message, ToolMessage) and message.tool_call_id in self._left_out
+                else message
+                for message in messages
+            ]
+        return sendable(messages, images=self._images)
+
+    def _adapt(self, problem: ModelError, messages: Sequence[BaseMessage], trims: int) -> str | None:
+        """Changes what is sent next time, if that may help; says how, else None."""
+        if isinstance(problem, ContextTooLong) and self._trim and trims < _TRIMS:
+            left_out = self._leave_out_oldest(messages)
+            if left_out:
+                self._note(
+                    "The conversation did not fit into the model's context, so its oldest tool results were"
+                    " left out of what was sent"
+                )
+                return f"sent again without {left_out} tool results"
+        if isinstance(problem, ModelRequestRefused) and problem.about_images and self._images:
+            if not has_images(messages):
+                return None
+            self._images = False
+            self._note(
+                "The model takes no images, so those that tools returned were left out of what was sent"
+            )
+            return "sent again without images"
+        return None
+
+    def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
+        """Half of what there is; the newest result stays, for the model needs it to go on."""
+        results = [
+            message.tool_call_id
+            for message in messages
+            if isinstance(message, ToolMessage)
+            and message.tool_call_id not in self._left_out
+            and len(str(message.content)) > _WORTH_LEAVING_OUT
+        ]
+        chosen = results[:-1][: (len(results) + 1) // 2]
+        self._left_out.update(chosen)
+        return len(chosen)
+
+    async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
+        """Waits before the next try; raises the problem if there is none."""
+        if failures[type(problem)] >= problem.tries:
+            raise problem
+        wait = problem.retry_after
+        if wait is None:
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        if isinstance(problem, ModelAnswerInvalid):
+            wait = 0.0
+        if wait > min(_LONGEST_WAIT, self._seconds_left()):
+            raise problem
+        self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
+        await asyncio.sleep(wait)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def usage_of(message: AIMessage) -> TokenUsage:
+    """The tokens of one answer.
+
+    Args:
+        message: The answer.
+
+    Returns:
+        What the endpoint counted, or that it did not.
+    """
+    counted = message.usage_metadata
+    if not counted:
+        return TokenUsage(unreported=1)
+    return TokenUsage(input=counted["input_tokens"], output=counted["output_tokens"], turns=1)
+
+
+def finish_reason(message: AIMessage) -> str:
+    """Why the model stopped.
+
+    Args:
+        message: Its answer.
+
+    Returns:
+        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says; may be empty.
+    """
+    return str(message.response_metadata.get("finish_reason") or "")
+
+
+def refusal_of(message: AIMessage) -> str | None:
+    """What the model said when it refused.
+
+    Args:
+        message: Its answer.
+
+    Returns:
+        The words of the refusal, or None if it is none.
+    """
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal:
+        return str(refusal)
+    if finish_reason(message) == "content_filter":
+        return text_of(message) or "The provider's content filter withheld the answer."
+    return None
+
+
+def _require_content(message: AIMessage) -> None:
+    calls = message.tool_calls or message.invalid_tool_calls or getattr(message, "tool_call_chunks", None)
+    if calls or text_of(message) or refusal_of(message) is not None:
+        return
+    if finish_reason(message) == "length":
+        error = ModelAnswerInvalid(
+            "The model used up its token limit before it said anything",
+            fix="Raise the token limit in the node that connects the model; models that reason need much"
+            " more",
+        )
+        error.tries = 1  # it would only do the same again
+        raise error
+    raise ModelAnswerInvalid(
+        "The model's answer is empty",
+        fix="Try again, rephrase the prompt, or choose another model",
+    )

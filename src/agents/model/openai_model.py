@@ -1,0 +1,170 @@
+"""LangChain's model for OpenAI's chat completions, made to survive what compatible endpoints send."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import httpx
+import openai
+from langchain_core.messages.tool import invalid_tool_call
+from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr, SecretStr
+
+from ..run.messages import read_arguments
+from .endpoint import CONNECT_SECONDS
+from .model_errors import ModelAnswerInvalid
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+    from langchain_core.outputs import ChatResult
+
+    from .chat_model import ChatModelSettings
+    from .endpoint import AsyncTransport, Endpoint
+
+
+class EndpointModel(ChatOpenAI):
+    """A chat model at an endpoint. Make one with `of`."""
+
+    _endpoint: Any = PrivateAttr(default=None)
+    _transport: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
+        """Makes the model of its settings.
+
+        Args:
+            settings: Which model, and where.
+            endpoint: The endpoint, with everything that it is sent.
+
+        Returns:
+            The model, without retries of its own. Neither it nor its clients hold the secret.
+        """
+        timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
+        async_client = endpoint.async_client(timeout)
+        fields = dict(settings.more or {})
+        if settings.token_limit is not None:
+            fields[settings.token_limit_field] = settings.token_limit
+        # Everything that LangChain would otherwise take from environment variables is given.
+        model = cls(
+            model=settings.model,
+            base_url=settings.base_url,
+            api_key=SecretStr("unused"),  # what is sent joins the request later
+            organization="",
+            openai_proxy=None,
+            temperature=settings.temperature,
+            timeout=cast("Any", timeout),
+            max_retries=0,
+            stream_usage=True,
+            use_responses_api=False,
+            cache=False,
+            extra_body=fields or None,
+            http_client=endpoint.client(timeout),
+            http_async_client=async_client,
+        )
+        model._endpoint = endpoint
+        model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no way in
+        return model
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown."""
+        return cast("Endpoint", self._endpoint).secrets
+
+    async def release_connections(self) -> None:
+        """Closes the connections of the running event loop, which is about to end."""
+        await cast("AsyncTransport", self._transport).release()
+
+    def _create_chat_result(
+        self,
+        response: dict[str, Any] | openai.BaseModel,
+        generation_info: dict[str, Any] | None = None,
+    ) -> ChatResult:
+        """LangChain gives up on a whole answer for arguments that are no object; they are set aside first."""
+        document, message = _document(response)
+        calls, unreadable = _sorted_calls(message.get("tool_calls"))
+        message["tool_calls"] = calls or None
+        result = super()._create_chat_result(document, generation_info)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
+        answer = cast("AIMessage", result.generations[0].message)
+        answer.invalid_tool_calls = [
+            *answer.invalid_tool_calls,
+            *(
+                invalid_tool_call(
+                    name=_text(_function(call).get("name")),
+                    args=_text(_function(call).get("arguments")),
+                    id=_text(call.get("id")),
+                    error="no JSON object",
+                )
+                for call in unreadable
+            ),
+        ]
+        if message.get("refusal"):
+            answer.additional_kwargs["refusal"] = message["refusal"]
+        return result
+
+    def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any, **options: Any) -> Any:
+        """LangChain drops a refusal that is streamed; it is kept."""
+        made = super()._convert_chunk_to_generation_chunk(chunk, *args, **options)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
+        for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
+            refusal = cast("dict[str, Any]", choice.get("delta") or {}).get("refusal")
+            if made is not None and isinstance(refusal, str):
+                made.message.additional_kwargs["refusal"] = refusal
+        return made
+
+
+def _document(response: dict[str, Any] | openai.BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The answer as a document with one choice, and that choice's message; both may be changed."""
+    if isinstance(response, openai.BaseModel):
+        document: Any = response.model_dump(warnings=False)
+    else:
+        document = json.loads(json.dumps(response)) if isinstance(cast("Any", response), dict) else None
+    if not isinstance(document, dict):
+        raise ModelAnswerInvalid(
+            "The endpoint's answer is no JSON object",
+            fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
+        )
+    answer = cast("dict[str, Any]", document)
+    if answer.get("error"):
+        raise ModelAnswerInvalid(
+            f"The endpoint answered with an error: {str(answer['error'])[:300]}",
+            fix="Try again, or ask whoever runs the endpoint",
+        )
+    choices = answer.get("choices")
+    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
+    message: Any = cast("dict[str, Any]", first).get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        raise ModelAnswerInvalid(
+            "The endpoint's answer holds no message",
+            fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
+        )
+    answer["choices"] = [first]
+    return answer, cast("dict[str, Any]", message)
+
+
+def _sorted_calls(raw: object) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The calls that LangChain can read, and the others."""
+    readable: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for entry in cast("list[Any]", raw) if isinstance(raw, list) else []:
+        call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        function = _function(call)
+        arguments, _ = read_arguments(function.get("arguments"))
+        if arguments is None or not isinstance(function.get("name"), str):
+            others.append(call)
+        else:  # some endpoints send an object instead of its text
+            text = json.dumps(arguments)
+            readable.append(
+                {**call, "id": _text(call.get("id")), "function": {**function, "arguments": text}}
+            )
+    return readable, others
+
+
+def _function(call: dict[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    return cast("dict[str, Any]", function) if isinstance(function, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)

@@ -1,0 +1,1 @@
+"""What the node MCP Agent Prompter does: prompts in, conversations and calls out."""

@@ -1,0 +1,206 @@
+"""The table *Conversation*, read: which column it is in, its messages, and what belongs to which prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.errors import MCPError
+from .conversation import BLOCKS, CALL_ID, CALLS, INPUT_ROW, NAME, OUTCOME, ROLE, Entry
+from .message_cells import ai_message, content_of, from_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from langchain_core.messages import BaseMessage
+
+MESSAGE_FACTORY: Final = "org.knime.ai.core.data.message.MessageValueFactory"
+_PARTS: Final = (ROLE, CALLS, CALL_ID, NAME, BLOCKS)
+_ROLES: Final = {
+    "user": "user",
+    "human": "user",
+    "ai": "ai",
+    "assistant": "ai",
+    "tool": "tool",
+    "system": "system",
+    "developer": "system",
+}
+
+
+def conversation_columns(schema: Any) -> list[str]:
+    """Finds the columns that can hold a conversation.
+
+    Args:
+        schema: The schema of a table.
+
+    Returns:
+        Columns of Message cells; without one, and with a column *Role*, the columns of text.
+    """
+    import knime.api.schema as ks
+
+    cells = [column.name for column in schema if is_message_column(column)]
+    names = [column.name for column in schema]
+    if cells or ROLE not in names:
+        return cells
+    others = {ROLE, CALLS, CALL_ID, NAME, BLOCKS, INPUT_ROW, *(name for name, _ in OUTCOME)}
+    return [column.name for column in schema if column.ktype == ks.string() and column.name not in others]
+
+
+def default_column(schema: Any) -> str | None:
+    """Chooses the column with the conversation.
+
+    Args:
+        schema: The schema of a table.
+
+    Returns:
+        The last column of Message cells, as KNIME's agents do; without one the text that stands right behind
+        *Role*; None if there is no conversation.
+    """
+    names = conversation_columns(schema)
+    if not names:
+        return None
+    if any(is_message_column(column) for column in schema):
+        return names[-1]
+    order = [column.name for column in schema]
+    return next((name for name in names if order.index(name) > order.index(ROLE)), names[0])
+
+
+def is_message_column(column: Any) -> bool:
+    """Tells whether a column of a schema has Message cells."""
+    try:
+        kind = json.loads(getattr(column.ktype, "logical_type", "") or "{}")
+    except ValueError:
+        return False
+    return kind.get("value_factory_class") == MESSAGE_FACTORY
+
+
+def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[Entry]:
+    """Reads a conversation from a table.
+
+    Args:
+        table: An input table of a node.
+        column: The column with the messages, or with their text.
+        error_column: The column with errors, None for none; then rows without a message are left out.
+
+    Returns:
+        The rows. Those of a conversation per prompt know their prompt.
+
+    Raises:
+        MCPError: A row that cannot be read, has both a message and an error, or neither; names the row.
+    """
+    names = [entry.name for entry in table.schema]
+    asked = dict.fromkeys((column, error_column, INPUT_ROW, *_PARTS))
+    wanted = [name for name in asked if name is not None and name in names]
+    data = table[wanted].to_pyarrow()
+    cells = {name: _storage(data.column(name)) for name in wanted}
+    row_ids = _storage(data.column(0))
+    entries: list[Entry] = []
+    for position, row_id in enumerate(row_ids):
+        row = {name: values[position] for name, values in cells.items()}
+        message = _message(row, column, row_id)
+        error = row[error_column] if error_column is not None else None
+        if error_column is not None and (message is None) == (error is None):
+            state = "both a message and an error" if message is not None else "neither message nor error"
+            raise MCPError(
+                f"The row holds {state}", row=row_id, fix="Remove it from the table Conversation history"
+            )
+        if message is not None or error is not None:
+            entries.append(Entry(message=message, error=error, input_row=row.get(INPUT_ROW)))
+    return entries
+
+
+def _storage(column: Any) -> list[Any]:
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    return [cell for chunk in chunks for cell in getattr(chunk, "storage", chunk).to_pylist()]
+
+
+def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | None:
+    cell = row[column]
+    try:
+        if isinstance(cell, dict):
+            return from_cell(cell)  # pyright: ignore[reportUnknownArgumentType]
+        return _from_parts(row, cell)
+    except (ValueError, TypeError, KeyError) as error:
+        raise MCPError(
+            f"The message cannot be read: {error}",
+            row=row_id,
+            fix="Connect a table Conversation as an agent made it, or remove the row",
+        ) from None
+
+
+def _from_parts(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
+    from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+
+    role = row.get(ROLE)
+    if role is None:
+        return None
+    known = _ROLES.get(str(role).strip().lower())
+    if known is None:
+        raise ValueError(f"its role is '{role}', and not user, ai or tool")
+    blocks = row.get(BLOCKS)
+    content = content_of(json.loads(blocks)) if blocks else str(text or "")
+    calls = json.loads(row.get(CALLS) or "[]")
+    name = row.get(NAME)
+    match known:
+        case "user":
+            return HumanMessage(content=content, name=name)
+        case "system":
+            return SystemMessage(content=content)
+        case "ai":
+            return ai_message(content, list(_calls(calls)), name=name)
+        case _:
+            return ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
+
+
+def _calls(calls: Any) -> Iterator[dict[str, Any]]:
+    for call in calls:
+        yield {"id": call.get("id") or "", "name": call["name"], "arguments": call.get("arguments", {})}
+
+
+def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
+    """Chooses what belongs to one prompt.
+
+    Args:
+        entries: What a history holds.
+        row: RowID of the prompt, None for a single prompt.
+
+    Returns:
+        Its own rows, and those that belong to no prompt.
+
+    Raises:
+        MCPError: There is a single prompt, but the history holds the conversations of several.
+    """
+    others = {entry.input_row for entry in entries if entry.input_row is not None}
+    if row is None and len(others) > 1:
+        raise MCPError(
+            f"The history holds the conversations of {len(others)} prompts",
+            fix=f"Keep one of them with a Row Filter on '{INPUT_ROW}', or choose a prompt column",
+        )
+    return [entry for entry in entries if row is None or entry.input_row in {None, row}]
+
+
+def renamed(message: BaseMessage, name_of: Callable[[str], str]) -> BaseMessage:
+    """Changes the names of tools in a message.
+
+    Args:
+        message: The message.
+        name_of: Gives the name to put in place of one.
+
+    Returns:
+        The message, a copy if it names tools.
+    """
+    from langchain_core.messages import AIMessage, ToolMessage
+
+    match message:
+        case AIMessage() if message.tool_calls or message.invalid_tool_calls:
+            changed = {
+                "tool_calls": [{**call, "name": name_of(call["name"])} for call in message.tool_calls],
+                "invalid_tool_calls": [
+                    {**call, "name": name_of(call["name"] or "")} for call in message.invalid_tool_calls
+                ],
+            }
+            return message.model_copy(update=changed)
+        case ToolMessage() if message.name:
+            return message.model_copy(update={"name": name_of(message.name)})
+        case _:
+            return message

@@ -1,0 +1,311 @@
+"""Messages in KNIME's Message cells: LangChain's messages to the cells' storage, and back.
+
+The storage is a struct of five fields: who speaks, the parts of the content (text, PNG), the tool calls, the
+id of the answered call (of a model's message: its own id), and a name. We write and read the storage itself.
+KNIME's own conversion guesses the encoding of text, and writes the address of an image instead of the image.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...types.canonical import without_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from langchain_core.messages import AIMessage, BaseMessage
+
+UNREADABLE: Final = "unreadable arguments"
+"""Key under which a cell keeps arguments that are no JSON object: a cell can hold nothing else."""
+
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_DATA_URL: Final = "data:"
+
+
+def message_type() -> Any | None:
+    """Finds KNIME's type of Message cells.
+
+    Returns:
+        KNIME's logical type, or None where the AI extension is not installed.
+    """
+    import importlib
+
+    import knime.api.schema as ks
+
+    try:
+        return ks.logical(importlib.import_module("knime.types.message").MessageValue)
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def to_cell(message: BaseMessage) -> dict[str, Any]:
+    """Writes a message as a cell's storage.
+
+    Args:
+        message: What a user, the model or a tool said.
+
+    Returns:
+        The five fields.
+
+    Raises:
+        ValueError: It is a message of another kind; instructions to the model are no part of a conversation.
+    """
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    cell: dict[str, Any] = {
+        "1": [part for block in blocks_of(message) for part in _parts(block)],
+        "2": None,
+        "3": None,
+        "4": None if message.name is None else without_surrogates(message.name),
+    }
+    match message:
+        case HumanMessage():
+            return {"0": "USER", **cell}
+        case AIMessage():
+            calls = [
+                {"0": call["id"], "1": call["name"], "2": _arguments_text(call["arguments"])}
+                for call in calls_of(message)
+            ]
+            return {"0": "AI", **cell, "2": calls or None, "3": message.id}
+        case ToolMessage():
+            return {"0": "TOOL", **cell, "3": message.tool_call_id}
+        case _:
+            raise ValueError(f"a message of type {message.type} does not go into a conversation")
+
+
+def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
+    """Reads a message from a cell's storage.
+
+    Args:
+        cell: The five fields.
+
+    Returns:
+        The message.
+
+    Raises:
+        ValueError: Nobody of that kind speaks in a conversation.
+    """
+    from langchain_core.messages import HumanMessage, ToolMessage
+
+    content = content_of([_block(part) for part in cell["1"] or ()])
+    name = cell.get("4")
+    match cell["0"]:
+        case "USER":
+            return HumanMessage(content=content, name=name)
+        case "AI":
+            calls = [
+                {"id": call["0"], "name": call["1"], "arguments": _arguments(call["2"])}
+                for call in cell["2"] or ()
+            ]
+            return ai_message(content, calls, name=name, id=cell.get("3"))
+        case "TOOL":
+            return ToolMessage(content=content, tool_call_id=cell.get("3") or "", name=name)
+        case other:
+            raise ValueError(f"a message of type {other!r} is unknown")
+
+
+def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) -> AIMessage:
+    """Makes a model's message.
+
+    Args:
+        content: Its text or content blocks.
+        calls: Its tool calls, as `calls_of` gives them.
+        **more: Name and id.
+
+    Returns:
+        The message; calls whose arguments are no object are kept as unreadable ones.
+    """
+    from langchain_core.messages import AIMessage
+
+    good: list[dict[str, Any]] = [
+        {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
+        for call in calls
+        if isinstance(call["arguments"], dict)
+    ]
+    bad = [
+        {
+            "id": call["id"],
+            "name": call["name"],
+            "args": str(call["arguments"]),
+            "error": None,
+            "type": "invalid_tool_call",
+        }
+        for call in calls
+        if not isinstance(call["arguments"], dict)
+    ]
+    return AIMessage(content=content, tool_calls=good, invalid_tool_calls=bad, **more)
+
+
+def calls_of(message: AIMessage) -> list[dict[str, Any]]:
+    """Lists the tool calls of a model's message, the unreadable ones, too.
+
+    Args:
+        message: The message.
+
+    Returns:
+        Per call ``id``, ``name`` and ``arguments``: a dict, or text that could not be read as one.
+    """
+    good = [
+        {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
+        for call in message.tool_calls
+    ]
+    bad = [
+        {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
+        for call in message.invalid_tool_calls
+    ]
+    return good + bad
+
+
+def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """Lists what a message holds.
+
+    Args:
+        message: The message.
+
+    Returns:
+        Content blocks in LangChain's form; an empty text is no block.
+    """
+    content = cast("str | list[str | dict[str, Any]]", message.content)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+
+
+def json_text(value: object) -> str:
+    """Writes a value that came from a model.
+
+    Args:
+        value: Anything that Python reads from JSON; numbers that JSON does not have become texts.
+
+    Returns:
+        JSON that every reader takes.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(value), parse_constant=str)
+        text = json.dumps(finite, ensure_ascii=False)
+    return without_surrogates(text)
+
+
+def text_of(message: BaseMessage) -> str:
+    """Reads the text of a message.
+
+    Args:
+        message: The message.
+
+    Returns:
+        All its text, and in place of each image its type and size.
+    """
+    return "\n".join(filter(None, (_said(block) for block in blocks_of(message))))
+
+
+def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
+    """Makes the content of a message from blocks.
+
+    Args:
+        blocks: Content blocks.
+
+    Returns:
+        Plain text where there is nothing but text; all chat models take that.
+    """
+    if all(block.get("type") == "text" for block in blocks):
+        return "".join(str(block["text"]) for block in blocks)
+    return list(blocks)
+
+
+def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """Reads an image block.
+
+    Args:
+        block: A content block.
+
+    Returns:
+        Bytes and MIME type; None if it is no image, or only the address of one.
+    """
+    if block.get("type") == "image":
+        data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
+    elif block.get("type") == "image_url":
+        link = block.get("image_url")
+        url = str(cast("dict[str, Any]", link).get("url", "") if isinstance(link, dict) else link)
+        head, comma, data = url.partition(",")
+        if not comma or not head.startswith(_DATA_URL) or not head.endswith(";base64"):
+            return None
+        mime_type = head.removeprefix(_DATA_URL).removesuffix(";base64")
+    else:
+        return None
+    try:
+        return base64.b64decode(str(data or ""), validate=True), str(mime_type)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _said(block: Mapping[str, Any]) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    image = image_of(block)
+    if image is not None:
+        return f"[{image[1]}, {len(image[0]):,} bytes]"
+    return f"[{block.get('type')}]"
+
+
+def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
+    image = image_of(block)
+    if image is not None:
+        png = _as_png(*image)
+        if png is not None:
+            return [{"0": "png", "1": png}]
+    text = str(block.get("text") or "") if block.get("type") == "text" else _said(block)
+    return [{"0": "text", "1": without_surrogates(text).encode()}]
+
+
+def _as_png(data: bytes, mime_type: str) -> bytes | None:
+    """The image as PNG, the only kind that cells hold; None where it cannot be made one."""
+    if mime_type == "image/png" and data.startswith(_PNG):
+        return data
+    try:
+        from PIL import Image  # in KNIME's environments; not needed for the images that are PNG already
+
+        found = io.BytesIO()
+        with Image.open(io.BytesIO(data)) as image:
+            image.save(found, "PNG")
+        return found.getvalue()
+    except Exception:  # whatever is wrong with an image that a server sent, the text beside it counts
+        return None
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    data = bytes(part["1"] or b"")
+    if part["0"] == "png":
+        # KNIME writes the address of an image in place of its bytes.
+        url = data.decode() if data.startswith(b"data:image/") else _png_url(data)
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "text", "text": data.decode(errors="replace")}
+
+
+def _png_url(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def _arguments_text(arguments: Any) -> str:
+    value = cast("object", arguments if isinstance(arguments, dict) else {UNREADABLE: str(arguments)})
+    return json_text(value)
+
+
+def _arguments(text: Any) -> Any:
+    """The arguments in a cell: an object, or the text if it is none."""
+    if not isinstance(text, str):
+        return text or {}
+    try:
+        value = cast("object", json.loads(text or "{}"))
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict):
+        return text
+    found = cast("dict[str, Any]", value)
+    return found[UNREADABLE] if list(found) == [UNREADABLE] else found

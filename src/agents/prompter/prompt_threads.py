@@ -1,0 +1,99 @@
+"""Several prompts at a time: each in a thread of its own, what belongs to the host in the calling thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ...types.errors import Canceled
+from ..toolbox.host_thread import HostThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from concurrent.futures import Future
+
+    from ..run.events import AgentEvent
+    from .prompter import Answered, Prompt
+
+_POLL_SECONDS: Final = 0.1
+
+
+class Asks(Protocol):
+    """Answers one prompt, in any thread."""
+
+    def __call__(
+        self,
+        prompt: Prompt,
+        *,
+        is_canceled: Callable[[], bool],
+        on_event: Callable[[AgentEvent], None],
+        host: HostThread,
+    ) -> Answered:
+        """See `Prompter.ask`."""
+        ...
+
+
+def answers(
+    prompts: Sequence[Prompt],
+    ask: Asks,
+    *,
+    concurrency: int,
+    is_canceled: Callable[[], bool],
+    on_event: Callable[[int, AgentEvent], None],
+) -> Generator[Answered]:
+    """Answers prompts, several at a time. Workflows run in the calling thread.
+
+    Args:
+        prompts: The prompts.
+        ask: Answers one of them.
+        concurrency: How many at a time.
+        is_canceled: Asked in the calling thread.
+        on_event: Is told the position of the prompt and what happens, in the calling thread.
+
+    Yields:
+        The answers, in the order of the prompts.
+
+    Raises:
+        Canceled: The person stopped it; all prompts have ended then.
+        Exception: Whatever `ask` raises.
+    """
+    stop, busy = threading.Event(), threading.Event()
+    events: queue.SimpleQueue[tuple[int, AgentEvent]] = queue.SimpleQueue()
+    host = HostThread(busy.set)
+
+    def tell(number: int, event: AgentEvent) -> None:
+        events.put((number, event))
+        busy.set()
+
+    def work(number: int, prompt: Prompt) -> Answered:
+        if stop.is_set():
+            raise Canceled("The run was canceled")
+        return ask(prompt, is_canceled=stop.is_set, on_event=lambda event: tell(number, event), host=host)
+
+    def wait_for(future: Future[Answered]) -> Answered:
+        while True:
+            done = future.done()
+            while not events.empty():
+                on_event(*events.get())
+            host.run_pending()
+            if done:
+                return future.result()
+            if is_canceled():
+                stop.set()
+            busy.wait(_POLL_SECONDS)
+            busy.clear()
+
+    with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="prompt") as executor:
+        futures = deque(executor.submit(work, number, prompt) for number, prompt in enumerate(prompts))
+        for future in futures:
+            future.add_done_callback(lambda _: busy.set())
+        try:
+            while futures:  # what was handed out is let go: conversations may be long
+                yield wait_for(futures.popleft())
+        finally:
+            stop.set()
+            host.close()
+            executor.shutdown(wait=False, cancel_futures=True)

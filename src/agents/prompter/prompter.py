@@ -1,0 +1,339 @@
+"""Answers one prompt with an agent: what the model is told, what it did, and the rows that come of it.
+
+The node and the command line both work through here; neither KNIME nor a terminal is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...types.errors import Canceled, MCPError
+from ...types.tool import WorkflowTool
+from ..run.events import Ending, PromptGiven
+from ..timeline.timeline import PromptTimeline
+from ..toolbox.data_registry import DataRegistry
+from ..toolbox.executor import ToolExecutor, ToolOptions
+from ..toolbox.host_thread import HostThread
+from .conversation import Entry, Outcome
+from .history import renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from langchain_core.language_models.chat_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
+
+    from ...audit.dispatch import Dispatcher
+    from ...audit.record import CallRecord
+    from ...types.tool import Tool
+    from ..run.events import AgentEvent
+    from ..run.loop import AgentOptions, AgentOutcome
+    from ..toolbox.toolset import Toolset
+
+ERROR_ENDING: Final = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What to ask.
+
+    Attributes:
+        text: The user's message; empty goes on with the history, None is a missing cell.
+        row: RowID of the prompt, None for a single one.
+        history: The conversation so far.
+    """
+
+    text: str | None
+    row: str | None = None
+    history: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What became of a prompt.
+
+    Attributes:
+        prompt: The prompt.
+        entries: The conversation as rows, the history included, an error at its end.
+        timeline: What happened.
+        registry: The data of the run.
+        text: The final answer, empty if there is none.
+        error: Why there is none, None if there is.
+        ending: How it ended, None if it failed.
+        notes: What a person should know.
+    """
+
+    prompt: Prompt
+    entries: tuple[Entry, ...]
+    timeline: PromptTimeline
+    registry: DataRegistry
+    text: str = ""
+    error: MCPError | None = None
+    ending: Ending | None = None
+    notes: tuple[str, ...] = ()
+
+
+class CallKeeper(Protocol):
+    """What keeps the records of calls, such as a `Journal`. Safe to use from several threads."""
+
+    @property
+    def count(self) -> int:
+        """How many it keeps."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The file, None if they are kept in memory only."""
+        ...
+
+    def append(self, record: CallRecord) -> CallRecord:
+        """Takes a finished call, and gives it back with its number and its place in the chain."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Prompter:
+    """An agent, ready to be asked.
+
+    Attributes:
+        model: The model, without retries of its own.
+        toolset: Its tools.
+        dispatcher: What all calls share.
+        journal: Takes the record of every call.
+        options: How the agent runs.
+        tool_options: How tools are offered and run.
+        system_message: Instructions; empty for none.
+        data: Tables that tools can take.
+        data_prefix: What stands before the list of the data.
+        to_table: Turns an Arrow table into one of the host.
+        records: The calls so far, as the journal has them.
+    """
+
+    model: BaseChatModel
+    toolset: Toolset
+    dispatcher: Dispatcher
+    journal: CallKeeper
+    options: AgentOptions
+    tool_options: ToolOptions
+    system_message: str = ""
+    data: Sequence[Any] = ()
+    data_prefix: str = ""
+    to_table: Callable[[Any], Any] | None = None
+    records: list[CallRecord] = field(default_factory=list["CallRecord"])
+
+    def ask(
+        self,
+        prompt: Prompt,
+        *,
+        is_canceled: Callable[[], bool],
+        on_event: Callable[[AgentEvent], None] | None = None,
+        host: HostThread | None = None,
+    ) -> Answered:
+        """Answers a prompt, blocking. May be called in several threads at once.
+
+        Args:
+            prompt: The prompt.
+            is_canceled: Asked about every 0.1 s, in the calling thread.
+            on_event: Is told what happens, in the calling thread.
+            host: The thread in which workflows run, which has to look after them; by default the calling one.
+
+        Returns:
+            What became of it, also if it failed.
+
+        Raises:
+            Canceled: The person stopped it.
+        """
+        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
+        timeline = PromptTimeline(row=prompt.row)
+        if prompt.text is None:
+            error = MCPError(
+                "The prompt is missing", row=prompt.row, fix="Fill in the cell, or remove the row"
+            )
+            return self.failed(prompt, error)
+        messages = self._messages(prompt, registry)
+        run = _Run(self, prompt, registry, timeline, on_event, host)
+        outcome = run.run(messages, is_canceled)
+        if isinstance(outcome.error, Canceled):
+            raise outcome.error
+        return self._answered(prompt, registry, timeline, outcome, tuple(run.notes))
+
+    def _messages(self, prompt: Prompt, registry: DataRegistry) -> list[BaseMessage]:
+        """System message, history, list of the data, prompt: in KNIME's order."""
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        found: list[BaseMessage] = []
+        if self.system_message.strip():
+            found.append(SystemMessage(self.system_message))
+        for entry in prompt.history:
+            if entry.message is not None and not isinstance(entry.message, SystemMessage):
+                found.append(renamed(entry.message, self.toolset.bound_name))
+        if len(registry) or any(_has_data(bound.tool) for bound in self.toolset.bound):
+            found.append(HumanMessage(registry.message()))
+        if prompt.text:
+            found.append(HumanMessage(prompt.text))
+        return found
+
+    def _answered(
+        self,
+        prompt: Prompt,
+        registry: DataRegistry,
+        timeline: PromptTimeline,
+        outcome: AgentOutcome,
+        notes: tuple[str, ...],
+    ) -> Answered:
+        from langchain_core.messages import AIMessage, SystemMessage
+
+        error = outcome.error
+        messages = [m for m in outcome.messages if not isinstance(m, SystemMessage)]
+        said_last = bool(messages) and isinstance(messages[-1], AIMessage)
+        if outcome.ending is Ending.STOPPED:
+            error = MCPError(f"A tool failed, and the agent stopped: {outcome.text}")
+        elif outcome.ending is Ending.REFUSED and not said_last:
+            error = MCPError(outcome.text)  # a filter before the model: nobody said it
+        if error is not None:
+            error = error.at(row=prompt.row)
+            timeline.error = str(error)
+        told = Outcome(
+            ending=ERROR_ENDING if error is not None or outcome.ending is None else outcome.ending.value,
+            answer=outcome.text if error is None else None,
+            iterations=outcome.iterations,
+            usage=outcome.usage,
+            duration=outcome.duration,
+        )
+        shown = [renamed(message, self.toolset.shown_name) for message in messages]
+        return Answered(
+            prompt=prompt,
+            entries=_rows(prompt, shown, error, told),
+            timeline=timeline,
+            registry=registry,
+            text=outcome.text if error is None else "",
+            error=error,
+            ending=outcome.ending if error is None else None,
+            notes=(*outcome.notes, *notes),
+        )
+
+    def failed(self, prompt: Prompt, error: MCPError) -> Answered:
+        """Makes what becomes of a prompt that was never put to the model.
+
+        Args:
+            prompt: The prompt.
+            error: Why.
+
+        Returns:
+            Its history, and the error.
+        """
+        kept = [entry.message for entry in prompt.history if entry.message is not None]
+        return Answered(
+            prompt=prompt,
+            entries=_rows(prompt, kept, error, Outcome(ending=ERROR_ENDING)),
+            timeline=PromptTimeline(row=prompt.row, error=str(error)),
+            registry=DataRegistry(self.data, to_table=self.to_table),
+            error=error,
+        )
+
+
+class _Run:
+    """One prompt on its way: its executor, and the thread that workflows run in."""
+
+    def __init__(
+        self,
+        prompter: Prompter,
+        prompt: Prompt,
+        registry: DataRegistry,
+        timeline: PromptTimeline,
+        on_event: Callable[[AgentEvent], None] | None,
+        host: HostThread | None,
+    ) -> None:
+        self._prompter = prompter
+        self._prompt = prompt
+        self._timeline = timeline
+        self._on_event = on_event
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own_host = None if host is not None else HostThread(self._wake)
+        host = host or self._own_host
+        run_workflow = prompter.dispatcher.run_workflow
+        self._executor = ToolExecutor(
+            prompter.toolset,
+            replace(
+                prompter.dispatcher,
+                run_workflow=None if run_workflow is None or host is None else host.runner(run_workflow),
+            ),
+            on_record=self._record,
+            registry=registry,
+            options=prompter.tool_options,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Things to warn of."""
+        return list(self._executor.notes)
+
+    def run(self, messages: Sequence[BaseMessage], is_canceled: Callable[[], bool]) -> AgentOutcome:
+        """Runs the agent, and the workflows that it asks for, in the calling thread."""
+        from ..run.loop import run_agent
+
+        try:
+            return run_agent(
+                self._prompter.model,
+                self._executor,
+                messages,
+                self._prompter.options,
+                on_event=self._event,
+                is_canceled=is_canceled,
+            )
+        finally:
+            if self._own_host is not None:
+                self._own_host.close()
+
+    def _event(self, event: AgentEvent) -> None:
+        if isinstance(event, PromptGiven):
+            self._loop = asyncio.get_running_loop()
+            event = replace(event, text=self._prompt.text or event.text)
+        self._timeline.take(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _wake(self) -> None:
+        if self._loop is not None and self._own_host is not None:
+            self._loop.call_soon_threadsafe(self._own_host.run_pending)
+
+    def _record(self, record: CallRecord) -> CallRecord:
+        kept = self._prompter.journal.append(replace(record, input_row=self._prompt.row))
+        self._prompter.records.append(kept)
+        return kept
+
+
+def _rows(
+    prompt: Prompt, messages: Sequence[BaseMessage], error: MCPError | None, outcome: Outcome
+) -> tuple[Entry, ...]:
+    """The conversation as rows: errors of the history stay before what is new."""
+    earlier = [entry for entry in prompt.history if entry.error is not None]
+    rows = [Entry(message=message) for message in messages]
+    if earlier:
+        rows = _with_errors(prompt.history, rows)
+    if error is not None:
+        rows.append(Entry(error=str(error)))
+    if rows:
+        rows[-1] = replace(rows[-1], outcome=outcome)
+    return tuple(replace(row, input_row=prompt.row) for row in rows)
+
+
+def _with_errors(history: Sequence[Entry], rows: list[Entry]) -> list[Entry]:
+    """Puts the errors of a history back behind as many messages as they stood behind."""
+    found = list(rows)
+    inserted = 0
+    before = 0
+    for entry in history:
+        if entry.error is None:
+            before += 1
+            continue
+        found.insert(min(before + inserted, len(found)), Entry(error=entry.error))
+        inserted += 1
+    return found
+
+
+def _has_data(tool: Tool) -> bool:
+    return isinstance(tool, WorkflowTool) and bool(tool.input_ports or tool.output_ports)

@@ -1,0 +1,288 @@
+"""Answers the prompts of one execution, and keeps what the node's outputs, view and warning are made of."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.errors import Canceled, MCPError
+from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
+from ..timeline.timeline import PromptTimeline, one_line
+from ..toolbox.data_registry import TABLE, DataRegistry
+from .prompt_threads import answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from ..run.events import AgentEvent
+    from ..toolbox.host_thread import HostThread
+    from .conversation import Entry
+    from .prompter import Answered, Prompt, Prompter
+
+_log = logging.getLogger(__name__)
+
+_WHOLE_TIMELINES: Final = 100
+_SHOWN_NOTES: Final = 5
+_SHOWN_CALLS: Final = 4
+
+
+@dataclass(slots=True, kw_only=True)
+class PromptRuns:
+    """The prompts of one execution.
+
+    Attributes:
+        prompter: The agent.
+        keep_errors: Whether an error becomes a row; otherwise it ends the execution.
+        outputs: How many data outputs there are.
+        concurrency: How many prompts are answered at a time.
+        first: What became of the first prompt.
+        entries: The rows of *Conversation*.
+        timelines: What happened to each prompt, of the first ones in full.
+        failed: The prompts without an answer, the first ones, as texts.
+        failures: How many there are.
+        endings: How the others ended.
+        notes: What a person should know, each once.
+    """
+
+    prompter: Prompter
+    keep_errors: bool = False
+    outputs: int = 0
+    concurrency: int = 1
+    first: Answered | None = None
+    entries: list[Entry] = field(default_factory=list["Entry"])
+    timelines: list[PromptTimeline] = field(default_factory=list["PromptTimeline"])
+    failed: list[str] = field(default_factory=list[str])
+    failures: int = 0
+    endings: list[Ending] = field(default_factory=list["Ending"])
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    _tables: deque[Any] = field(default_factory=deque[Any])
+    _registry: DataRegistry | None = None
+
+    def run(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        is_canceled: Callable[[], bool],
+        on_progress: Callable[[float, str], None] | None = None,
+        on_event: Callable[[AgentEvent], None] | None = None,
+    ) -> None:
+        """Answers all prompts.
+
+        Args:
+            prompts: The prompts.
+            is_canceled: Asked in the calling thread.
+            on_progress: Is told the part that is done and what is going on, in the calling thread.
+            on_event: Is told what happens, in the calling thread.
+
+        Raises:
+            Canceled: The person stopped it; says where the finished calls are.
+            MCPError: A prompt failed, and errors are not to be kept; says where the finished calls are.
+        """
+        tell = on_progress or _tell_nobody
+        self._tables = deque(maxlen=max(self.outputs, 1))
+        limit, total = self.prompter.options.iteration_limit, len(prompts)
+        progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
+        found = (
+            self._one_by_one(prompts, is_canceled, progress)
+            if self.concurrency == 1 or total == 1
+            else answers(
+                prompts,
+                self._ask,
+                concurrency=self.concurrency,
+                is_canceled=is_canceled,
+                on_event=progress,
+            )
+        )
+        taken = 0
+        with closing(found):
+            try:
+                for answered in found:
+                    if answered.error is not None and not self.keep_errors:
+                        raise self._failure(answered.error)
+                    self._take(answered)
+                    taken += 1
+            except Canceled as error:
+                raise self._canceled(error, taken, total) from None
+        tell(1.0, "done")
+
+    def _one_by_one(
+        self, prompts: Sequence[Prompt], is_canceled: Callable[[], bool], progress: _Progress
+    ) -> Generator[Answered]:
+        for number, prompt in enumerate(prompts):
+            yield self._ask(
+                prompt, is_canceled=is_canceled, on_event=lambda event, n=number: progress(n, event)
+            )
+
+    def data(self) -> list[Any]:
+        """The tables for the data outputs: those that were registered last."""
+        if self._registry is None:
+            self._registry = DataRegistry(self.prompter.data, to_table=self.prompter.to_table)
+        for table in self._tables:
+            self._registry.add(table, name="", description="")
+        self._tables.clear()
+        return self._registry.last_tables(self.outputs)
+
+    def question_and_answer(self) -> tuple[str, str]:
+        """What was asked and answered, of a single prompt; for several, how many there were."""
+        if len(self.timelines) != 1:
+            return f"{len(self.timelines)} prompts", ""
+        timeline = self.timelines[0]
+        return timeline.question, "" if timeline.ended is None else timeline.ended.text
+
+    def warning(self) -> str | None:
+        """Says everything that the person should know, in one text; None if there is nothing."""
+        total = self.failures + len(self.endings)
+        calls = self.prompter.records
+        bad = [record for record in sorted(calls, key=lambda record: record.call) if not record.ok]
+        sentences: list[str] = []
+        if self.failures:
+            which = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""
+            sentences.append(f"{which}{self.failed[0]}")
+        if bad:
+            first = bad[0]
+            reason = one_line(first.error or first.status.value, 300)
+            name = first.tool_name or "unknown tool"
+            sentences.append(f"{len(bad)} of {len(calls)} tool calls failed; first: {name}: {reason}")
+        for ending, said in _ENDINGS.items():
+            count = self.endings.count(ending)
+            if count:
+                sentences.append(f"{said} ({count} of {total} prompts)" if total > 1 else said)
+        notes = list(self.notes)
+        sentences += notes[:_SHOWN_NOTES]
+        if len(notes) > _SHOWN_NOTES:
+            sentences.append(f"{len(notes) - _SHOWN_NOTES} more remarks are in the log")
+            _log.info("Remarks of the agent: %s", "; ".join(notes))
+        return (
+            " ".join(text if text.endswith((".", "!", "?", "…")) else f"{text}." for text in sentences)
+            or None
+        )
+
+    def _ask(
+        self,
+        prompt: Prompt,
+        *,
+        is_canceled: Callable[[], bool],
+        on_event: Callable[[AgentEvent], None],
+        host: HostThread | None = None,
+    ) -> Answered:
+        try:
+            return self.prompter.ask(prompt, is_canceled=is_canceled, on_event=on_event, host=host)
+        except MCPError:
+            raise
+        except Exception as error:
+            if not self.keep_errors or prompt.row is None:
+                raise
+            # A fault of ours with one prompt must not lose the answers to all the others.
+            _log_where(error)
+            unexpected = MCPError(
+                f"Unexpected {type(error).__name__}",
+                row=prompt.row,
+                fix="Please report this together with the log",
+            )
+            return self.prompter.failed(prompt, unexpected)
+
+    def _take(self, answered: Answered) -> None:
+        self.first = self.first or answered
+        self.entries += answered.entries
+        if len(self.timelines) >= _WHOLE_TIMELINES:
+            answered.timeline.forget_contents()
+        self.timelines.append(answered.timeline)
+        self.notes |= dict.fromkeys(answered.notes)
+        if answered.error is not None:
+            self.failures += 1
+            if not self.failed:
+                self.failed.append(str(answered.error))
+        elif answered.ending is not None:
+            self.endings.append(answered.ending)
+        produced = answered.registry.items[len(self.prompter.data) :]
+        if self.outputs:
+            for item in produced:
+                if item.type == TABLE:
+                    self._tables.append(item.data)
+
+    def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
+        what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
+        return Canceled(what, fix=self._kept())
+
+    def _failure(self, error: MCPError) -> MCPError:
+        kept = self._kept()
+        fixed = error.at()
+        fixed.fix = " ".join(_sentence(text) for text in (error.fix, kept) if text) or None
+        return fixed
+
+    def _kept(self) -> str | None:
+        journal = self.prompter.journal
+        if not journal.count or journal.path is None:
+            return None
+        calls = "The tool call is" if journal.count == 1 else f"The {journal.count} tool calls are"
+        return f"{calls} on record in {journal.path}"
+
+
+_ENDINGS: Final = {
+    Ending.LIMIT: "The iteration limit was reached: the answer is what the model knew by then",
+    Ending.REFUSED: "The model refused to answer",
+}
+
+
+class _Progress:
+    """Says what an agent does, in a few words."""
+
+    def __init__(
+        self,
+        tell: Callable[[float, str], None],
+        rows: Sequence[str | None],
+        limit: int,
+        on_event: Callable[[AgentEvent], None] | None,
+    ) -> None:
+        self._tell = tell
+        self._on_event = on_event
+        self._rows = rows
+        self._limit = limit
+        self._running: dict[tuple[int, int], list[str]] = {}
+        self._done: dict[int, float] = {}
+
+    def __call__(self, number: int, event: AgentEvent) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+        match event:
+            case ToolStarted(request=request, shown_name=name):
+                names = self._running.setdefault((number, request.iteration), [])
+                names.append(name)
+                shown = ", ".join(names[:_SHOWN_CALLS]) + (" …" if len(names) > _SHOWN_CALLS else "")
+                self._say(number, request.iteration, f"step {request.iteration}: {shown}")
+            case ModelAnswered(iteration=iteration, message=message) if not message.tool_calls:
+                self._say(number, iteration, "answered")
+            case ModelRetried(iteration=iteration, reason=reason, wait=wait):
+                what = f"step {iteration}: the model again in {wait:.0f} s: {one_line(reason)}"
+                self._say(number, iteration, what)
+            case RunEnded():
+                self._done[number] = 1.0
+            case _:
+                pass
+
+    def _say(self, number: int, iteration: int, text: str) -> None:
+        self._done[number] = min(iteration / (self._limit + 2), 1.0)
+        row, total = self._rows[number], len(self._rows)
+        prefix = f"prompt {number + 1} of {total} ({row}), " if row is not None else ""
+        self._tell(min(sum(self._done.values()) / total, 1.0), f"{prefix}{text}")
+
+
+def _tell_nobody(_done: float, _text: str) -> None:
+    pass
+
+
+def _log_where(error: Exception) -> None:
+    # Only where it happened: messages and locals may hold arguments.
+    frames: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    _log.error("Unexpected %s at %s", type(error).__name__, " < ".join(frames[::-1]))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,400 @@
+"""The agent's own settings: their parameters, with what an analyst must know, and their checks.
+
+The keys that KNIME's Agent Prompter has mean the same here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import knime.extension as knext
+
+from .settings_checks import AUTO, NO_COLUMN, ErrorHandling, text_columns
+from .texts import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOOLS, HISTORY, DATA = 1, 2, 3
+_LONGEST_RUN: Final = 7 * 24 * 3600.0
+
+
+class LimitHandling(knext.EnumParameterOptions):
+    """What the iteration limit does."""
+
+    FAIL = ("Fail", "The prompt fails.")
+    FINAL_RESPONSE = (
+        "Final response",
+        "The model is asked for an answer from what it knows by then, without tools.",
+    )
+
+
+class ToolErrorHandling(knext.EnumParameterOptions):
+    """What a failed tool does."""
+
+    model = ("Tell the model", "The model reads what went wrong, and what would help, and goes on.")
+    stop = (
+        "Stop",
+        "The agent stops. What the model can put right at once, such as arguments, does not count.",
+    )
+
+
+class ConversationForm(knext.EnumParameterOptions):
+    """How the conversation is written."""
+
+    auto = ("Find out", "Message cells where KNIME's AI extension is installed, otherwise text.")
+    message = ("Message cells", "One column that KNIME's own agents can go on with.")
+    plain = ("Text", "Columns of text: role, text, tool calls.")
+
+
+class PinningChoice(knext.EnumParameterOptions):
+    """What a changed tool does to its calls."""
+
+    warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
+    fail = ("Do not call", "The model is told that the tool has changed; nothing is sent.")
+    ignore = ("Do not compare", "Saves asking each server for its tools once.")
+
+
+def developer_message() -> Any:
+    """Makes the parameter ``developer_message``."""
+    return knext.MultilineStringParameter(
+        "System message",
+        "Instructions that the model follows before those of the user: its task, its tone, its limits. Put"
+        " nothing here that a stranger wrote.",
+        default_value=SYSTEM_MESSAGE,
+        number_of_lines=6,
+    )
+
+
+def user_message() -> Any:
+    """Makes the parameter ``user_message``."""
+    return knext.MultilineStringParameter(
+        "User message",
+        "The question or task. With a *Prompt column* it stands before the text of each row, and may be"
+        " empty. Empty also goes on with a conversation whose last message is the user's.",
+        default_value="",
+        number_of_lines=4,
+    )
+
+
+def prompt_column() -> Any:
+    """Makes the parameter ``prompt_column``."""
+    return knext.StringParameter(
+        "Prompt column",
+        "For one prompt per row: the column of the first *Data inputs* table that holds the prompts. Each row"
+        " is a conversation of its own, and a row that fails is a row with an error. The table is then not"
+        f" offered to tools; further tables are. Choose `{NO_COLUMN}` for a single prompt.",
+        default_value=NO_COLUMN,
+        choices=_choices(NO_COLUMN, _prompt_columns),
+    )
+
+
+def tool_column() -> Any:
+    """Makes the parameter ``tool_column``."""
+    return knext.StringParameter(
+        "Tool column",
+        f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
+        " first cell that is not missing.",
+        default_value=AUTO,
+        choices=_choices(AUTO, _tool_columns),
+        is_advanced=True,
+    )
+
+
+def conversation_column() -> Any:
+    """Makes the parameter ``conversation_column``."""
+    return knext.StringParameter(
+        "Conversation column",
+        "The column of the *Conversation history* that holds the messages: Message cells, or the text beside"
+        f" a column *Role*. `{AUTO}` takes the last one that can.",
+        default_value=AUTO,
+        choices=_choices(AUTO, _conversation_columns),
+    )
+
+
+def conversation_column_name() -> Any:
+    """Makes the parameter ``conversation_column_name``."""
+    return knext.StringParameter(
+        "Conversation column name",
+        "Name of the column with the messages, if no *Conversation history* is connected.",
+        default_value="Conversation",
+        is_advanced=True,
+    )
+
+
+def conversation_form() -> Any:
+    """Makes the parameter ``conversation_form``."""
+    return knext.EnumParameter(
+        "Conversation as",
+        "How the messages of the *Conversation* are written.",
+        default_value=ConversationForm.auto.name,
+        enum=ConversationForm,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
+def recursion_limit() -> Any:
+    """Makes the parameter ``recursion_limit``."""
+    return knext.IntParameter(
+        "Iteration limit",
+        "How many times the model may ask for tools, so that it does not go round in circles at your expense."
+        " After that it may answer once more.",
+        default_value=25,
+        min_value=0,
+        max_value=1000,
+    )
+
+
+def recursion_limit_handling() -> Any:
+    """Makes the parameter ``recursion_limit_handling``."""
+    return knext.EnumParameter(
+        "When the iteration limit is reached",
+        "What to do if the model still asks for tools then.",
+        default_value=LimitHandling.FAIL.name,
+        enum=LimitHandling,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
+def recursion_limit_prompt() -> Any:
+    """Makes the parameter ``recursion_limit_prompt``."""
+    return knext.MultilineStringParameter(
+        "Iteration limit prompt",
+        "With what words the model is asked for its final response. They are not part of the *Conversation*.",
+        default_value=LIMIT_PROMPT,
+        number_of_lines=3,
+        is_advanced=True,
+    )
+
+
+def on_tool_error() -> Any:
+    """Makes the parameter ``on_tool_error``."""
+    return knext.EnumParameter(
+        "If a tool fails",
+        "What to do when a tool, its server or its workflow fails.",
+        default_value=ToolErrorHandling.model.name,
+        enum=ToolErrorHandling,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
+def approval() -> Any:
+    """Makes the parameter ``approval``."""
+    return knext.MultilineStringParameter(
+        "Allowed tools",
+        "Which tools may be called: one rule per line, and the first that fits decides, such as"
+        " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
+        " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
+        " also with `not`. A call that is denied is not made, and the model is told. Empty allows all.",
+        default_value="",
+        number_of_lines=4,
+        is_advanced=True,
+    )
+
+
+def trusted_servers() -> Any:
+    """Makes the parameter ``trusted_servers``."""
+    return knext.StringParameter(
+        "Trusted servers",
+        "Hosts whose own words about their tools (read-only, destructive) count in *Allowed tools*, separated"
+        " by commas. The tools of all others count as destructive.",
+        default_value="",
+        is_advanced=True,
+    )
+
+
+def parallel_calls() -> Any:
+    """Makes the parameter ``parallel_calls``."""
+    return knext.IntParameter(
+        "Calls at a time",
+        "How many tools that the model asks for in one turn may run at once. Workflows run one by one.",
+        default_value=4,
+        min_value=1,
+        max_value=64,
+        is_advanced=True,
+    )
+
+
+def prompt_concurrency() -> Any:
+    """Makes the parameter ``prompt_concurrency``."""
+    return knext.IntParameter(
+        "Prompts at a time",
+        "With a *Prompt column*: how many rows are answered at once. The order of the rows stays. Raise it as"
+        " far as the model's service allows; workflows run one by one all the same.",
+        default_value=1,
+        min_value=1,
+        max_value=64,
+        is_advanced=True,
+    )
+
+
+def tool_budget() -> Any:
+    """Makes the parameter ``tool_budget``."""
+    return knext.IntParameter(
+        "Tokens for tools",
+        "How much of the model's context the definitions of the tools may take in each turn, about. If they"
+        " need more, the model gets a tool to search for tools, and then those that it found.",
+        default_value=20_000,
+        min_value=0,
+        max_value=10_000_000,
+        is_advanced=True,
+    )
+
+
+def result_limit() -> Any:
+    """Makes the parameter ``result_limit``."""
+    return knext.IntParameter(
+        "Characters per result",
+        "How much of one result the model gets at once. Of a longer one it sees beginning and end, and can"
+        " read on. *Tool calls* has all of it.",
+        default_value=20_000,
+        min_value=200,
+        max_value=10_000_000,
+        is_advanced=True,
+    )
+
+
+def send_images() -> Any:
+    """Makes the parameter ``send_images``."""
+    return knext.BoolParameter(
+        "Show images to the model",
+        "Sends the images that tools return. Switch it off for models that take text only.",
+        default_value=True,
+        is_advanced=True,
+    )
+
+
+def time_limit() -> Any:
+    """Makes the parameter ``time_limit``."""
+    return knext.DoubleParameter(
+        "Time limit per prompt (s)",
+        "How long the answer to one prompt may take in all, in seconds. 0 for no limit.",
+        default_value=0.0,
+        min_value=0.0,
+        max_value=_LONGEST_RUN,
+        is_advanced=True,
+    )
+
+
+def data_message_prefix() -> Any:
+    """Makes the parameter ``data_message_prefix``."""
+    return knext.MultilineStringParameter(
+        "Data message prefix",
+        "What the model reads before the list of data that tools can take. The data themselves are not shown"
+        " to it, only names, columns and types.",
+        default_value=DATA_PREFIX,
+        number_of_lines=3,
+        is_advanced=True,
+    )
+
+
+def debug() -> Any:
+    """Makes the parameter ``debug``."""
+    return knext.BoolParameter(
+        "Debug mode",
+        "Shows each workflow tool that runs as a metanode in the workflow, and keeps it if it fails.",
+        default_value=False,
+        is_advanced=True,
+    )
+
+
+def pinning() -> Any:
+    """Makes the parameter ``pinning``."""
+    return knext.EnumParameter(
+        "If a tool has changed",
+        "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
+        " the server is asked whether it still is the same.",
+        default_value=PinningChoice.warn.name,
+        enum=PinningChoice,
+        is_advanced=True,
+    )
+
+
+def is_connected(port: int) -> Callable[[Any], bool]:
+    """Makes the condition that something is connected; a dialog must open whatever happens.
+
+    Args:
+        port: The input; for a group, whether it has a table.
+
+    Returns:
+        A callable for `knext.DialogContextCondition`.
+    """
+
+    def connected(context: Any) -> bool:
+        try:
+            return bool(context.get_input_specs()[port]) or context.get_input_specs()[port] not in (None, [])
+        except Exception:
+            return False
+
+    return connected
+
+
+@knext.parameter_group(label="Errors", is_advanced=True)
+class ErrorSettings:
+    """What becomes of errors of the agent; the keys are KNIME's."""
+
+    error_handling = knext.EnumParameter(
+        "Error handling",
+        "What an error does: a model that cannot be reached, an iteration limit, a time limit. With a *Prompt"
+        " column* there always is an error column.",
+        default_value=ErrorHandling.FAIL.name,
+        enum=ErrorHandling,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+    )
+    use_existing_error_column = knext.BoolParameter(
+        "Continue existing error column",
+        "Writes errors into the error column of the *Conversation history*, and keeps those in it.",
+        default_value=False,
+    )
+    error_column_name = knext.StringParameter(
+        "Error column name", "Name of the new column with errors.", default_value="Errors"
+    )
+    error_column = knext.StringParameter(
+        "Error column",
+        "The column of the *Conversation history* that holds errors.",
+        default_value=NO_COLUMN,
+        choices=lambda context: _offered(context, NO_COLUMN, _error_columns),
+    )
+    _goes_on = knext.And(
+        knext.OneOf(error_handling, [ErrorHandling.COLUMN.name]),
+        knext.DialogContextCondition(is_connected(HISTORY)),
+    )
+    use_existing_error_column.rule(_goes_on, knext.Effect.SHOW)
+    error_column.rule(knext.And(_goes_on, knext.OneOf(use_existing_error_column, [True])), knext.Effect.SHOW)
+    del _goes_on
+
+
+def _choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
+    return lambda context: _offered(context, first, columns)
+
+
+def _offered(context: Any, first: str, columns: Callable[[list[Any]], list[str]]) -> list[str]:
+    """Offers columns. Never raises: the dialog would not open."""
+    try:
+        names = columns(list(context.get_input_specs()))
+    except Exception:
+        names = []
+    return [first, *(name for name in names if name != first)]
+
+
+def _tool_columns(specs: list[Any]) -> list[str]:
+    from ...types.columns import tool_column_names
+
+    return [] if specs[TOOLS] is None else tool_column_names(specs[TOOLS])
+
+
+def _conversation_columns(specs: list[Any]) -> list[str]:
+    from .history import conversation_columns
+
+    return [] if specs[HISTORY] is None else conversation_columns(specs[HISTORY])
+
+
+def _error_columns(specs: list[Any]) -> list[str]:
+    return [] if specs[HISTORY] is None else text_columns(specs[HISTORY])
+
+
+def _prompt_columns(specs: list[Any]) -> list[str]:
+    return text_columns(specs[DATA][0]) if specs[DATA] and specs[DATA][0] is not None else []

@@ -1,0 +1,358 @@
+"""The agent's loop: ask the model, run the tools that it asks for, until it answers.
+
+The loop has an event loop of its own in the thread that calls it, so that a request that waits for the model
+can be canceled at any moment; tools run in threads beside it, at most so many at a time. Whatever ends a run,
+its conversation is in order: every tool call has an answer, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from ...types.errors import Canceled, MCPError, TimedOut
+from ..model.model_calls import ModelCalls, Turn, finish_reason, refusal_of
+from ..model.model_errors import IterationLimit, PromptFiltered
+from ..toolbox.toolbox import ToolReply, ToolRequest
+from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
+from .messages import answer, repair, settle, text_of
+from .outcome import AgentOptions, AgentOutcome
+from .tool_threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.language_models.chat_models import BaseChatModel
+
+    from ..toolbox.toolbox import Toolbox
+    from .events import AgentEvent
+    from .messages import WantedCall
+
+__all__ = ["AgentOptions", "AgentOutcome", "run_agent"]
+
+POLL_SECONDS: Final = 0.1
+"""How often the cancel button is looked at."""
+
+_GRACE_SECONDS: Final = 0.5
+_CANCELED: Final = "Error: the run was canceled before this call was finished."
+_CUT_OFF: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
+
+
+def run_agent(
+    model: BaseChatModel,
+    toolbox: Toolbox,
+    messages: Sequence[BaseMessage],
+    options: AgentOptions | None = None,
+    *,
+    on_event: Callable[[AgentEvent], None] | None = None,
+    is_canceled: Callable[[], bool] | None = None,
+) -> AgentOutcome:
+    """Runs an agent, blocking. Not from inside a running event loop.
+
+    Args:
+        model: The model, without retries of its own (``max_retries=0``).
+        toolbox: The tools.
+        messages: System message, history and prompt, as far as there are any. A history with calls that
+            nobody answered is repaired, and the outcome says so.
+        options: How to run.
+        on_event: Is told what happens, in the calling thread. What it raises ends the run.
+        is_canceled: Asked about every 0.1 s, in the calling thread.
+
+    Returns:
+        The outcome, also of a run that failed or was canceled: its conversation is in order.
+    """
+    run = _Run(model, toolbox, messages, options or AgentOptions(), on_event or _nothing)
+    loop = asyncio.new_event_loop()
+    # Its threads look up names of hosts; nobody waits for one that hangs.
+    executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
+    loop.set_default_executor(executor)
+    try:
+        return loop.run_until_complete(run.supervised(is_canceled or _never))
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Run:
+    def __init__(
+        self,
+        model: BaseChatModel,
+        toolbox: Toolbox,
+        messages: Sequence[BaseMessage],
+        options: AgentOptions,
+        emit: Callable[[AgentEvent], None],
+    ) -> None:
+        self._model = model
+        self._toolbox = toolbox
+        self._options = options
+        self._emit = emit
+        self._began = time.monotonic()
+        self._until = self._began + (options.total_timeout or math.inf)
+        self._conversation, repairs = repair(messages)
+        self._given = len(self._conversation)
+        self._notes = list(repairs)
+        self._ids = {
+            str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
+        }
+        self._usage = TokenUsage()
+        self._iterations = 0
+        self._stopped = threading.Event()
+        self._calls = ModelCalls(
+            model,
+            emit=emit,
+            stream=options.stream,
+            trim=options.trim,
+            images=options.images,
+            seconds_left=lambda: self._until - time.monotonic(),
+        )
+
+    async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
+        """Runs until the end, the cancel button or the total clock, whichever comes first."""
+        task = asyncio.create_task(self._converse())
+        stop: MCPError | None = None
+        try:
+            while not task.done():
+                left = max(0.0, self._until - time.monotonic())
+                await asyncio.wait({task}, timeout=min(POLL_SECONDS, left))
+                stop = self._reason_to_stop(is_canceled)
+                if stop is not None and not task.done():
+                    break
+        finally:
+            if not task.done():
+                self._stopped.set()
+                task.cancel()
+                await asyncio.wait({task})
+            await self._release_model()
+        if task.cancelled():
+            return self._outcome(None, "", stop or Canceled("The run was canceled"))
+        error = task.exception()
+        if isinstance(error, MCPError):
+            return self._outcome(None, "", error)
+        return self._outcome(*task.result(), None)
+
+    def _reason_to_stop(self, is_canceled: Callable[[], bool]) -> MCPError | None:
+        if is_canceled():
+            return Canceled("The run was canceled")
+        if time.monotonic() < self._until:
+            return None
+        return TimedOut(
+            f"The agent was not done after {self._options.total_timeout:g} seconds",
+            kind="total",
+            fix="Raise the total timeout, lower the iteration limit, or hand out faster tools",
+        )
+
+    async def _release_model(self) -> None:
+        """Closes connections: they belong to this event loop, which ends."""
+        release = getattr(self._model, "release_connections", None)
+        if release is not None:
+            await release()
+
+    def _outcome(self, ending: Ending | None, text: str, error: MCPError | None) -> AgentOutcome:
+        outcome = AgentOutcome(
+            messages=tuple(self._conversation),
+            given=self._given,
+            ending=ending,
+            error=error,
+            text=text,
+            usage=self._usage,
+            iterations=self._iterations,
+            duration=time.monotonic() - self._began,
+            notes=(*self._notes, *self._calls.notes),
+        )
+        if ending is not None:
+            self._emit(
+                RunEnded(
+                    ending=ending,
+                    text=text,
+                    usage=outcome.usage,
+                    iterations=outcome.iterations,
+                    duration=outcome.duration,
+                )
+            )
+        return outcome
+
+    async def _converse(self) -> tuple[Ending, str]:
+        self._emit(PromptGiven(text=self._prompt(), at=datetime.now(UTC)))
+        for iteration in range(1, self._options.iteration_limit + 2):
+            try:
+                message, calls = await self._turn(self._conversation, iteration, tools=True)
+            except PromptFiltered as error:
+                return Ending.REFUSED, str(error)
+            if not calls:
+                return self._final(message)
+            stopped = await self._run_tools(message, calls, iteration)
+            if stopped is not None:
+                return Ending.STOPPED, _text(stopped.content)
+        return await self._answer_at_limit()
+
+    def _prompt(self) -> str:
+        prompts = [m for m in self._conversation if isinstance(m, HumanMessage)]
+        return text_of(prompts[-1]) if prompts else ""
+
+    async def _turn(
+        self, messages: Sequence[BaseMessage], iteration: int, *, tools: bool
+    ) -> tuple[AIMessage, tuple[WantedCall, ...]]:
+        at, began = datetime.now(UTC), time.monotonic()
+        definitions = self._toolbox.definitions() if tools else ()
+        turn: Turn = await self._calls.ask(messages, definitions, iteration=iteration)
+        self._usage += turn.usage
+        self._iterations = iteration
+        message, calls = settle(_speaking(turn.message), taken=self._ids)
+        if not tools and calls:  # it was not offered any
+            message, calls = _without_calls(message), ()
+        self._emit(
+            ModelAnswered(
+                iteration=iteration,
+                message=message,
+                usage=turn.usage,
+                at=at,
+                duration=time.monotonic() - began,
+                attempts=turn.attempts,
+            )
+        )
+        if not calls:
+            self._conversation.append(message)
+        return message, calls
+
+    def _final(self, message: AIMessage) -> tuple[Ending, str]:
+        refusal = refusal_of(message)
+        if refusal is not None:
+            return Ending.REFUSED, refusal
+        if finish_reason(message) == "length":
+            self._notes.append(
+                "The answer was cut off at the model's token limit; raise it in the node that connects the"
+                " model"
+            )
+        return Ending.ANSWER, text_of(message)
+
+    async def _answer_at_limit(self) -> tuple[Ending, str]:
+        limit = self._options.iteration_limit
+        if not self._options.answer_at_limit:
+            raise IterationLimit(
+                f"The model still asked for tools after {limit} iterations",
+                fix="Raise the iteration limit, ask for less at once, or let the agent give a final answer at"
+                " the limit",
+            )
+        prompt = HumanMessage(content=self._options.limit_prompt)
+        message, _ = await self._turn([*self._conversation, prompt], limit + 2, tools=False)
+        return Ending.LIMIT, text_of(message)
+
+    async def _run_tools(
+        self, message: AIMessage, calls: Sequence[WantedCall], iteration: int
+    ) -> ToolReply | None:
+        """Runs the calls of one turn; returns the reply that stops the run, if any."""
+        cut_off = finish_reason(message) == "length"
+        requests = [_request(call, iteration, cut_off=cut_off) for call in calls]
+        replies: list[ToolReply | None] = [None] * len(requests)
+        places = asyncio.Semaphore(self._options.parallel_calls)
+        tasks = [
+            asyncio.create_task(self._run_tool(request, places, replies, number))
+            for number, request in enumerate(requests)
+        ]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            # The tools were told; those that stop soon still say what they did.
+            await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        finally:
+            self._record(message, calls, requests, replies)
+        for task in tasks:
+            task.result()
+        return next((reply for reply in replies if reply is not None and reply.stop), None)
+
+    async def _run_tool(
+        self,
+        request: ToolRequest,
+        places: asyncio.Semaphore,
+        replies: list[ToolReply | None],
+        number: int,
+    ) -> None:
+        async with places:
+            if self._stopped.is_set():
+                return
+            shown_name = self._toolbox.shown_name(request.name)
+            self._emit(ToolStarted(request=request, shown_name=shown_name, at=datetime.now(UTC)))
+            began = time.monotonic()
+            reply = _unfinished(request)
+            try:
+                reply = await in_thread(self._toolbox.run, request, is_canceled=self._stopped.is_set)
+            except Canceled:
+                if not self._stopped.is_set():
+                    raise
+            except Exception as error:  # a fault of ours must not lose the conversation
+                text = f"Error: the tool could not be run ({type(error).__name__})."
+                reply = ToolReply(request=request, content=text, failed=True)
+                self._notes.append(f"The call of '{shown_name}' failed inside of the agent: {error}")
+            finally:
+                replies[number] = reply
+                self._emit(
+                    ToolFinished(reply=reply, shown_name=shown_name, duration=time.monotonic() - began)
+                )
+
+    def _record(
+        self,
+        message: AIMessage,
+        calls: Sequence[WantedCall],
+        requests: Sequence[ToolRequest],
+        replies: Sequence[ToolReply | None],
+    ) -> None:
+        """Enters question and answers together, so that the conversation is in order at every moment."""
+        self._conversation.append(message)
+        for call, request, reply in zip(calls, requests, replies, strict=True):
+            given = reply or _unfinished(request)
+            self._conversation.append(answer(call, given.content, failed=given.failed))
+
+
+def _request(call: WantedCall, iteration: int, *, cut_off: bool) -> ToolRequest:
+    error = call.error
+    if error is not None and cut_off:
+        error = f"{_CUT_OFF} {error}"
+    return ToolRequest(id=call.id, name=call.name, arguments=call.arguments, iteration=iteration, error=error)
+
+
+def _speaking(message: AIMessage) -> AIMessage:
+    """Endpoints refuse a history with an answer that says nothing: a refusal becomes its text."""
+    refusal = refusal_of(message)
+    if refusal is None or text_of(message):
+        return message
+    return message.model_copy(update={"content": refusal})
+
+
+def _without_calls(message: AIMessage) -> AIMessage:
+    text = text_of(message)
+    if not text:
+        raise IterationLimit(
+            "The model asked for tools even when it was asked for a final answer without them",
+            fix="Raise the iteration limit, or choose another model",
+        )
+    return message.model_copy(update={"content": text, "tool_calls": []})
+
+
+def _unfinished(request: ToolRequest) -> ToolReply:
+    return ToolReply(request=request, content=_CANCELED, failed=True)
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+def _nothing(event: AgentEvent) -> None:
+    pass
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,87 @@
+"""What a run of an agent is told and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from ...types.errors import MCPError
+    from .events import Ending, TokenUsage
+
+LIMIT_PROMPT: Final = (
+    "You have used all your turns and cannot call tools any more. Give the best answer that you can from what"
+    " you know by now, and say what is missing."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """How an agent runs.
+
+    Attributes:
+        iteration_limit: How often the model may ask for tools and be given results; it is asked once more
+            after that, as in KNIME's own agents.
+        answer_at_limit: What to do when it still asks for tools then: True asks for a final answer without
+            tools, False fails.
+        limit_prompt: With what words to ask for the final answer; not part of the conversation.
+        total_timeout: Seconds that the whole run may take, None for no limit.
+        parallel_calls: How many tools may run at the same time.
+        stream: Whether the model's text comes as `TextDelta` while it is written.
+        trim: Whether a conversation that does not fit into the model's context may be sent without its
+            oldest tool results.
+        images: Whether the model gets the images that tools return.
+    """
+
+    iteration_limit: int = 25
+    answer_at_limit: bool = False
+    limit_prompt: str = LIMIT_PROMPT
+    total_timeout: float | None = None
+    parallel_calls: int = 4
+    stream: bool = False
+    trim: bool = True
+    images: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOutcome:
+    """How a run ended and what was said.
+
+    Attributes:
+        messages: The whole conversation: what was given (in order, see `repair`) and what the run added.
+        given: How many of them were given.
+        ending: Why the run ended, None if it failed or was canceled.
+        error: Why it failed, `Canceled` if the person stopped it; None if it did not fail.
+        text: The final answer, or what stands in for it; empty if it failed.
+        usage: Tokens of all turns.
+        iterations: Turns that were taken.
+        duration: Seconds.
+        notes: What a person should know: repairs of the history, an answer that was cut off.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    given: int
+    ending: Ending | None
+    error: MCPError | None
+    text: str
+    usage: TokenUsage
+    iterations: int
+    duration: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> tuple[BaseMessage, ...]:
+        """The messages that the run added."""
+        return self.messages[self.given :]
+
+    def checked(self) -> Self:
+        """The same outcome.
+
+        Raises:
+            MCPError: The run failed or was canceled.
+        """
+        if self.error is not None:
+            raise self.error
+        return self

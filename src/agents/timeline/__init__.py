@@ -1,0 +1,1 @@
+"""The run of an agent as a page for a browser."""

@@ -1,0 +1,150 @@
+"""What happened to a prompt, and the words that show it: for the view, the terminal and the audit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from ...audit.record import CallStatus
+from ..run.events import (
+    ModelAnswered,
+    PromptGiven,
+    RunEnded,
+    TextDelta,
+    TokenUsage,
+    ToolFinished,
+    ToolStarted,
+)
+
+if TYPE_CHECKING:
+    from ...tools.views.html import BadgeKind
+    from ..run.events import AgentEvent
+
+_LONGEST_PREVIEW: Final = 160
+_WARNINGS: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
+
+
+@dataclass(slots=True, kw_only=True)
+class PromptTimeline:
+    """What happened to one prompt.
+
+    Attributes:
+        row: RowID of the prompt, None for a single one.
+        events: What happened, in order.
+        error: Why it failed, None if it did not.
+    """
+
+    row: str | None = None
+    events: list[AgentEvent] = field(default_factory=list["AgentEvent"])
+    error: str | None = None
+
+    def take(self, event: AgentEvent) -> None:
+        """Takes what happens next; pieces of a text, which comes whole with its turn, are not kept."""
+        if not isinstance(event, TextDelta):
+            self.events.append(event)
+
+    def forget_contents(self) -> None:
+        """Drops what tools gave: of many prompts nobody looks at all, but all of them count."""
+        self.events = [_emptied(event) if isinstance(event, ToolFinished) else event for event in self.events]
+
+    @property
+    def start(self) -> datetime | None:
+        """When it began."""
+        return next((event.at for event in self.events if isinstance(event, PromptGiven)), None)
+
+    @property
+    def question(self) -> str:
+        """What was asked."""
+        return next((event.text for event in self.events if isinstance(event, PromptGiven)), "")
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """How it ended, None if it failed or was canceled."""
+        return next((event for event in self.events if isinstance(event, RunEnded)), None)
+
+    @property
+    def calls(self) -> list[ToolFinished]:
+        """The calls of tools."""
+        return [event for event in self.events if isinstance(event, ToolFinished)]
+
+    @property
+    def turns(self) -> list[ModelAnswered]:
+        """The turns of the model."""
+        return [event for event in self.events if isinstance(event, ModelAnswered)]
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens of all turns."""
+        return sum((turn.usage for turn in self.turns), TokenUsage())
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, as far as is known."""
+        if self.ended is not None:
+            return self.ended.duration
+        start = self.start
+        if start is None:
+            return 0.0
+        ends = [turn.at + timedelta(seconds=turn.duration) for turn in self.turns]
+        begun = {e.request.id: e.at for e in self.events if isinstance(e, ToolStarted)}
+        ends += [
+            begun[call.reply.request.id] + timedelta(seconds=call.duration)
+            for call in self.calls
+            if call.reply.request.id in begun
+        ]
+        return max(((end - start).total_seconds() for end in ends), default=0.0)
+
+
+def duration_text(seconds: float) -> str:
+    """Writes a duration for people: ``0.12 s``, ``12.3 s``, ``2 min 5 s``."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def tokens_text(usage: TokenUsage) -> str | None:
+    """Writes tokens for people; None if no model counted any."""
+    if not usage.turns:
+        return None
+    least = "at least " if usage.unreported else ""
+    return f"{least}{usage.input:,} tokens in, {usage.output:,} out"
+
+
+def one_line(text: str, limit: int = _LONGEST_PREVIEW) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text[: 8 * limit].split())
+    return line if len(line) <= limit and len(text) <= 8 * limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def arguments_line(call: ToolFinished | ToolStarted) -> str:
+    """The arguments of a call on one line, secrets marked where the call is on record."""
+    if isinstance(call, ToolFinished) and call.reply.record is not None:
+        return one_line(call.reply.record.arguments or "")
+    request = call.reply.request if isinstance(call, ToolFinished) else call.request
+    if request.arguments is None:
+        return "(unreadable)"
+    return one_line(json.dumps(dict(request.arguments), ensure_ascii=False, default=str))
+
+
+def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
+    """How a call ended, as a word and as what it means."""
+    record = call.reply.record
+    if record is None:
+        return ("failed", "bad") if call.reply.failed else ("ok", "good")
+    if record.ok:
+        return record.status.value, "good"
+    return record.status.value, "warning" if record.status in _WARNINGS else "bad"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 turn``, ``2 turns``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _emptied(call: ToolFinished) -> ToolFinished:
+    record = call.reply.record
+    if record is not None:
+        record = replace(record, tool=None, result=None, structured_result=None)
+    return replace(call, reply=replace(call.reply, content="", record=record))

@@ -1,0 +1,222 @@
+"""Which calls an agent may make: rules, one per line, of which the first that fits decides.
+
+::
+
+    allow get_* @ https://crm.example/*
+    deny  delete_*
+    deny  * if destructive
+    deny  * @ *.partner.example if not read-only
+    allow *
+
+A rule is ``allow`` or ``deny``, a pattern for the tool's name (``*`` any text, ``?`` one character; upper and
+lower case do not matter; quotes around a name that holds `` @ `` or `` if ``), then optionally ``@`` and a
+pattern for the server (its URL, or its host alone), then optionally ``if`` and conditions separated by
+commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``,
+``mcp``, each also with ``not``. Without a name it is about all tools. Empty lines and lines that begin with
+``#`` do not count. What no rule fits is allowed.
+
+The first four conditions are what servers *say* about their tools
+(https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). What a server that is not
+trusted says never makes it easier to call its tools: they count as the protocol's defaults, which are the
+worst case (not read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with
+or without ``not``, fits no workflow: a workflow says nothing about itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Self, assert_never
+from urllib.parse import urlsplit
+
+from ...types.errors import SettingInvalid
+from ...types.tool import MCPTool, WorkflowTool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...types.tool import Tool
+
+_HINTS: Final = {
+    "read-only": ("readOnlyHint", False),
+    "destructive": ("destructiveHint", True),
+    "idempotent": ("idempotentHint", False),
+    "open-world": ("openWorldHint", True),
+}
+_KINDS: Final = frozenset({"workflow", "mcp"})
+_RULE: Final = re.compile(
+    r"""(?P<verb>\w+)(?:\s+(?:"(?P<quoted>[^"]*)"|(?P<name>(?!(?:if|@)\s)\S.*?)))?
+        (?:\s+@\s+(?P<server>\S+))?(?:\s+if\s+(?P<conditions>.+))?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_SETTING: Final = "approval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition of a rule.
+
+    Attributes:
+        word: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow`` or ``mcp``.
+        negated: Whether it must not hold.
+    """
+
+    word: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"not {self.word}" if self.negated else self.word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of a policy.
+
+    Attributes:
+        allow: Whether it allows or denies.
+        name: Pattern for the shown name, or the name that the server knows.
+        server: Pattern for the server's URL or host; None for any server, and for workflows.
+        conditions: What must hold, too.
+    """
+
+    allow: bool
+    name: str = "*"
+    server: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def __str__(self) -> str:
+        place = f" @ {self.server}" if self.server is not None else ""
+        conditions = f" if {', '.join(map(str, self.conditions))}" if self.conditions else ""
+        return f"{'allow' if self.allow else 'deny'} {self.name}{place}{conditions}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """Rules for calls.
+
+    Attributes:
+        rules: The rules in order.
+        trusted: Patterns of servers whose annotations count, by URL or host. Nothing else trusts a server.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    trusted: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, rules: str, trusted: str = "") -> Self:
+        """Reads what a person typed.
+
+        Args:
+            rules: The rules, one per line.
+            trusted: Patterns of servers, separated by commas, spaces or line breaks.
+
+        Returns:
+            The policy.
+
+        Raises:
+            SettingInvalid: A line cannot be read; names the line.
+        """
+        lines = [(number, line.strip()) for number, line in enumerate(rules.splitlines(), 1)]
+        return cls(
+            rules=tuple(_rule(line, number) for number, line in lines if line and not line.startswith("#")),
+            trusted=tuple(part for part in re.split(r"[\s,;]+", trusted) if part),
+        )
+
+    def denial(self, tool: Tool, shown_name: str | None = None) -> str | None:
+        """Tells whether a tool may be called.
+
+        Args:
+            tool: The tool.
+            shown_name: The name that people see, if it is not the tool's own.
+
+        Returns:
+            None if it may, else the rule that denies it.
+        """
+        if not self.rules:
+            return None
+        names, server, facts = _facts(tool, self.trusted)
+        if shown_name is not None:
+            names = (*names, shown_name)
+        for rule in self.rules:
+            if _fits(rule, names, server, facts):
+                return None if rule.allow else str(rule)
+        return None
+
+
+def _rule(line: str, number: int) -> Rule:
+    found = _RULE.fullmatch(line)
+    words = (found["name"] or "").lower().split() if found else []
+    # A rule that is cut short must not pass for a rule about a tool of an odd name.
+    if found is None or found["verb"].lower() not in {"allow", "deny"} or {"if", "@"} & set(words):
+        raise SettingInvalid(
+            f"Line {number} of the approval rules cannot be read: {line[:100]!r}",
+            setting=_SETTING,
+            fix="Write 'allow' or 'deny', a tool's name, and if you like '@' with a server and 'if' with "
+            "conditions, such as: deny delete_* @ *.example.com if destructive",
+        )
+    parts = [] if found["conditions"] is None else found["conditions"].split(",")
+    conditions = tuple(_condition(part, number) for part in parts)
+    return Rule(
+        allow=found["verb"].lower() == "allow",
+        name=found["quoted"] if found["quoted"] is not None else found["name"] or "*",
+        server=found["server"],
+        conditions=conditions,
+    )
+
+
+def _condition(text: str, number: int) -> Condition:
+    words = text.lower().split()
+    negated = words[:1] == ["not"]
+    word = "-".join(words[negated:]).replace("_", "-")
+    if word not in _HINTS and word not in _KINDS:
+        raise SettingInvalid(
+            f"Line {number} of the approval rules has an unknown condition: {text.strip()[:100]!r}",
+            setting=_SETTING,
+            fix=f"Use {', '.join([*_HINTS, *sorted(_KINDS)])}, or one of them with 'not'",
+        )
+    return Condition(word=word, negated=negated)
+
+
+def _facts(
+    tool: Tool, trusted: Sequence[str]
+) -> tuple[tuple[str, ...], str | None, Mapping[str, bool]]:  # @ToolTypeDispatch
+    """Names, server and what is known about a tool; hints are absent where they do not apply."""
+    match tool:
+        case MCPTool():
+            server = tool.route.display
+            says = (tool.annotations or {}) if any(_is_server(p, server) for p in trusted) else {}
+            hints = {word: _hint(says, key, default) for word, (key, default) in _HINTS.items()}
+            if hints["read-only"]:
+                hints["destructive"] = False  # only meaningful for tools that change something
+            return (tool.name, tool.tool_name), server, {**hints, "mcp": True, "workflow": False}
+        case WorkflowTool():
+            return (tool.name,), None, {"mcp": False, "workflow": True}
+        case _:
+            assert_never(tool)
+
+
+def _hint(says: Mapping[str, object], key: str, default: bool) -> bool:
+    value = says.get(key)
+    return value if isinstance(value, bool) else default
+
+
+def _fits(rule: Rule, names: Sequence[str], server: str | None, facts: Mapping[str, bool]) -> bool:
+    if not any(_pattern(rule.name).fullmatch(name) for name in names):
+        return False
+    if rule.server is not None and (server is None or not _is_server(rule.server, server)):
+        return False
+    return all(c.word in facts and facts[c.word] is not c.negated for c in rule.conditions)
+
+
+def _is_server(pattern: str, server: str) -> bool:
+    parts = urlsplit(server)
+    spellings = {server, parts.netloc, parts.hostname or server}
+    return any(_pattern(pattern).fullmatch(spelling) for spelling in spellings if spelling)
+
+
+@lru_cache(maxsize=512)
+def _pattern(text: str) -> re.Pattern[str]:
+    # "**" means what "*" means, and would only make the search slow.
+    plain = re.escape(re.sub(r"\*+", "*", text)).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.compile(plain, re.IGNORECASE | re.DOTALL)

@@ -1,0 +1,148 @@
+"""Tools of the agent itself: one that finds tools, one that reads on in long results.
+
+They are no tools of a server or workflow, so their calls are not recorded; real tools win their names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from ...types.canonical import compact_json
+from ...types.errors import ArgumentsInvalid
+from ...types.tool import MCPTool, WorkflowTool
+from . import large_results
+from .functions import built_in_definition
+from .names import free_name
+from .tool_errors import unreadable_arguments
+from .toolbox import ToolReply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...types.tool import Tool
+    from .large_results import LargeResults
+    from .toolbox import ToolRequest
+    from .toolset import Toolset
+
+_FOUND: Final = 10
+_SHOWN_TEXT: Final = 300
+_SHOWN_SERVERS: Final = 20
+_QUERY: Final = {
+    "query": {
+        "type": "string",
+        "minLength": 1,
+        "description": "What the tool should do: the deed and the thing, in English, such as 'cancel order'",
+    }
+}
+
+
+class BuiltIns:
+    """The built-in tools of one run. Safe to use from several threads.
+
+    Args:
+        toolset: The real tools.
+        large: The long results.
+        search_above: Estimated tokens of all functions above which the model searches; None never.
+
+    Attributes:
+        finder: Name of the tool that finds tools, None if all are bound from the beginning.
+        reader: Name of the tool that reads on in long results.
+    """
+
+    def __init__(self, toolset: Toolset, large: LargeResults, *, search_above: int | None) -> None:
+        self._toolset = toolset
+        self._large = large
+        self._lock = threading.Lock()
+        self._found: dict[str, None] = {}
+        self._all = [bound.definition for bound in toolset.bound]
+        taken = [bound.name for bound in toolset.bound]
+        self.reader = free_name("read_result", taken)
+        searches = search_above is not None and toolset.tokens > search_above
+        self.finder = free_name("find_tools", taken) if searches else None
+        self._read = built_in_definition(self.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
+        self._find = (
+            built_in_definition(self.finder or "", _finder_text(toolset), _QUERY) if searches else None
+        )
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """The functions to bind in the next turn: all tools, or what finds them and what was found."""
+        with self._lock:
+            found = list(self._found)
+        definitions = list(self._all) if self._find is None else [self._find]
+        if self._find is not None:
+            definitions += [bound.definition for name in found if (bound := self._toolset.find(name))]
+        return [*definitions, self._read] if self._large.any else definitions
+
+    def run(self, request: ToolRequest) -> ToolReply | None:
+        """Runs a call of a built-in tool.
+
+        Args:
+            request: What the model asks for.
+
+        Returns:
+            The answer; None if the call is for a real tool, which is then bound from now on.
+        """
+        if request.name == self.reader and self._large.any:
+            return self._answer(request, self._read)
+        if self._find is None:
+            return None
+        if request.name == self.finder:
+            return self._answer(request, self._find)
+        if self._toolset.find(request.name) is not None:
+            with self._lock:
+                self._found.setdefault(request.name)
+        return None
+
+    def _answer(self, request: ToolRequest, definition: Mapping[str, Any]) -> ToolReply:
+        from ...tools.arguments import ArgumentValidator
+
+        try:
+            if request.arguments is None or request.error is not None:
+                raise unreadable_arguments(request.error)
+            schema = compact_json(definition["function"]["parameters"])
+            arguments, _ = ArgumentValidator.for_schema(schema).check(request.arguments)
+            if request.name == self.reader:
+                text = self._large.read(
+                    arguments["id"], arguments.get("offset", 0), arguments.get("limit", 0)
+                )
+            else:
+                text = self._find_tools(arguments["query"])
+        except ArgumentsInvalid as error:
+            return ToolReply(request=request, content=f"Error: {error}", failed=True)
+        return ToolReply(request=request, content=text)
+
+    def _find_tools(self, query: str) -> str:
+        found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _FOUND)]
+        if not found:
+            return "No tool fits. Try other words: the deed and the thing, in English."
+        with self._lock:
+            self._found.update(dict.fromkeys(bound.name for bound in found))
+        lines = [
+            compact_json(
+                {"name": bound.name, "description": bound.definition["function"]["description"][:_SHOWN_TEXT]}
+            )
+            for bound in found
+        ]
+        return "\n".join(["You can call these tools now, the most fitting first:", *lines])
+
+
+def _finder_text(toolset: Toolset) -> str:
+    places = Counter(_place(bound.tool) for bound in toolset.bound)
+    named = [f"{place} ({count})" for place, count in places.most_common(_SHOWN_SERVERS)]
+    more = f" and {len(places) - len(named)} other servers" if len(places) > len(named) else ""
+    return (
+        f"Finds tools. There are {len(toolset)} of them, of {', '.join(named)}{more}. Only those that were"
+        " found can be called, so call this before you say that something cannot be done."
+    )
+
+
+def _place(tool: Tool) -> str:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            return tool.route.display
+        case WorkflowTool():
+            return "KNIME workflows"
+        case _:
+            assert_never(tool)

@@ -1,0 +1,197 @@
+"""Data that an agent works with: its input tables, what tools produced, each with an id that models use.
+
+As in KNIME's agents ids are ``0``, ``1``, …; nothing is ever taken away, and the last tables are the node's
+outputs.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.canonical import compact_json
+from ...types.errors import ArgumentsInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+TABLE: Final = "Table"
+_MOST_COLUMNS_SHOWN: Final = 100
+_MOST_IDS_SHOWN: Final = 20
+_DESCRIBED: Final = ("id", "name", "description", "type")
+_NO_DATA: Final = "No data available. Use a tool to produce data."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DataItem:
+    """Something that tools can take or people can keep.
+
+    Attributes:
+        id: What models call it.
+        name: What it is called.
+        description: What it is.
+        type: ``Table``, or the media type of binary data.
+        data: The table as it came, or the bytes.
+    """
+
+    id: str
+    name: str
+    description: str
+    type: str
+    data: Any
+
+
+class DataRegistry:
+    """The data of one run. Safe to use from several threads.
+
+    Args:
+        inputs: The node's input tables; they get the first ids.
+        to_table: Turns an Arrow table into a table of the host; by default it stays as it is.
+        prefix: What stands before the list of data in `message`.
+    """
+
+    def __init__(
+        self,
+        inputs: Iterable[Any] = (),
+        *,
+        to_table: Callable[[pa.Table], Any] | None = None,
+        prefix: str = "# Data repository\n",
+    ) -> None:
+        self._lock = threading.Lock()
+        self._items: list[DataItem] = []
+        self._hosted: dict[str, Any] = {}
+        self._to_table = to_table
+        self._prefix = prefix
+        for number, table in enumerate(inputs, 1):
+            self.add(table, name=f"input_table_{number}", description=f"Input table {number}")
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def items(self) -> tuple[DataItem, ...]:
+        """All data in the order of the ids."""
+        return tuple(self._items)
+
+    def add(self, data: Any, *, name: str, description: str, type: str = TABLE) -> DataItem:  # noqa: A002
+        """Registers data.
+
+        Args:
+            data: A table of the host, an Arrow table, or bytes.
+            name: What it is called.
+            description: What it is.
+            type: ``Table``, or the media type of bytes.
+
+        Returns:
+            The item with its id.
+        """
+        with self._lock:
+            item = DataItem(
+                id=str(len(self._items)), name=name, description=description, type=type, data=data
+            )
+            self._items.append(item)
+            return item
+
+    def table(self, id: str, *, pointer: str = "") -> Any:  # noqa: A002
+        """Finds a table by its id.
+
+        Args:
+            id: The id.
+            pointer: Where in the arguments of a call it stands.
+
+        Returns:
+            The table, as the host takes it.
+
+        Raises:
+            ArgumentsInvalid: There is no such data, or it is no table; names the ids of all tables.
+        """
+        item = next((item for item in self._items if item.id == id), None)
+        if item is None or item.type != TABLE:
+            what = f"There is no data with the id {id!r}" if item is None else f"The data {id!r} is no table"
+            tables = [other for other in self._items if other.type == TABLE]
+            shown = ", ".join(f"{other.id!r} ({other.name})" for other in tables[-_MOST_IDS_SHOWN:])
+            fix = f"Use the id of a table: {shown}" if tables else _NO_DATA
+            raise ArgumentsInvalid(what, pointer=pointer, fix=fix)
+        return self._host_table(item)
+
+    def last_tables(self, count: int) -> list[Any]:
+        """Gives the tables for the node's outputs, as KNIME's agents do.
+
+        Args:
+            count: How many outputs there are.
+
+        Returns:
+            That many tables: the ones registered last, in the order of their ids, then empty ones.
+        """
+        if count <= 0:
+            return []
+        tables = [self._host_table(item) for item in self._items if item.type == TABLE][-count:]
+        return tables + [self._empty() for _ in range(count - len(tables))]
+
+    def message(self) -> str:
+        """Lists all data for a model."""
+        return self._prefix + (self.describe(self._items) or _NO_DATA)
+
+    def describe(self, items: Sequence[DataItem]) -> str:
+        """Lists data for a model.
+
+        Args:
+            items: The data.
+
+        Returns:
+            One line of JSON per item: id, name, description, type; rows and columns of tables.
+        """
+        return "\n".join(compact_json(_described(item)) for item in items)
+
+    def _host_table(self, item: DataItem) -> Any:
+        if self._to_table is None or not _is_arrow(item.data):
+            return item.data
+        with self._lock:
+            if item.id not in self._hosted:
+                self._hosted[item.id] = self._to_table(item.data)
+            return self._hosted[item.id]
+
+    def _empty(self) -> Any:
+        import pyarrow as pa
+
+        empty = pa.table({})
+        return empty if self._to_table is None else self._to_table(empty)
+
+
+def _described(item: DataItem) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": item.id,
+        "name": item.name,
+        "description": item.description,
+        "type": item.type,
+    }
+    if item.type != TABLE:
+        return {**described, "bytes": len(item.data)}
+    rows = getattr(item.data, "num_rows", None)
+    if isinstance(rows, int):
+        described["rows"] = rows
+    columns = _columns(item.data)
+    if columns is not None:
+        shown = dict(list(columns.items())[:_MOST_COLUMNS_SHOWN])
+        described["columns"] = shown
+        if len(shown) < len(columns):
+            described["more_columns"] = len(columns) - len(shown)
+    return described
+
+
+def _columns(table: Any) -> dict[str, str] | None:
+    schema = getattr(table, "schema", None)
+    if schema is None:
+        return None
+    if _is_arrow(table):
+        return {field.name: str(field.type) for field in schema}
+    return {column.name: str(column.ktype) for column in schema}
+
+
+def _is_arrow(table: Any) -> bool:
+    import pyarrow as pa
+
+    return isinstance(table, pa.Table)

@@ -1,0 +1,304 @@
+"""Runs the tool calls of a model: checks, executes, records, and says what came of it. Fulfils `Toolbox`."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...audit.dispatch import Call, recorded_call
+from ...audit.record import CallStatus
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError
+from .approval import ApprovalPolicy
+from .built_ins import BuiltIns
+from .data_registry import DataRegistry
+from .large_results import LargeResults
+from .replies import ReplyMaker
+from .tool_errors import ErrorPolicy, failure_text, unknown_tool, unreadable_arguments
+from .toolbox import ToolReply, ToolRequest
+from .workflow_calls import workflow_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from langchain_core.tools import StructuredTool
+
+    from ...audit.dispatch import CallOutcome, DataInput, Dispatcher
+    from ...audit.record import CallRecord
+    from ...types.tool import MCPTool, Tool, WorkflowTool
+    from .toolset import BoundTool, Toolset
+
+_WAIT: Final = 0.2  # seconds between looks whether the run was canceled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """How tools are offered and run.
+
+    Attributes:
+        on_error: What a failed tool means for the run.
+        approval: Which calls are allowed.
+        longest_result: How many characters of one result the model is shown.
+        search_above: Estimated tokens of all functions above which the model searches for tools; None shows
+            it all of them whatever they cost.
+        images: Whether the model takes images.
+        largest_image: Bytes of the largest image that is shown to the model.
+    """
+
+    on_error: ErrorPolicy = ErrorPolicy.TO_MODEL
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    longest_result: int = 20_000
+    search_above: int | None = None
+    images: bool = True
+    largest_image: int = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningCall:
+    """A call on its way through LangChain's tool.
+
+    Attributes:
+        request: What the model asked for.
+        is_canceled: Ends waiting.
+    """
+
+    request: ToolRequest
+    is_canceled: Callable[[], bool] = lambda: False
+
+
+class ToolExecutor:
+    """The tools of one run, ready to be called. Safe to use from several threads.
+
+    Workflows run one at a time, MCP tools beside each other.
+
+    Args:
+        toolset: The tools.
+        dispatcher: What the calls of the run share: sessions, secrets, the way to KNIME.
+        on_record: Takes the record of each finished call, in any thread, and gives it back as it was kept.
+        registry: The data of the run.
+        options: How tools are offered and run.
+
+    Attributes:
+        registry: The data of the run.
+        notes: Things to warn of, such as tools that changed since they were chosen.
+    """
+
+    def __init__(
+        self,
+        toolset: Toolset,
+        dispatcher: Dispatcher,
+        *,
+        on_record: Callable[[CallRecord], CallRecord] | None = None,
+        registry: DataRegistry | None = None,
+        options: ToolOptions | None = None,
+    ) -> None:
+        options = options or ToolOptions()
+        self.registry = DataRegistry() if registry is None else registry
+        self.notes: dict[str, None] = {}
+        self._toolset = toolset
+        self._dispatcher = dispatcher
+        self._on_record = on_record
+        self._options = options
+        large = LargeResults(options.longest_result)
+        self._replies = ReplyMaker(
+            registry=self.registry, large=large, images=options.images, largest_image=options.largest_image
+        )
+        self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
+        self._workflow_lock = threading.Lock()
+        self._structured: dict[str, StructuredTool] = {}
+
+    def definitions(self) -> Sequence[Mapping[str, Any]]:
+        """The functions to bind to the model in the next turn."""
+        return self._built_ins.definitions()
+
+    def shown_name(self, name: str) -> str:
+        """The name that people see for a bound name; the same text if it is not known."""
+        return self._toolset.shown_name(name)
+
+    def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
+        """Runs one call, blocking. Never raises for what a tool, a server or the model did.
+
+        Args:
+            request: What the model asks for.
+            is_canceled: Ends the call.
+
+        Returns:
+            The answer.
+
+        Raises:
+            Canceled: `is_canceled` said so while the call ran.
+        """
+        built_in = self._built_ins.run(request)
+        if built_in is not None:
+            return built_in
+        bound = self._toolset.find(request.name)
+        if bound is None or request.arguments is None or request.error is not None:
+            return self._refused(request, bound)
+        from .._tool import REQUEST
+
+        running = RunningCall(request=request, is_canceled=is_canceled)
+        message = self.langchain_tool(request.name).invoke(
+            {"type": "tool_call", "id": request.id, "name": request.name, "args": dict(request.arguments)},
+            {"configurable": {REQUEST: running}},
+        )
+        return cast("ToolReply", message.artifact)
+
+    def langchain_tool(self, name: str) -> StructuredTool:
+        """Gives a tool in LangChain's form, which runs through this executor.
+
+        Args:
+            name: Its bound name.
+
+        Returns:
+            The tool.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        found = self._structured.get(name)
+        if found is None:
+            from .._tool import LangchainToolConverter
+
+            bound = self._toolset.find(name)
+            if bound is None:
+                raise KeyError(name)
+            found = LangchainToolConverter(self).to_langchain_tool(bound.tool, name)
+            self._structured[name] = found
+        return found
+
+    def _execute_mcp_tool(
+        self, mcp_tool: MCPTool, params: Mapping[str, Any], /, *, running: RunningCall | None = None
+    ) -> ToolReply:
+        """Runs a tool on an MCP server through the run's sessions.
+
+        Args:
+            mcp_tool: The tool.
+            params: The arguments.
+            running: The model's call, None if somebody else calls.
+
+        Returns:
+            The answer.
+
+        Raises:
+            Canceled: The run was canceled.
+        """
+        bound, running = self._bound(mcp_tool, params, running)
+        denied = self._denial(bound)
+        call = Call(
+            tool=mcp_tool,
+            arguments=params,
+            iteration=running.request.iteration,
+            error=denied,
+            denied=denied is not None,
+        )
+        return self._reply(bound, running, self._record(call, running))
+
+    def _execute_workflow_tool(
+        self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /, *, running: RunningCall | None = None
+    ) -> ToolReply:
+        """Runs a workflow in the host, with tables from the data registry.
+
+        Args:
+            workflow_tool: The tool.
+            params: ``configuration`` and ``data_inputs``.
+            running: The model's call, None if somebody else calls.
+
+        Returns:
+            The answer.
+
+        Raises:
+            Canceled: The run was canceled.
+        """
+        bound, running = self._bound(workflow_tool, params, running)
+        error: MCPError | None = self._denial(bound)
+        denied, arguments, data = error is not None, params, cast("tuple[DataInput, ...]", ())
+        if error is None:
+            try:
+                arguments, data = workflow_arguments(workflow_tool, params, self.registry)
+            except ArgumentsInvalid as invalid:
+                error = invalid
+        call = Call(
+            tool=workflow_tool,
+            arguments=arguments,
+            iteration=running.request.iteration,
+            error=error,
+            denied=denied,
+            data=data,
+        )
+        while not self._workflow_lock.acquire(timeout=_WAIT):
+            if running.is_canceled():
+                canceled = Canceled("The run was canceled before the workflow began")
+                return self._reply(bound, running, self._record(replace(call, error=canceled), running))
+        try:
+            return self._reply(bound, running, self._record(call, running))
+        finally:
+            self._workflow_lock.release()
+
+    def _bound(
+        self, tool: Tool, params: Mapping[str, Any], running: RunningCall | None
+    ) -> tuple[BoundTool, RunningCall]:
+        bound = self._toolset.of(tool)
+        if running is None:  # somebody else than a model's loop calls
+            running = RunningCall(request=ToolRequest(id="", name=bound.name, arguments=params, iteration=1))
+        return bound, running
+
+    def _denial(self, bound: BoundTool) -> MCPError | None:
+        rule = self._options.approval.denial(bound.tool, bound.shown_name)
+        if rule is None:
+            return None
+        return MCPError(
+            f"Calls of this tool are not allowed here (rule: {rule})",
+            fix="Go on without it, and say in your answer what could not be done",
+        )
+
+    def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
+        """Answers a request that is not even a call."""
+        if bound is None:
+            names = [other.name for other in self._toolset.bound]
+            similar = self._toolset.similar(request.name)
+            error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
+        else:
+            error = unreadable_arguments(request.error)
+        call = Call(
+            tool=None if bound is None else bound.tool,
+            arguments=request.arguments,
+            name=request.name,
+            iteration=request.iteration,
+            error=error,
+        )
+        running = RunningCall(request=request)
+        return self._reply(bound, running, self._record(call, running))
+
+    def _record(self, call: Call, running: RunningCall) -> CallOutcome:
+        before = self._dispatcher.is_canceled
+
+        def is_canceled() -> bool:
+            return running.is_canceled() or (before is not None and before())
+
+        outcome = recorded_call(call, replace(self._dispatcher, is_canceled=is_canceled))
+        if self._on_record is None:
+            return outcome
+        return replace(outcome, record=self._on_record(outcome.record))
+
+    def _reply(self, bound: BoundTool | None, running: RunningCall, outcome: CallOutcome) -> ToolReply:
+        record = outcome.record
+        if record.status is CallStatus.CANCELED:
+            raise outcome.error if isinstance(outcome.error, Canceled) else Canceled("The run was canceled")
+        if outcome.note is not None:
+            self.notes[outcome.note] = None
+        failed = record.status is not CallStatus.OK
+        content: str | list[dict[str, Any]]
+        if bound is not None and outcome.answer is not None and not failed:
+            content = self._replies.content(bound, outcome.answer, self._built_ins.reader)
+        else:
+            content = self._replies.failure(
+                failure_text(outcome, bound), outcome.answer, self._built_ins.reader
+            )
+        return ToolReply(
+            request=running.request,
+            content=content,
+            record=record,
+            tool=None if bound is None else bound.tool,
+            failed=failed,
+            stop=self._options.on_error.stops(record),
+        )

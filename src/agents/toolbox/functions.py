@@ -1,0 +1,173 @@
+"""What a model is told about tools: functions in the form of the chat-completions protocol.
+
+An MCP tool's schema goes to the model as the server sent it: recursion, ``$defs``, titles and all. A workflow
+tool has no schema of its own, only its parameters, so one is made, in the form of KNIME's agents:
+``configuration`` for the parameters and ``data_inputs`` for ids of tables.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from ...types.canonical import compact_json
+from ...types.tool import MCPTool, WorkflowTool, parse_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ...types.tool import Tool, ToolPort
+
+CONFIGURATION: Final = "configuration"
+DATA_INPUTS: Final = "data_inputs"
+
+
+def function_definition(tool: Tool, name: str) -> dict[str, Any]:
+    """Describes a tool to a model.
+
+    Args:
+        tool: The tool.
+        name: Its bound name.
+
+    Returns:
+        The function. Its parameters may be shared: do not change them.
+    """
+    return _function(name, description_for_model(tool), arguments_schema(tool))
+
+
+def built_in_definition(name: str, description: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Describes a tool of the agent itself to a model.
+
+    Args:
+        name: Its bound name.
+        description: What it does.
+        properties: The arguments; those without a default are required.
+
+    Returns:
+        The function.
+    """
+    return _function(name, description, _object(dict(properties)))
+
+
+def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
+    """Gives the schema of the arguments that a model writes.
+
+    Args:
+        tool: The tool.
+
+    Returns:
+        A JSON Schema: the server's own, or the one made for a workflow. It is shared: do not change it.
+
+    Raises:
+        ToolFormatError: The cell holds malformed JSON.
+    """
+    match tool:
+        case MCPTool():
+            return tool.parameter_schema
+        case WorkflowTool():
+            return _workflow_schema(tool)
+        case _:
+            assert_never(tool)
+
+
+def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
+    """Gives the text that tells a model what a tool is for.
+
+    Args:
+        tool: The tool.
+
+    Returns:
+        The description, or the title where a server gives no description; for a workflow with its outputs.
+    """
+    match tool:
+        case MCPTool():
+            return tool.description or tool.title or ""
+        case WorkflowTool():
+            if not tool.output_ports:  # the port of the message is not among them
+                return tool.description
+            named = "; ".join(_port_text(port) for port in tool.output_ports)
+            return f"{tool.description}\n\nData outputs, each of which gets an id: {named}".lstrip()
+        case _:
+            assert_never(tool)
+
+
+def port_names(ports: Sequence[ToolPort]) -> tuple[str, ...]:
+    """Names ports as the keys of an object.
+
+    Args:
+        ports: Ports, which may share a name or have none.
+
+    Returns:
+        Unique names in port order: ``Table``, ``Table (2)``.
+    """
+    given = [port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)]
+    names: list[str] = []
+    for wanted in given:
+        name, number = wanted, 1
+        while name in names or (name != wanted and name in given):
+            number += 1
+            name = f"{wanted} ({number})"
+        names.append(name)
+    return tuple(names)
+
+
+def token_estimate(definitions: Iterable[Mapping[str, Any]]) -> int:
+    """Estimates what functions cost in a model's context.
+
+    Args:
+        definitions: The functions.
+
+    Returns:
+        A quarter of their UTF-8 bytes as JSON, each rounded up, like the column *Context tokens*.
+    """
+    return sum(-(-len(compact_json(definition).encode()) // 4) for definition in definitions)
+
+
+def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _workflow_schema(tool: WorkflowTool) -> dict[str, Any]:
+    _ = tool.parameter_schema  # whoever reads it is told the row of malformed JSON
+    return _made_schema(tool.schema_json, tool.input_ports)
+
+
+@lru_cache(maxsize=1024)
+def _made_schema(parameters_json: str, ports: tuple[ToolPort, ...]) -> dict[str, Any]:
+    parameters = parse_object(parameters_json)
+    properties: dict[str, Any] = {}
+    if parameters:
+        properties[CONFIGURATION] = {
+            "description": "Parameters of the workflow; one that is left out keeps its default",
+            **_object(parameters),
+        }
+    if ports:
+        inputs = {
+            name: {"type": "string", "description": f"Id of the data for: {_port_text(port)}"}
+            for name, port in zip(port_names(ports), ports, strict=True)
+        }
+        properties[DATA_INPUTS] = {"description": "Ids of data, one per input", **_object(inputs)}
+    schema = _object(properties)
+    schema["required"] = [name for name, part in properties.items() if part.get("required")]
+    return schema
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, part in properties.items() if not _has_default(part)],
+        "additionalProperties": False,
+    }
+
+
+def _port_text(port: ToolPort) -> str:
+    kind = f" ({port.type})" if port.type else ""
+    return f"{port.name}{kind}: {port.description}" if port.description else f"{port.name}{kind}"
+
+
+def _has_default(part: Any) -> bool:
+    return isinstance(part, dict) and "default" in part

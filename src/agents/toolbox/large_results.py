@@ -1,0 +1,119 @@
+"""Results that are too long for a model: a part goes to it, the whole is kept for reading on."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.errors import ArgumentsInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST_KEPT: Final = 256 * 1024 * 1024  # characters
+_SMALLEST_LIMIT: Final = 200
+
+PROPERTIES: Final[Mapping[str, Any]] = {
+    "id": {"type": "string", "description": "Id of the result, such as r1"},
+    "offset": {
+        "type": "integer",
+        "minimum": 0,
+        "default": 0,
+        "description": "Position of the first character",
+    },
+    "limit": {
+        "type": "integer",
+        "minimum": 0,
+        "default": 0,
+        "description": "How many characters at most; 0 for as many as can be shown",
+    },
+}
+DESCRIPTION: Final = "Reads on in a result of a tool that was too long to be shown as a whole."
+
+
+class LargeResults:
+    """The long results of one run. Safe to use from several threads.
+
+    Args:
+        limit: How many characters of one result a model is shown.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = max(limit, _SMALLEST_LIMIT)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._count = 0
+        self._size = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether some result was cut."""
+        return self._count > 0
+
+    def cut(self, text: str, reader: str) -> str:
+        """Shortens a result if it is too long.
+
+        Args:
+            text: The whole result.
+            reader: Name of the tool that reads on.
+
+        Returns:
+            The text; a long one as its beginning and its end, with its size, its id and how to read on.
+        """
+        if len(text) <= self._limit:
+            return text
+        name = self._keep(text)
+        head = self._limit * 3 // 4
+        tail = self._limit - head
+        left_out = len(text) - head - tail
+        return (
+            f"{text[:head]}\n\n[{left_out:,} of {len(text):,} characters are left out here. This is result "
+            f'{name}: to read on, call {reader} with {{"id": "{name}", "offset": {head}}}. '
+            f"The end follows.]\n\n{text[-tail:]}"
+        )
+
+    def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
+        """Reads a part of a long result.
+
+        Args:
+            id: Its id.
+            offset: Position of the first character, from 0.
+            limit: How many characters at most; 0 for as many as are shown of any result.
+
+        Returns:
+            The part, and where it stands in the whole.
+
+        Raises:
+            ArgumentsInvalid: There is no such result, or it is shorter.
+        """
+        with self._lock:
+            text = self._kept.get(id)
+            known = list(self._kept)
+        if text is None:
+            raise ArgumentsInvalid(
+                f"The result {id!r} is no longer held" if self._was(id) else f"There is no result {id!r}",
+                pointer="/id",
+                fix=f"Use one of {', '.join(known)}" if known else "Call the tool again",
+            )
+        if offset >= len(text):
+            raise ArgumentsInvalid(
+                f"The result has only {len(text):,} characters", pointer="/offset", fix="Use a smaller offset"
+            )
+        end = min(offset + (min(limit, self._limit) or self._limit), len(text))
+        rest = f"{len(text) - end:,} characters follow" if end < len(text) else "this is its end"
+        where = f"Characters {offset:,} to {end:,} of the {len(text):,} of result {id}"
+        return f"[{where}; {rest}]\n{text[offset:end]}"
+
+    def _keep(self, text: str) -> str:
+        with self._lock:
+            self._count += 1
+            name = f"r{self._count}"
+            self._kept[name] = text
+            self._size += len(text)
+            while self._size > _MOST_KEPT and len(self._kept) > 1:
+                self._size -= len(self._kept.popitem(last=False)[1])
+            return name
+
+    def _was(self, name: str) -> bool:
+        return name[:1] == "r" and name[1:].isdecimal() and 0 < int(name[1:]) <= self._count

@@ -1,0 +1,121 @@
+"""Names of tools for models: what a model's endpoint accepts, unique, the same in every run, and reversible.
+
+Endpoints take ``[a-zA-Z0-9_-]{1,64}`` only. Tools of both types share the names, so a workflow and a server's
+tool of the same name must not collide. A name never depends on the order of the tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, assert_never
+
+from ...tools.provider.tool_names import server_labels
+from ...types.tool import MCPTool, WorkflowTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ...types.tool import Tool
+
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST: Final = 64
+_DIGITS: Final = 8
+
+
+def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
+    """Names tools for a model.
+
+    A name that fits and that no other tool has stays as it is. Otherwise unfit characters become ``_``, and
+    where that is too long or not unique, a digest of what identifies the tool is put behind it.
+
+    Args:
+        tools: The tools, none of them twice.
+
+    Returns:
+        One name per tool.
+    """
+    plain = [_UNFIT.sub("_", tool.name) or "tool" for tool in tools]
+    shown = Counter(tool.name for tool in tools)
+    wanted = Counter(name[:_LONGEST] for name in plain)
+    named: list[str] = []
+    for tool, name in zip(tools, plain, strict=True):
+        own = name == tool.name and shown[name] == 1
+        alone = wanted[name[:_LONGEST]] == 1
+        named.append(name if len(name) <= _LONGEST and (own or alone) else _with_digest(name, tool))
+    return _unique(named)
+
+
+def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
+    """Names tools for people.
+
+    Args:
+        tools: The tools.
+
+    Returns:
+        One name per tool: its own; ``name @ host`` or ``name @ workflow`` where several have the same one.
+    """
+    servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
+    labels = dict(zip(servers, server_labels(servers), strict=True))
+    times = Counter(tool.name for tool in tools)
+    shown: list[str] = []
+    for tool in tools:
+        if times[tool.name] == 1:
+            shown.append(tool.name)
+            continue
+        match tool:
+            case MCPTool():
+                shown.append(f"{tool.name} @ {labels[tool.route.display]}")
+            case WorkflowTool():
+                shown.append(f"{tool.name} @ workflow")
+            case _:
+                assert_never(tool)
+    return tuple(shown)
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """Finds a name for a built-in tool.
+
+    Args:
+        wanted: The name to have.
+        taken: Names of real tools, which win.
+
+    Returns:
+        The name, numbered if it is taken.
+    """
+    others = set(taken)
+    name, number = wanted, 1
+    while name in others:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def _with_digest(name: str, tool: Tool) -> str:  # @ToolTypeDispatch
+    match tool:
+        case MCPTool():
+            server = replace(tool.route, tool=None, digest=None).uri  # a new definition is no new tool
+            identity = ("mcp", tool.name, server, tool.tool_name)
+        case WorkflowTool():
+            identity = ("workflow", tool.name, tool.schema_json)  # file store keys differ from run to run
+        case _:
+            assert_never(tool)
+    digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    # Left are tools that nothing tells apart, and texts that look like a digest by accident or on purpose.
+    seen: set[str] = set()
+    unique: list[str] = []
+    for name in names:
+        found, number = name, 1
+        while found in seen or (found != name and found in names):
+            number += 1
+            tail = f"_{number}"
+            found = name[: _LONGEST - len(tail)] + tail
+        seen.add(found)
+        unique.append(found)
+    return tuple(unique)

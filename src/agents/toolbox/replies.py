@@ -1,0 +1,157 @@
+"""What a model sees of an answer: text that is not too long, images, and the data that came of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from ...tools.protocol.results import (
+    ABSENT,
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    format_size,
+)
+from ...types.canonical import compact_json
+from ...types.tool import MCPTool, WorkflowTool
+from .record_tables import find_records, records_table
+
+if TYPE_CHECKING:
+    from ...audit.dispatch import Answer
+    from .data_registry import DataItem, DataRegistry
+    from .large_results import LargeResults
+    from .toolset import BoundTool
+
+_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_DATA_HEADING: Final = "## Data repository update"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyMaker:
+    """Makes replies of answers.
+
+    Attributes:
+        registry: Takes the data of answers.
+        large: Takes what is too long.
+        images: Whether the model takes images.
+        largest_image: Bytes of the largest image that is shown to the model.
+    """
+
+    registry: DataRegistry
+    large: LargeResults
+    images: bool = True
+    largest_image: int = 5_000_000
+
+    def content(self, bound: BoundTool, answer: Answer, reader: str) -> str | list[dict[str, Any]]:
+        """Makes what the model sees of a result.
+
+        Args:
+            bound: The tool.
+            answer: What it answered.
+            reader: Name of the tool that reads on in long results.
+
+        Returns:
+            Text, or a text block and image blocks.
+        """
+        items = self._register(bound, answer)
+        text = self.large.cut(_whole_text(answer), reader)
+        if items:
+            listed = self.registry.describe(items)
+            text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
+        images = [block for block in answer.blocks if isinstance(block, ImageContent) and self._shows(block)]
+        if not images:
+            return text or "(The tool gave no result.)"
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        return blocks + [_image_block(image) for image in images]
+
+    def failure(self, text: str, answer: Answer | None, reader: str) -> str:
+        """Makes what the model sees of a failure.
+
+        Args:
+            text: What went wrong.
+            answer: What the tool answered all the same, None if it did not.
+            reader: Name of the tool that reads on in long results.
+
+        Returns:
+            The text, not too long; with the result, if what failed is that it violates the tool's schema.
+        """
+        if answer is not None and answer.error is not None and answer.text:
+            text = f"{text}\n\nThe result was:\n{answer.text}"
+        return self.large.cut(text, reader)
+
+    def _shows(self, image: ImageContent) -> bool:
+        small = len(image.data) <= self.largest_image
+        return self.images and image.mime_type in _SHOWN_IMAGES and small
+
+    def _register(self, bound: BoundTool, answer: Answer) -> list[DataItem]:  # @ToolTypeDispatch
+        match bound.tool:
+            case MCPTool():
+                self._register_blobs(bound, answer)  # for people: no tool takes them
+                return self._register_records(bound, answer)
+            case WorkflowTool(output_ports=ports):
+                items: list[DataItem] = []
+                for number, table in enumerate(answer.outputs):
+                    port = ports[number] if number < len(ports) else None
+                    name = port.name if port else f"output {number + 1}"
+                    description = (port.description if port else "") or f"Output of {bound.shown_name}"
+                    items.append(self.registry.add(table, name=name, description=description))
+                return items
+            case _:
+                assert_never(bound.tool)
+
+    def _register_records(self, bound: BoundTool, answer: Answer) -> list[DataItem]:
+        if answer.structured is ABSENT or answer.is_error or answer.error is not None:
+            return []
+        items: list[DataItem] = []
+        for member, records in find_records(answer.structured):
+            table = records_table(records)
+            if table is not None:
+                name = f"{bound.shown_name} {member}".strip()
+                items.append(self.registry.add(table, name=name, description=f"Result of {bound.shown_name}"))
+        return items
+
+    def _register_blobs(self, bound: BoundTool, answer: Answer) -> None:
+        for block in answer.blocks:
+            match block:
+                case ImageContent(data=data) | AudioContent(data=data) | EmbeddedResource(blob=bytes(data)):
+                    kind = block.mime_type or "application/octet-stream"
+                    text = f"{kind}, {format_size(len(data))}, of {bound.shown_name}"
+                    self.registry.add(data, name=bound.shown_name, description=text, type=kind)
+                case _:
+                    continue
+
+
+def _whole_text(answer: Answer) -> str:
+    """The text, and the structured value where the text does not hold it already."""
+    if answer.structured is ABSENT or not answer.blocks or _says_the_same(answer):
+        return answer.text
+    structured = compact_json(answer.structured)
+    return f"{answer.text}\n{structured}" if answer.text else structured
+
+
+def _says_the_same(answer: Answer) -> bool:
+    # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content: servers should
+    # put the structured value into a text block, too; SDKs put each entry of a list into a block of its own.
+    parsed: list[Any] = []
+    for block in answer.blocks:
+        if isinstance(block, TextContent):
+            try:
+                parsed.append(json.loads(block.text))
+            except (ValueError, RecursionError):
+                parsed.append(block.text)
+    candidates: list[Any] = [answer.structured]
+    match answer.structured:
+        case {"result": result, **others} if not others:
+            candidates += [result, str(result)]
+        case _:
+            pass
+    texts = [block.text for block in answer.blocks if isinstance(block, TextContent)]
+    return any(value in candidates for value in [*parsed, parsed, *texts, texts])
+
+
+def _image_block(image: ImageContent) -> dict[str, Any]:
+    """An image as LangChain's standard content block."""
+    return {"type": "image", "base64": base64.b64encode(image.data).decode(), "mime_type": image.mime_type}

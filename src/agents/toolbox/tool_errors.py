@@ -1,0 +1,157 @@
+"""What a model is told when a call failed: what happened, and what it can do about it."""
+
+from __future__ import annotations
+
+import difflib
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...audit.record import CallStatus
+from ...tools.provider.example_arguments import example_arguments
+from ...types.errors import (
+    ArgumentsInvalid,
+    AuthError,
+    ConnectError,
+    ResultInvalid,
+    SessionLost,
+    TimedOut,
+    ToolChanged,
+    ToolNotFound,
+)
+from ...types.tool import parse_object
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...audit.dispatch import CallOutcome
+    from ...audit.record import CallRecord
+    from .toolset import BoundTool
+
+_OPEN: Final = frozenset(
+    ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+)
+_LONGEST_EXAMPLE: Final = 2000
+_NAMES_SHOWN: Final = 20
+
+
+class ErrorPolicy(StrEnum):
+    """What a failed tool means for the run."""
+
+    TO_MODEL = "to model"
+    """The model is told, and goes on."""
+    STOP = "stop"
+    """The model is told, and the run ends. What a model can put right at once does not count: arguments that
+    violate the schema, a name that does not exist, a call that is not allowed."""
+
+    def stops(self, record: CallRecord) -> bool:
+        """Tells whether a call ends the run.
+
+        Args:
+            record: The finished call.
+
+        Returns:
+            Whether the tool, its server or its workflow failed, and the policy is to stop.
+        """
+        failed = record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}
+        gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
+        return self is ErrorPolicy.STOP and (failed or gone)
+
+
+def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
+    """Tells a model why a call failed.
+
+    Args:
+        outcome: The call.
+        bound: The tool, None if there is none of that name.
+
+    Returns:
+        What happened, and what to do next. Secrets are marked.
+    """
+    record = outcome.record
+    said = record.error or record.status.value
+    match record.status:
+        case CallStatus.TOOL_ERROR:
+            return f"Error: the tool failed: {said}{_strays(bound, record.arguments)}"
+        case CallStatus.INVALID_ARGUMENTS:
+            return f"Error: {said}{_strays(bound, record.arguments)}{_example(bound)}"
+        case _:
+            return f"Error: {said}{_advice(outcome)}"
+
+
+def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder: str | None) -> ToolNotFound:
+    """Makes the error for a name that no tool has.
+
+    Args:
+        name: What the model wrote.
+        similar: Names that it may have meant.
+        known: All names.
+        finder: Name of the tool that finds tools, None if all are bound.
+
+    Returns:
+        The error.
+    """
+    if similar:
+        fix = f"Did you mean {' or '.join(similar)}?"
+    elif finder is not None:
+        fix = f"Find the tools that there are with {finder}"
+    elif known:
+        more = f" and {len(known) - _NAMES_SHOWN} others" if len(known) > _NAMES_SHOWN else ""
+        fix = f"The tools are {', '.join(known[:_NAMES_SHOWN])}{more}"
+    else:
+        fix = "There are no tools: answer without"
+    return ToolNotFound(f"There is no tool {name[:200]!r}", suggestions=tuple(similar), fix=fix)
+
+
+def unreadable_arguments(reason: str | None) -> ArgumentsInvalid:
+    """Makes the error for arguments that are no JSON object.
+
+    Args:
+        reason: Why they could not be read.
+
+    Returns:
+        The error.
+    """
+    return ArgumentsInvalid(
+        f"The arguments could not be read: {reason}" if reason else "The arguments could not be read",
+        fix="Write the arguments as one complete JSON object; nothing was sent",
+    )
+
+
+def _strays(bound: BoundTool | None, arguments_json: str | None) -> str:
+    """Names arguments that the schema does not know, where it lets them pass: usually they are misspelled."""
+    if bound is None or arguments_json is None:
+        return ""
+    schema = bound.definition["function"]["parameters"]
+    known = schema.get("properties")
+    if not isinstance(known, dict) or schema.keys() & _OPEN:
+        return ""
+    names = list(cast("dict[str, Any]", known))
+    folded = {name.casefold(): name for name in names}
+    hints: list[str] = []
+    for stray in parse_object(arguments_json).keys() - set(names):
+        similar = difflib.get_close_matches(stray[:100].casefold(), folded, n=1)
+        hints.append(f"{stray!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(stray))
+    return f" The tool knows no argument {', '.join(sorted(hints)[:_NAMES_SHOWN])}." if hints else ""
+
+
+def _example(bound: BoundTool | None) -> str:
+    if bound is None:
+        return ""
+    example = example_arguments(bound.definition["function"]["parameters"])
+    if len(example) > _LONGEST_EXAMPLE:
+        return ""
+    return f" Arguments of the expected form are, for example: {example}"
+
+
+def _advice(outcome: CallOutcome) -> str:
+    match outcome.error:
+        case AuthError():
+            return " No call to this server can work now: go on without it, and say so in your answer."
+        case TimedOut() | ConnectError() | SessionLost():
+            return " Try again at most once; then go on without it, and say so in your answer."
+        case ToolChanged():
+            return " The tool cannot be used now: go on without it, and say so in your answer."
+        case ResultInvalid():
+            return " The call was made; do not rely on the result."
+        case _:
+            return ""

@@ -1,0 +1,175 @@
+"""Finding tools by what they are for, when there are too many to show them all to a model.
+
+Ranked by BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over names, descriptions
+and parameters, without a model and without randomness: the same question finds the same tools.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...tools.provider.example_arguments import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SATURATION: Final = 1.2  # k1
+_LENGTH: Final = 0.5  # b: descriptions differ in length for no reason
+_NAME, _DESCRIPTION, _PARAMETER = 3.0, 1.0, 0.6
+_DEEPEST: Final = 3
+_STOP_WORDS: Final = frozenset(
+    word
+    for line in (
+        "a an and any are as at be by can could do does for from get give has have how i if in into is it",
+        "its let me my need of on or our out please tell that the their them then there these they this",
+        "those to up us want was we what when where which who will with would you your",
+    )
+    for word in line.split()
+)
+# Words for the same deed; tools are named after deeds, and people have other words for them than servers.
+_SYNONYMS: Final = (
+    "find search look lookup query locate seek",
+    "list show display browse enumerate",
+    "create add new make open insert register file set",
+    "update edit change modify alter adjust rename patch",
+    "delete remove erase drop discard destroy trash purge",
+    "send mail email message post notify",
+    "read fetch retrieve load download view inspect",
+    "write save store upload put",
+    "cancel abort stop revoke",
+    "begin start launch run execute trigger",
+    "assign allocate delegate",
+    "reserve book schedule plan",
+    "approve accept confirm",
+    "reject decline refuse deny",
+    "export extract dump",
+    "merge combine join",
+    "repo repository",
+    "customer client account",
+    "invoice bill",
+    "ticket issue bug",
+    "employee staff worker colleague person",
+    "meeting appointment event",
+    "picture image photo",
+    "document file doc",
+    "price cost quote rate",
+    "forecast predict prediction",
+    "translate translation",
+    "summary summarize summarise",
+)
+
+
+class ToolIndex:
+    """Tools, to be found by what they are for.
+
+    Args:
+        definitions: The functions of the tools, as a model would be told them.
+    """
+
+    def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        documents = [_document(definition["function"]) for definition in definitions]
+        lengths = [sum(document.values()) for document in documents]
+        self._count = len(documents)
+        mean = sum(lengths) / self._count if self._count else 1.0
+        self._penalties = [1 - _LENGTH + _LENGTH * length / (mean or 1.0) for length in lengths]
+        self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for number, document in enumerate(documents):
+            for word, weight in document.items():
+                self._postings[word].append((number, weight))
+
+    def find(self, query: str, limit: int = 10) -> list[int]:
+        """Finds tools.
+
+        Args:
+            query: What the tool should do, in any words.
+            limit: How many tools at most.
+
+        Returns:
+            Positions of the tools, the best first; tools that have no word of the query are left out.
+        """
+        scores: defaultdict[int, float] = defaultdict(float)
+        for word, importance in _query_words(query).items():
+            postings = self._postings.get(word, ())
+            rarity = math.log(1 + (self._count - len(postings) + 0.5) / (len(postings) + 0.5))
+            for number, weight in postings:
+                saturated = weight * (_SATURATION + 1) / (weight + _SATURATION * self._penalties[number])
+                scores[number] += importance * rarity * saturated
+        return sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+
+
+def _document(function: Mapping[str, Any]) -> Counter[str]:
+    words: Counter[str] = Counter()
+    for text, weight in (
+        (function["name"], _NAME),
+        (function["description"], _DESCRIPTION),
+        *((text, _PARAMETER) for text in _parameter_texts(function["parameters"])),
+    ):
+        for word in _words(text):
+            words[word] += weight  # pyright: ignore[reportArgumentType] - weights are fractions
+    return words
+
+
+def _parameter_texts(schema: Mapping[str, Any]) -> Iterator[str]:
+    root = dict(schema)
+
+    def texts(part: Any, depth: int) -> Iterator[str]:
+        found = resolve(root, part)
+        properties = found.get("properties")
+        if isinstance(properties, dict) and depth < _DEEPEST:
+            for name, inner in cast("dict[str, Any]", properties).items():
+                yield name
+                described = resolve(root, inner)
+                for key in ("title", "description"):
+                    if isinstance(text := described.get(key), str):
+                        yield text
+                yield from texts(inner, depth + 1)
+        if "items" in found and depth < _DEEPEST:
+            yield from texts(found["items"], depth + 1)
+
+    return texts(root, 0)
+
+
+def _query_words(query: str) -> dict[str, float]:
+    """The words to look for, each with its importance; words for the same deed count less than those said."""
+    said = list(dict.fromkeys(_words(query)))
+    words: dict[str, float] = {}
+    for word in said:
+        for other in _GROUPS.get(word, ()):
+            words.setdefault(other, 0.4)
+    words.update(dict.fromkeys(said, 1.0))
+    return words
+
+
+def _words(text: str) -> Iterator[str]:
+    for part in _WORD.findall(text):
+        for word in _HUMP.split(part):
+            folded = word.casefold()
+            if folded not in _STOP_WORDS:
+                yield _stem(folded)
+
+
+def _stem(word: str) -> str:
+    """Takes off the commonest English endings; a word that is no word any more is still the same one."""
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    for ending in ("ations", "ation", "ings", "ing", "ers", "ed", "es", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            return word[: -len(ending)]
+    return word
+
+
+def _groups(lines: Iterable[str]) -> dict[str, frozenset[str]]:
+    groups: dict[str, frozenset[str]] = {}
+    for line in lines:
+        stems = frozenset(_stem(word) for word in line.split())
+        for stem in stems:
+            groups[stem] = groups.get(stem, frozenset()) | stems
+    return groups
+
+
+_GROUPS: Final = _groups(_SYNONYMS)

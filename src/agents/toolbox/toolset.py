@@ -1,0 +1,150 @@
+"""The tools of one run of an agent, by all the names that a model, a person and a server have for them."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from ...types.columns import AUTO, read_tools
+from .functions import function_definition, token_estimate
+from .names import bound_names, shown_names
+from .tool_search import ToolIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import knime.extension as knext
+
+    from ...types.tool import Tool
+
+_SUGGESTIONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundTool:
+    """A tool as a model knows it.
+
+    Attributes:
+        tool: The tool.
+        name: The name that the model uses.
+        shown_name: The name that people see.
+        definition: What the model is told. Do not change it.
+    """
+
+    tool: Tool
+    name: str
+    shown_name: str
+    definition: dict[str, Any]
+
+
+class Toolset:
+    """Tools of both types, named for a model.
+
+    Args:
+        tools: The tools; one that is there twice counts once.
+
+    Raises:
+        ToolFormatError: A cell holds malformed JSON; names the row.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        own = list(dict.fromkeys(tools))
+        self.bound: tuple[BoundTool, ...] = tuple(
+            BoundTool(tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name))
+            for tool, name, shown in zip(own, bound_names(own), shown_names(own), strict=True)
+        )
+        self._by_name = {bound.name: bound for bound in self.bound}
+        self._by_tool = {bound.tool: bound for bound in self.bound}
+        self._by_shown = {bound.shown_name: bound for bound in self.bound}
+
+    def __len__(self) -> int:
+        return len(self.bound)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Estimated tokens of all functions."""
+        return token_estimate(bound.definition for bound in self.bound)
+
+    @cached_property
+    def index(self) -> ToolIndex:
+        """Finds tools by what they are for; positions are those in `bound`."""
+        return ToolIndex([bound.definition for bound in self.bound])
+
+    def find(self, name: str) -> BoundTool | None:
+        """Finds a tool by the name that a model uses.
+
+        Args:
+            name: A bound name.
+
+        Returns:
+            The tool, or None.
+        """
+        return self._by_name.get(name)
+
+    def of(self, tool: Tool) -> BoundTool:
+        """Finds what a model knows of a tool.
+
+        Args:
+            tool: A tool, as a rule one of these.
+
+        Returns:
+            The tool as a model knows it, or would know it.
+        """
+        bound = self._by_tool.get(tool)
+        return Toolset([tool]).bound[0] if bound is None else bound
+
+    def shown_name(self, name: str) -> str:
+        """Gives the name that people see for a bound name; the same text if it is not known."""
+        bound = self._by_name.get(name)
+        return name if bound is None else bound.shown_name
+
+    def bound_name(self, shown: str) -> str:
+        """Gives the name that a model uses for a shown name, for a conversation that is taken up again.
+
+        Args:
+            shown: A shown name, or a bound one.
+
+        Returns:
+            The bound name; the same text if there is no such tool any more.
+        """
+        bound = self._by_shown.get(shown)
+        return shown if bound is None else bound.name
+
+    def similar(self, name: str) -> tuple[str, ...]:
+        """Finds the names that a model may have meant.
+
+        Args:
+            name: What it wrote.
+
+        Returns:
+            Bound names, the most likely first; upper and lower case do not matter.
+        """
+        folded: dict[str, str] = {}
+        for bound in self.bound:
+            for spelling in (bound.name, bound.shown_name, bound.tool.name):
+                folded.setdefault(spelling.casefold(), bound.name)
+        found = difflib.get_close_matches(name.casefold()[:200], folded, n=2 * _SUGGESTIONS, cutoff=0.6)
+        return tuple(dict.fromkeys(folded[spelling] for spelling in found))[:_SUGGESTIONS]
+
+
+def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> list[Tool]:
+    """Reads the tools of a table, workflows and MCP tools in one column or in several.
+
+    Args:
+        table: The *Tools* table.
+        column: The tool column; `AUTO` for all of them, where each row's first cell that is there counts.
+
+    Returns:
+        The tools in the order of the rows; rows without a tool are passed over.
+
+    Raises:
+        SettingInvalid: There is no such column, or no tool column at all.
+        ToolFormatError: A cell cannot be read; the message names row and field.
+    """
+    return [tool for tool in read_tools(table, column) if tool is not None]
+
+
+extract_tools = _extract_tools_from_table
+"""The same for other modules."""

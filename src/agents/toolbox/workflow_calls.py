@@ -1,0 +1,72 @@
+"""A model's arguments for a workflow: its parameters, and the tables for its inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ...audit.dispatch import DataInput
+from ...types.canonical import compact_json
+from ...types.errors import ProtocolError
+from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...types.tool import WorkflowTool
+    from .data_registry import DataRegistry
+
+
+def workflow_arguments(
+    tool: WorkflowTool, arguments: Mapping[str, Any], registry: DataRegistry
+) -> tuple[dict[str, Any], tuple[DataInput, ...]]:
+    """Reads a model's arguments for a workflow.
+
+    Args:
+        tool: The workflow.
+        arguments: ``configuration`` and ``data_inputs``.
+        registry: Where the tables are.
+
+    Returns:
+        The parameters, and a table per input in the order of the ports, whatever order the model wrote.
+
+    Raises:
+        ArgumentsInvalid: Something is missing, unknown or of the wrong kind, or an id is not known.
+    """
+    checked = _checked(tool, _with_text_ids(arguments))
+    chosen: dict[str, str] = checked.get(DATA_INPUTS, {})
+    data: list[DataInput] = []
+    for name in port_names(tool.input_ports):
+        pointer = f"/{DATA_INPUTS}/{name.replace('~', '~0').replace('/', '~1')}"
+        table = registry.table(chosen[name], pointer=pointer)
+        data.append(DataInput(port=name, id=chosen[name], table=table))
+    return dict(checked.get(CONFIGURATION, {})), tuple(data)
+
+
+def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
+    from ...tools.arguments import ArgumentValidator
+
+    schema = arguments_schema(tool)
+    try:
+        validator = ArgumentValidator.for_schema(compact_json(schema))
+    except ProtocolError:
+        # KNIME's description of some parameter is no JSON Schema: what is around it is checked all the same.
+        loose = dict.fromkeys(tool.parameter_schema, cast("dict[str, Any]", {}))
+        parts = schema["properties"]
+        outer = {
+            **schema,
+            "properties": {**parts, CONFIGURATION: {**parts[CONFIGURATION], "properties": loose}},
+        }
+        validator = ArgumentValidator.for_schema(compact_json(outer))
+    return validator.check(arguments)[0]
+
+
+def _with_text_ids(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Ids look like numbers, and models write them as such."""
+    chosen = arguments.get(DATA_INPUTS)
+    if not isinstance(chosen, dict):
+        return dict(arguments)
+    ids = {
+        name: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        for name, value in cast("dict[str, Any]", chosen).items()
+    }
+    return {**arguments, DATA_INPUTS: ids}
