@@ -152,11 +152,15 @@ class MCPAgentPrompter:
     idle_timeout = connection_settings.idle_timeout()
     total_timeout = connection_settings.total_timeout()
 
-    _with_history = knext.DialogContextCondition(settings.is_connected(settings.HISTORY))
+    _with_history = knext.DialogContextCondition(connection_settings.is_connected(settings.HISTORY))
     conversation_column.rule(_with_history, knext.Effect.SHOW)
     conversation_column_name.rule(_with_history, knext.Effect.HIDE)
-    prompt_column.rule(knext.DialogContextCondition(settings.is_connected(settings.DATA)), knext.Effect.SHOW)
-    tool_column.rule(knext.DialogContextCondition(settings.is_connected(settings.TOOLS)), knext.Effect.SHOW)
+    prompt_column.rule(
+        knext.DialogContextCondition(connection_settings.is_connected(settings.DATA)), knext.Effect.SHOW
+    )
+    tool_column.rule(
+        knext.DialogContextCondition(connection_settings.is_connected(settings.TOOLS)), knext.Effect.SHOW
+    )
     recursion_limit_prompt.rule(
         knext.OneOf(recursion_limit_handling, [settings.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
     )

@@ -7,7 +7,7 @@ here (KNIME's parameters belong to one node class) and puts them in the order of
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .credentials import NO_CREDENTIAL
 from .limits import Timeouts
@@ -80,7 +80,7 @@ def is_connected(port: int) -> Callable[[Any], bool]:
     """Makes the condition that an input is connected; a dialog must open whatever happens.
 
     Args:
-        port: The input.
+        port: The input; a group is connected if it has a table.
 
     Returns:
         A callable for `knext.DialogContextCondition`.
@@ -88,7 +88,8 @@ def is_connected(port: int) -> Callable[[Any], bool]:
 
     def connected(context: Any) -> bool:
         try:
-            return context.get_input_specs()[port] is not None
+            spec = context.get_input_specs()[port]
+            return bool(cast("list[Any]", spec)) if isinstance(spec, list) else spec is not None
         except Exception as error:
             _log.debug("Input %s in the dialog: %s", port, type(error).__name__)
             return False

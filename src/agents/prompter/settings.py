@@ -5,16 +5,19 @@ The keys that KNIME's Agent Prompter has mean the same here.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
+from ...tools import connection_settings
 from .settings_checks import AUTO, NO_COLUMN, ErrorHandling, text_columns
 from .texts import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_log = logging.getLogger(__name__)
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
 
@@ -313,25 +316,6 @@ def pinning() -> Any:
     )
 
 
-def is_connected(port: int) -> Callable[[Any], bool]:
-    """Makes the condition that something is connected; a dialog must open whatever happens.
-
-    Args:
-        port: The input; for a group, whether it has a table.
-
-    Returns:
-        A callable for `knext.DialogContextCondition`.
-    """
-
-    def connected(context: Any) -> bool:
-        try:
-            return bool(context.get_input_specs()[port]) or context.get_input_specs()[port] not in (None, [])
-        except Exception:
-            return False
-
-    return connected
-
-
 @knext.parameter_group(label="Errors", is_advanced=True)
 class ErrorSettings:
     """What becomes of errors of the agent; the keys are KNIME's."""
@@ -360,7 +344,7 @@ class ErrorSettings:
     )
     _goes_on = knext.And(
         knext.OneOf(error_handling, [ErrorHandling.COLUMN.name]),
-        knext.DialogContextCondition(is_connected(HISTORY)),
+        knext.DialogContextCondition(connection_settings.is_connected(HISTORY)),
     )
     use_existing_error_column.rule(_goes_on, knext.Effect.SHOW)
     error_column.rule(knext.And(_goes_on, knext.OneOf(use_existing_error_column, [True])), knext.Effect.SHOW)
@@ -375,7 +359,8 @@ def _offered(context: Any, first: str, columns: Callable[[list[Any]], list[str]]
     """Offers columns. Never raises: the dialog would not open."""
     try:
         names = columns(list(context.get_input_specs()))
-    except Exception:
+    except Exception as error:
+        _log.debug("No columns in the dialog: %s", type(error).__name__)
         names = []
     return [first, *(name for name in names if name != first)]
 
