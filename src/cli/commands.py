@@ -5,12 +5,17 @@ from typing import Annotated
 import typer
 
 from ..version import VERSION
+from .agent_command import agent
 from .audit_command import show_records, verify
 from .batch import batch
 from .call import call
 from .demo import demo
+from .export_command import export
+from .graph_commands import graph_app
 from .inspect import inspect
 from .login import login, logout
+from .replay_command import replay
+from .run_command import run
 from .tools_command import list_tools
 
 
@@ -33,15 +38,19 @@ def build_app() -> typer.Typer:
         "list": list_tools,
         "call": call,
         "batch": batch,
+        "agent": agent,
+        "replay": replay,
+        "run": run,
         "login": login,
         "logout": logout,
     }
     for name, command in commands.items():
         app.command(name, help=_unwrapped(command.__doc__ or ""))(command)
-    audit = typer.Typer(help="Verify and show the records of calls.", no_args_is_help=True)
-    for name, command in {"verify": verify, "show": show_records}.items():
+    audit = typer.Typer(help="Verify, show and export the records of calls.", no_args_is_help=True)
+    for name, command in {"verify": verify, "show": show_records, "export": export}.items():
         audit.command(name, help=_unwrapped(command.__doc__ or ""))(command)
     app.add_typer(audit, name="audit")
+    app.add_typer(graph_app(_unwrapped), name="graph")
     return app
 
 

@@ -1,0 +1,289 @@
+"""The Python API: load a document, look at it, run its tools, watch and steer the runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from .control import Controller, Hooks, RunStatus
+from .documents import CheckedDocument, check_document, load_document
+from .executor import GraphExecutor, RunResult
+from .expressions.bounds import DEFAULT_SECONDS
+from .model import exits
+from .sessions import GraphSessions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+
+    from ..audit.journal import Journal
+    from .calls import CallTool
+    from .history import NodeRecord
+    from .model import Dialect, GraphDocument, Node, ServerMetadata, ToolDefinition
+    from .spans import Spans
+
+
+class Graph:
+    """A tool's graph: its nodes and how they follow each other.
+
+    Args:
+        tool: The tool.
+    """
+
+    def __init__(self, tool: ToolDefinition) -> None:
+        self.tool = tool
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, as they are written."""
+        return self.tool.nodes
+
+    def node(self, node_id: str) -> Node | None:
+        """A node by its id, or None."""
+        return self.tool.by_id.get(node_id)
+
+    def edges(self) -> Iterator[tuple[str, str, str]]:
+        """Yields from, to and label of each edge."""
+        for node in self.tool.nodes:
+            for label, target in exits(node):
+                yield node.id, target, label
+
+    def successors(self, node_id: str) -> tuple[str, ...]:
+        """Where a run can go from a node."""
+        return tuple(target for source, target, _ in self.edges() if source == node_id)
+
+    def predecessors(self, node_id: str) -> tuple[str, ...]:
+        """From where a run can come to a node."""
+        return tuple(source for source, target, _ in self.edges() if target == node_id)
+
+
+class GraphRun:
+    """A run that was started, or is over: its result, history, and the context at any step.
+
+    Made by `McpGraphApi.start`.
+
+    Attributes:
+        tool: Name of the tool.
+        controller: Steers the run.
+    """
+
+    def __init__(self, tool: str, controller: Controller) -> None:
+        self.tool = tool
+        self.controller = controller
+        self._future: Future[RunResult] = Future()
+        self._seen: list[NodeRecord] = []
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run is."""
+        return self.controller.status
+
+    @property
+    def history(self) -> tuple[NodeRecord, ...]:
+        """What has ended so far; everything once the run is over, however it ended."""
+        if self._future.done():
+            error = self._future.exception()
+            if error is None:
+                return self._future.result().history
+            return getattr(error, "history", tuple(self._seen))
+        return tuple(self._seen)
+
+    def context_at(self, index: int) -> dict[str, Any]:
+        """The context that an execution saw.
+
+        Args:
+            index: Number of the execution, from 0.
+
+        Raises:
+            IndexError: There is no such execution.
+        """
+        for record in self.history:
+            if record.index == index:
+                return record.context()
+        raise IndexError(f"There is no execution {index}")
+
+    def result(self, timeout: float | None = None) -> RunResult:
+        """Waits for the run.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            RunError: The run failed.
+            TimeoutError: It still goes on.
+        """
+        return self._future.result(timeout)
+
+    async def wait(self) -> RunResult:
+        """The same, without blocking an event loop."""
+        return await asyncio.wrap_future(self._future)
+
+    def run(self, executor: GraphExecutor, arguments: Mapping[str, Any] | None, hooks: Hooks) -> None:
+        """Runs it in this thread. For `McpGraphApi.start`."""
+
+        def complete(record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
+            self._seen.append(record)
+            if hooks.on_node_complete is not None:
+                hooks.on_node_complete(record, node, context)
+
+        def failed(record: NodeRecord, node: Node, error: Exception) -> None:
+            self._seen.append(record)
+            if hooks.on_node_error is not None:
+                hooks.on_node_error(record, node, error)
+
+        watched = Hooks(
+            on_node_start=hooks.on_node_start,
+            on_node_complete=complete,
+            on_node_error=failed,
+            on_pause=hooks.on_pause,
+            on_resume=hooks.on_resume,
+            on_progress=hooks.on_progress,
+        )
+        try:
+            found = executor.run(self.tool, arguments, hooks=watched, controller=self.controller)
+        except BaseException as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(found)
+
+
+class McpGraphApi:
+    """A document and everything that its tools need to run. Close it, or use it with ``with``.
+
+    Example:
+        with McpGraphApi("graph.yaml") as api:
+            print(api.execute_tool("count_files", {"directory": "/tmp"}).result)
+
+    Args:
+        document: A file, or a document that was loaded.
+        mcp_file: A ``mcp.json`` with further servers.
+        dialect: How the document is written; None to find out.
+        call: Makes calls instead of connections to the document's servers.
+        journal: Takes a record of each call.
+        spans: Observes runs; None: nobody.
+        check_schemas: Compare arguments and results with the schemas in the document.
+        expression_seconds: Longest time of one expression.
+
+    Raises:
+        DocumentError: The document cannot be used; says everything that is wrong with it.
+    """
+
+    def __init__(
+        self,
+        document: str | os.PathLike[str] | GraphDocument,
+        *,
+        mcp_file: str | os.PathLike[str] | None = None,
+        dialect: Dialect | str | None = None,
+        call: CallTool | None = None,
+        journal: Journal | None = None,
+        spans: Spans | None = None,
+        check_schemas: bool = True,
+        expression_seconds: float = DEFAULT_SECONDS,
+    ) -> None:
+        from .model import GraphDocument as Document
+
+        if not isinstance(document, Document):
+            document = load_document(document, mcp_file=mcp_file, dialect=dialect)
+        self.document: GraphDocument = document
+        self.sessions = GraphSessions(document.servers, journal=journal)
+        self.executor = GraphExecutor(
+            document,
+            call or self.sessions.call,
+            spans=spans,
+            check_schemas=check_schemas,
+            expression_seconds=expression_seconds,
+        )
+
+    @staticmethod
+    def validate(
+        path: str | os.PathLike[str], *, mcp_file: str | os.PathLike[str] | None = None
+    ) -> CheckedDocument:
+        """Finds everything that is wrong with a document; nothing is started."""
+        return check_document(Path(path), mcp_file=mcp_file)
+
+    @property
+    def server_info(self) -> ServerMetadata:
+        """What the document's server says about itself."""
+        return self.document.server
+
+    def list_tools(self) -> tuple[ToolDefinition, ...]:
+        """The tools, as they are written."""
+        return self.document.tools
+
+    def graph(self, tool: str) -> Graph | None:
+        """The graph of a tool, or None."""
+        found = self.document.tool(tool)
+        return None if found is None else Graph(found)
+
+    def execute_tool(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, hooks: Hooks | None = None
+    ) -> RunResult:
+        """Runs a tool in this thread.
+
+        Raises:
+            RunError: The run failed; its `history` says what ran before.
+        """
+        return self.executor.run(tool, arguments, hooks=hooks)
+
+    async def execute_tool_async(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, hooks: Hooks | None = None
+    ) -> RunResult:
+        """Runs a tool without blocking the event loop; canceling the task ends the run."""
+        ended = threading.Event()
+        task = asyncio.ensure_future(
+            asyncio.to_thread(self.executor.run, tool, arguments, hooks=hooks, is_canceled=ended.is_set)
+        )
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            ended.set()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # looked at: it only says that the run was stopped
+            raise
+
+    def start(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        hooks: Hooks | None = None,
+        breakpoints: Iterable[str] = (),
+        start_paused: bool = False,
+    ) -> GraphRun:
+        """Starts a run in a thread of its own.
+
+        Args:
+            tool: Name of the tool.
+            arguments: Its arguments.
+            hooks: Who is told how it goes.
+            breakpoints: Ids of nodes before which it pauses.
+            start_paused: Pause before the first node.
+
+        Returns:
+            The run, to be watched, steered and waited for.
+        """
+        run = GraphRun(tool, Controller(breakpoints, start_paused=start_paused))
+        threading.Thread(
+            target=run.run,
+            args=(self.executor, arguments, hooks or Hooks()),
+            name=f"graph {tool}",
+            daemon=True,
+        ).start()
+        return run
+
+    def close(self) -> None:
+        """Closes all connections and ends all processes that were started."""
+        self.sessions.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,93 @@
+"""How long and how deep an evaluation may go, and who may end it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STEPS_PER_LOOK: Final = 64
+
+DEFAULT_SECONDS: Final = 30.0
+DEFAULT_DEPTH: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bounds of one evaluation.
+
+    Attributes:
+        seconds: Longest time.
+        depth: Deepest nesting of evaluations. Each level of a function that calls itself takes several.
+        is_stopped: Asked now and then; True ends the evaluation. None: nobody stops it.
+    """
+
+    seconds: float = DEFAULT_SECONDS
+    depth: int = DEFAULT_DEPTH
+    is_stopped: Callable[[], bool] | None = None
+
+
+class TooLong(Exception):  # noqa: N818
+    """The time is over."""
+
+
+class TooDeep(Exception):  # noqa: N818
+    """The nesting is too deep."""
+
+
+class Watch:
+    """Holds one evaluation to its bounds; told about each step.
+
+    Args:
+        bounds: The bounds.
+    """
+
+    __slots__ = ("_bounds", "_deadline", "_depth", "_steps")
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._deadline = time.monotonic() + bounds.seconds
+        self._depth = 0
+        self._steps = 0
+
+    def enter(self, _expression: Any, _input: Any, _environment: Any) -> None:
+        """A step begins.
+
+        Raises:
+            TooDeep: The nesting is too deep.
+            TooLong: The time is over.
+            Stopped: Somebody wants the evaluation to end.
+        """
+        self._depth += 1
+        if self._depth > self._bounds.depth:
+            raise TooDeep
+        self._steps += 1
+        if self._steps >= _STEPS_PER_LOOK:
+            self._steps = 0
+            self.look()
+
+    def leave(self, _expression: Any, _input: Any, _environment: Any, _result: Any) -> None:
+        """A step has ended."""
+        self._depth -= 1
+
+    def look(self) -> None:
+        """Looks at the clock and at who may end the evaluation.
+
+        Raises:
+            TooLong: The time is over.
+            Stopped: Somebody wants the evaluation to end.
+        """
+        if time.monotonic() > self._deadline:
+            raise TooLong
+        if self._bounds.is_stopped is not None and self._bounds.is_stopped():
+            raise Stopped("The evaluation was stopped")
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time is over; at least a millisecond."""
+        return max(0.001, self._deadline - time.monotonic())

@@ -1,0 +1,187 @@
+"""How JavaScript turns values into each other: https://tc39.es/ecma262/#sec-type-conversion."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final, cast
+
+from .values import UNDEFINED
+
+#: White space and line ends of JavaScript.
+SPACES: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+
+_NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+_RADIX: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", re.ASCII)
+_MOST_DIGITS: Final = 21
+_FEWEST_ZEROS: Final = -6
+
+
+def truthy(value: Any) -> bool:
+    """What ``Boolean(value)`` gives: empty arrays and objects are true."""
+    if isinstance(value, dict | list):
+        return True
+    return bool(value) and value == value
+
+
+def to_number(value: Any) -> float | int:
+    """What ``Number(value)`` gives."""
+    match value:
+        case bool():
+            return int(value)
+        case int():
+            return value if abs(value) < 1 << 53 else _float(value)
+        case float():
+            return value
+        case None:
+            return 0
+        case str():
+            return _number_of(value)
+        case dict() | list():
+            return _number_of(to_string(value))
+        case _:
+            return math.nan
+
+
+def _float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _number_of(text: str) -> float | int:
+    trimmed = text.strip(SPACES)
+    if not trimmed:
+        return 0
+    if _RADIX.fullmatch(trimmed):
+        return to_number(int(trimmed, 0))
+    return _decimal(trimmed) if _NUMBER.fullmatch(trimmed) else math.nan
+
+
+def _decimal(text: str) -> float:
+    return float(text.replace("Infinity", "inf"))
+
+
+def parse_float(value: Any) -> float:
+    """What ``parseFloat(value)`` gives: the number that the text begins with."""
+    if isinstance(value, float):
+        return value or 0.0  # negative zero is written as "0"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _float(value)
+    found = _NUMBER.match(to_string(value).lstrip(SPACES))
+    return _decimal(found[0]) if found else math.nan
+
+
+def to_string(value: Any) -> str:
+    """What ``String(value)`` gives."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int() | float():
+            return number_text(value)
+        case list():
+            return ",".join(
+                "" if entry is None or entry is UNDEFINED else to_string(entry)
+                for entry in cast("list[Any]", value)
+            )
+        case dict():
+            return "[object Object]"
+        case _:
+            return "undefined"
+
+
+def number_text(value: float) -> str:
+    """A number as JavaScript writes it: https://tc39.es/ecma262/#sec-numeric-types-number-tostring."""
+    number = _float(value) if isinstance(value, int) else value
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "0"
+    sign = "-" if number < 0 else ""
+    mantissa, _, exponent = f"{abs(number)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    return sign + _placed(digits, point)
+
+
+def _placed(digits: str, point: int) -> str:
+    """Digits with the decimal point after `point` of them."""
+    if len(digits) <= point <= _MOST_DIGITS:
+        return digits + "0" * (point - len(digits))
+    if 0 < point <= _MOST_DIGITS:
+        return f"{digits[:point]}.{digits[point:]}"
+    if _FEWEST_ZEROS < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    exponent = point - 1
+    shown = f"e{'+' if exponent >= 0 else '-'}{abs(exponent)}"
+    return f"{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}{shown}"
+
+
+def strictly_equal(a: Any, b: Any) -> bool:
+    """``a === b``: objects and arrays equal only themselves."""
+    if isinstance(a, dict | list) or isinstance(b, dict | list):
+        return a is b
+    if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
+        return a is b
+    if isinstance(a, str) != isinstance(b, str) or (a is UNDEFINED) != (b is UNDEFINED):
+        return False
+    return to_number(a) == to_number(b) if _is_number(a) else bool(a == b)
+
+
+def loosely_equal(a: Any, b: Any) -> bool:
+    """``a == b``: https://tc39.es/ecma262/#sec-islooselyequal."""
+    nothing = (None, UNDEFINED)
+    if a in nothing or b in nothing:
+        return a in nothing and b in nothing
+    if _is_object(a) and _is_object(b):
+        return a is b
+    if isinstance(a, bool) or isinstance(b, bool):
+        return loosely_equal(_unboxed(a), _unboxed(b))
+    if _is_object(a) or _is_object(b):
+        return loosely_equal(_primitive(a), _primitive(b))
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b
+    return to_number(a) == to_number(b)
+
+
+def less(a: Any, b: Any) -> bool | None:
+    """``a < b``; None where one of them is no number, so that ``>=`` is false as well."""
+    a, b = _primitive(a), _primitive(b)
+    if isinstance(a, str) and isinstance(b, str):
+        return _units(a) < _units(b)
+    left, right = to_number(a), to_number(b)
+    return None if math.isnan(left) or math.isnan(right) else left < right
+
+
+def _units(text: str) -> bytes:
+    """JavaScript compares the units of UTF-16."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+def _unboxed(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value
+
+
+def _primitive(value: Any) -> Any:
+    return to_string(value) if _is_object(value) else value

@@ -1,0 +1,13 @@
+"""The names of ``jsonata-python`` that are used; its own types say less than they should."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import jsonata  # pyright: ignore[reportMissingTypeStubs] - it has none
+from jsonata import functions, jexception, utils  # pyright: ignore[reportMissingTypeStubs]
+
+Jsonata: Final[Any] = cast("Any", jsonata).Jsonata
+Functions: Final[Any] = cast("Any", functions).Functions
+Utils: Final[Any] = cast("Any", utils).Utils
+JException: type[Exception] = cast("Any", jexception).JException

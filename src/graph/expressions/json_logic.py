@@ -1,0 +1,243 @@
+"""JSON Logic (https://jsonlogic.com) with JavaScript's coercions, and JSONata in its ``var``.
+
+What a ``var`` gives is data: it is never applied as a rule, whatever it looks like. Inside of ``map``,
+``filter``, ``all``, ``some`` and ``none`` the entry is ``$item``; inside of ``reduce`` there are ``$current``
+and ``$accumulator``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from .coercion import to_number, to_string, truthy
+from .errors import ExpressionError, Stopped
+from .logic_operations import JavaScriptError, operations
+from .values import UNDEFINED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .logic_operations import Operation
+
+_DEEPEST: Final = 200
+_ARRAY_LOOPS: Final = frozenset({"map", "filter", "all", "some", "none", "reduce"})
+_LAZY: Final = frozenset({"if", "?:", "and", "or"})
+
+#: Every operator there is.
+OPERATORS: Final = frozenset({"var", "missing", "missing_some", *_ARRAY_LOOPS, *_LAZY, *operations})
+
+
+def check_json_logic(rule: Any) -> list[str]:
+    """Says what is wrong with a rule before it is used.
+
+    Args:
+        rule: The rule, JSON.
+
+    Returns:
+        One sentence for each mistake: an operator that does not exist, a ``var`` that is no JSONata.
+    """
+    from .jsonata import check_jsonata
+
+    found: list[str] = []
+    parts = [rule]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts.extend(reversed(cast("list[Any]", part)))
+        if not isinstance(part, dict):
+            continue
+        members = cast("dict[str, Any]", part)
+        if _is_var(members):
+            said = _wrong_var(members["var"]) or check_jsonata(members["var"])
+            if said:
+                found.append(said)
+            continue
+        if len(members) == 1 and next(iter(members)) not in OPERATORS:
+            found.append(f"JSON Logic has no operator '{next(iter(members))}'")
+        parts.extend(reversed(members.values()))
+    return found
+
+
+def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
+    """Whether a rule holds, as JavaScript's ``Boolean`` sees its value.
+
+    Args:
+        rule: The rule, JSON.
+        context: What ``missing`` and ``missing_some`` look into, with dots between keys.
+        evaluate: Evaluates JSONata against the whole context, with further bindings.
+
+    Returns:
+        Whether the value of the rule is true; empty arrays and objects are.
+
+    Raises:
+        ExpressionError: The rule fails.
+        Stopped: Somebody wants the evaluation to end.
+    """
+    return truthy(apply(rule, context, evaluate))
+
+
+def apply(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> Any:
+    """Gives the value of a rule; see `holds`."""
+    try:
+        return _Scope(data=context, evaluate=evaluate).apply(rule)
+    except Stopped:
+        raise
+    except (ExpressionError, JavaScriptError, RecursionError) as error:
+        said = "the rule is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        shown = json.dumps(rule, indent=2, ensure_ascii=False, default=str)
+        what = f"JSON Logic evaluation failed: {said}\nRule: {shown}"
+        code = error.code if isinstance(error, ExpressionError) else None
+        raise ExpressionError(what, expression=shown, code=code) from None
+
+
+def _is_var(members: dict[str, Any]) -> bool:
+    return len(members) == 1 and "var" in members
+
+
+def _wrong_var(value: Any) -> str | None:
+    if isinstance(value, str):
+        return None
+    kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "object"
+    return f"JSON Logic var operation must have a string value, got {kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a part of a rule stands: what it sees and how deep it is."""
+
+    data: Any
+    evaluate: Callable[[str, Mapping[str, Any]], Any]
+    bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def apply(self, rule: Any, depth: int = 0) -> Any:
+        if isinstance(rule, list):
+            return [self.apply(part, depth + 1) for part in cast("list[Any]", rule)]
+        if not isinstance(rule, dict):
+            return rule
+        if depth > _DEEPEST:
+            raise RecursionError
+        members = cast("dict[str, Any]", rule)
+        if len(members) != 1:
+            return self._filled(members)
+        ((name, value),) = members.items()
+        if name == "var":
+            return self._var(value)
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        if name in _LAZY:
+            return self._lazy(name, values, depth + 1)
+        if name in _ARRAY_LOOPS:
+            return self._loop(name, values, depth + 1)
+        arguments = [self.apply(part, depth + 1) for part in values]
+        if name == "missing":
+            return self._missing(arguments)
+        if name == "missing_some":
+            return self._missing_some(arguments)
+        operation: Operation | None = operations.get(name)
+        if operation is None:
+            raise JavaScriptError(f"Unrecognized operation {name}")
+        return operation(arguments)
+
+    def _var(self, expression: Any) -> Any:
+        wrong = _wrong_var(expression)
+        if wrong is not None:
+            raise JavaScriptError(wrong)
+        return self.evaluate(expression, self.bindings)
+
+    def _filled(self, value: Any) -> Any:
+        """An object that is no rule is data, in which each ``var`` stands for its value."""
+        if isinstance(value, list):
+            return [self._filled(entry) for entry in cast("list[Any]", value)]
+        if not isinstance(value, dict):
+            return value
+        members = cast("dict[str, Any]", value)
+        if _is_var(members):
+            return self._var(members["var"])
+        return {key: self._filled(member) for key, member in members.items()}
+
+    def _lazy(self, name: str, values: list[Any], depth: int) -> Any:
+        if name in {"and", "or"}:
+            current: Any = UNDEFINED
+            for value in values:
+                current = self.apply(value, depth)
+                if logically(current) == (name == "or"):
+                    break
+            return current
+        for index in range(0, len(values) - 1, 2):
+            if logically(self.apply(values[index], depth)):
+                return self.apply(values[index + 1], depth)
+        return self.apply(values[-1], depth) if len(values) % 2 else None
+
+    def _loop(self, name: str, values: list[Any], depth: int) -> Any:
+        entries = self.apply(values[0], depth) if values else UNDEFINED
+        body = values[1] if len(values) > 1 else UNDEFINED
+        items: list[Any] | None = cast("list[Any]", entries) if isinstance(entries, list) else None
+        if name == "reduce":
+            return self._reduce(items, body, values[2:], depth)
+        if items is None:
+            return [] if name in {"map", "filter"} else name == "none"
+        results = (self._inside(item, {"item": item}).apply(body, depth) for item in items)
+        match name:
+            case "map":
+                return list(results)
+            case "filter":
+                return [item for item, result in zip(items, results, strict=True) if logically(result)]
+            case "all":
+                return bool(items) and all(logically(result) for result in results)
+            case "some":
+                return any(logically(result) for result in results)
+            case _:
+                return not any(logically(result) for result in results)
+
+    def _reduce(self, items: list[Any] | None, body: Any, initial: list[Any], depth: int) -> Any:
+        accumulator = self.apply(initial[0], depth) if initial else None
+        for item in items or []:
+            seen = {"current": item, "accumulator": accumulator}
+            accumulator = self._inside(seen, seen).apply(body, depth)
+        return accumulator
+
+    def _inside(self, data: Any, bindings: Mapping[str, Any]) -> _Scope:
+        return replace(self, data=data, bindings={**self.bindings, **bindings})
+
+    def _missing(self, arguments: list[Any]) -> list[Any]:
+        keys = cast("list[Any]", arguments[0]) if arguments and isinstance(arguments[0], list) else arguments
+        return [key for key in keys if self._looked_up(key) in (None, "")]
+
+    def _missing_some(self, arguments: list[Any]) -> list[Any]:
+        needed, options = (*arguments, UNDEFINED, UNDEFINED)[:2]
+        if not isinstance(options, list | str):
+            raise JavaScriptError("missing_some wants a number and a list of keys")
+        missing = self._missing([options])
+        there = to_number(len(options) - len(missing))  # pyright: ignore[reportUnknownArgumentType]
+        return [] if there >= to_number(needed) else missing
+
+    def _looked_up(self, key: Any) -> Any:
+        """The value at a key with dots; None, or what stands beside the key in a list, if there is none."""
+        if isinstance(key, list):
+            first, default = (*cast("list[Any]", key), UNDEFINED, UNDEFINED)[:2]
+            found = self._looked_up(first)
+            return default if found is None and default is not UNDEFINED else found
+        if key is None or key is UNDEFINED or key == "":
+            return self.data
+        found = self.data
+        for step in to_string(key).split("."):
+            if isinstance(found, dict):
+                found = cast("dict[str, Any]", found).get(step, UNDEFINED)
+            elif isinstance(found, list | str) and step.isdecimal() and int(step) < len(found):  # pyright: ignore[reportUnknownArgumentType]
+                found = cast("Any", found)[int(step)]
+            elif isinstance(found, list | str) and step == "length":
+                found = len(cast("list[Any] | str", found))
+            else:
+                return None
+            if found is UNDEFINED:
+                return None
+        return found
+
+
+def logically(value: Any) -> bool:
+    """Whether JSON Logic itself takes a value for true: as JavaScript, but an empty array is not."""
+    if isinstance(value, float) and math.isnan(value):
+        return False
+    return bool(cast("list[Any]", value)) if isinstance(value, list) else truthy(value)

@@ -1,0 +1,102 @@
+"""Regular expressions of JSONata, bounded: one that backtracks for ever must not stop the whole process.
+
+The engine is ``regex``, which looks at a deadline while it matches and lets other threads run; the standard
+library's does neither.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import regex
+
+from .bounds import TooLong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .bounds import Watch
+
+_DEFAULT_SECONDS: Final = 30.0
+_GROUP: Final = regex.compile(r"\\g<(\d+)>")
+_OTHER_BACKSLASH: Final = regex.compile(r"\\(?!g<\d+>)")
+
+
+class Matching(threading.local):
+    """Which evaluation matches in this thread.
+
+    Attributes:
+        watch: The watch of the evaluation, or None.
+    """
+
+    watch: Watch | None = None
+
+
+matching: Final = Matching()
+
+
+class BoundedPattern:
+    """A compiled pattern as `jsonata` uses one.
+
+    Args:
+        pattern: The pattern's text.
+        flags: The engine's flags.
+    """
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._pattern: Any = regex.compile(pattern, flags | regex.VERSION0)
+
+    def search(self, text: str) -> Any:
+        """The first match, or None."""
+        return self._within(self._pattern.search, text)
+
+    def finditer(self, text: str) -> Iterator[Any]:
+        """All matches, in order."""
+        matches = self._within(self._pattern.finditer, text)
+        while True:
+            try:
+                match = next(matches, None)
+            except TimeoutError:
+                raise TooLong from None
+            if match is None:
+                return
+            yield match
+
+    def sub(self, replacement: Any, text: str, count: int = 0) -> str:
+        """The text with matches replaced."""
+        if isinstance(replacement, str):
+            replacement = self._template(replacement)
+        return self._within(self._pattern.sub, replacement, text, count)
+
+    def split(self, text: str, maxsplit: int = 0) -> list[str]:
+        """The text between matches."""
+        return self._within(self._pattern.split, text, maxsplit)
+
+    def _template(self, replacement: str) -> str:
+        r"""What `jsonata` made of a replacement, in which every other backslash stands for itself.
+
+        It writes ``\\g<2>`` for the group ``$2``, and shortens the number when it is told that there is none.
+        """
+        for group in _GROUP.finditer(replacement):
+            if int(group[1]) > self._pattern.groups:
+                raise ValueError(f"invalid group reference {group[1]} at position {group.start()}")
+        return _OTHER_BACKSLASH.sub(r"\\\\", replacement)
+
+    def _within(self, method: Callable[..., Any], *args: Any) -> Any:
+        watch = matching.watch
+        try:
+            return method(*args, timeout=watch.left if watch is not None else _DEFAULT_SECONDS)
+        except TimeoutError:
+            raise TooLong from None
+
+
+def bounded_engine(pattern: str, flags: Any) -> BoundedPattern:
+    """Compiles a pattern for `jsonata`.
+
+    Args:
+        pattern: The pattern's text.
+        flags: `jsonata`'s own flags.
+    """
+    chosen = regex.IGNORECASE if flags.case_insensitive else 0
+    return BoundedPattern(pattern, chosen | (regex.MULTILINE if flags.multiline else 0))

@@ -1,0 +1,187 @@
+"""What a graph document says, in one form for every dialect: frozen, checked, ready to run.
+
+`documents.load_document` makes these values. An executor needs nothing else: which dialect a document was
+written in makes no difference any more (`GraphDocument.dialect` is for people). Where the rules come from:
+``docs/graph-documents.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from .nodes import (
+    Cache,
+    Condition,
+    EntryNode,
+    ExitNode,
+    Expression,
+    ForEachNode,
+    InvalidExpression,
+    McpNode,
+    Node,
+    ParallelNode,
+    Position,
+    Retry,
+    SwitchNode,
+    Template,
+    ToolNode,
+    TransformNode,
+    exits,
+    key_path,
+)
+from .server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from .problems import Problem
+
+__all__ = [
+    "Cache",
+    "Condition",
+    "Dialect",
+    "EntryNode",
+    "ExecutionLimits",
+    "ExitNode",
+    "Expression",
+    "ForEachNode",
+    "GraphDocument",
+    "HttpConfig",
+    "InvalidExpression",
+    "McpNode",
+    "Node",
+    "ParallelNode",
+    "Position",
+    "Retry",
+    "ServerConfig",
+    "ServerMetadata",
+    "SseConfig",
+    "StdioConfig",
+    "SwitchNode",
+    "Template",
+    "ToolDefinition",
+    "ToolNode",
+    "TransformNode",
+    "exits",
+    "key_path",
+]
+
+DEFAULT_NODE_EXECUTIONS: Final = 1000
+DEFAULT_EXECUTION_TIME_MS: Final = 300_000
+
+
+class Dialect(StrEnum):
+    """The two ways in which documents are written.
+
+    Attributes:
+        TARGET: Switch conditions have a ``target``; an argument that begins with ``$`` is an expression.
+        NEXT: Switch conditions have a ``next``; an argument ``{expr: ...}`` is an expression.
+    """
+
+    TARGET = "target"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool and the graph behind it.
+
+    Attributes:
+        name: Name of the tool.
+        description: What it does, for people and models.
+        input_schema: JSON Schema of the arguments, as it is written.
+        output_schema: JSON Schema of the result, as it is written.
+        nodes: The nodes, in the order in which they are written; ids are unique.
+        title: Name for people, or None.
+        annotations: MCP's hints about the tool (``readOnlyHint`` ...), or None.
+        position: Where the tool stands.
+        by_id: The nodes by their ids.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    title: str | None = None
+    annotations: Mapping[str, Any] | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+    by_id: Mapping[str, Node] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_id", {node.id: node for node in self.nodes})
+
+    @property
+    def entry(self) -> EntryNode:
+        """The node where a run begins."""
+        return next(node for node in self.nodes if isinstance(node, EntryNode))
+
+    @property
+    def exit(self) -> ExitNode:
+        """The node where a run ends."""
+        return next(node for node in self.nodes if isinstance(node, ExitNode))
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerMetadata:
+    """What the document's own server says about itself.
+
+    Attributes:
+        name: Name for programs.
+        version: Its version.
+        title: Name for people; the name if the document has none.
+        instructions: How to use its tools, or None.
+    """
+
+    name: str
+    version: str
+    title: str
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionLimits:
+    """What a run may use; looked at before each node.
+
+    Attributes:
+        max_node_executions: Nodes in one run.
+        max_execution_time_ms: Milliseconds for one run.
+    """
+
+    max_node_executions: int = DEFAULT_NODE_EXECUTIONS
+    max_execution_time_ms: int = DEFAULT_EXECUTION_TIME_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphDocument:
+    """A whole document.
+
+    Attributes:
+        version: Version of the format, as the document says.
+        server: What the graph server says about itself.
+        limits: For each run of each tool.
+        servers: The MCP servers that nodes call, by name.
+        tools: In the order in which they are written; names are unique.
+        dialect: How it was written.
+        path: The file, or None.
+        warnings: What `check` would say; none of it keeps a tool from running.
+    """
+
+    version: str
+    server: ServerMetadata
+    limits: ExecutionLimits
+    servers: Mapping[str, ServerConfig]
+    tools: tuple[ToolDefinition, ...]
+    dialect: Dialect
+    path: Path | None = None
+    warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
+
+    def tool(self, name: str) -> ToolDefinition | None:
+        """The tool of that name, or None."""
+        return next((tool for tool in self.tools if tool.name == name), None)

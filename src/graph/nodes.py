@@ -1,0 +1,322 @@
+"""The nodes of a graph: frozen, in one form for every dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where something stands in its document.
+
+    Attributes:
+        line: Line, from 1.
+        column: Column, from 1.
+        path: Keys and indices from the top of the document.
+    """
+
+    line: int
+    column: int
+    path: tuple[str | int, ...] = ()
+
+    @property
+    def key_path(self) -> str:
+        """The path as people write it: ``tools[0].nodes[2].next``."""
+        return key_path(self.path)
+
+
+def key_path(path: tuple[str | int, ...]) -> str:
+    """Writes keys and indices as people do: ``tools[0].nodes[2].next``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A JSONata expression.
+
+    Attributes:
+        text: The expression as it is written.
+        position: Where it stands.
+    """
+
+    text: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidExpression:
+    """A value that was meant as an expression and is none: using it fails with this message.
+
+    The reference loads such documents and fails only where the value is used, and so do we.
+
+    Attributes:
+        message: What is wrong with it.
+        position: Where it stands.
+    """
+
+    message: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+#: Arguments: JSON in which an `Expression` (or `InvalidExpression`) may stand for any value. Mappings are
+#: dicts, sequences are lists.
+Template = Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often and when a failed call is made again.
+
+    Attributes:
+        attempts: Calls in all, the first included; at least 1.
+        delay: Seconds before the second call.
+        backoff: What the delay is multiplied with before each further call; at least 1.
+        max_delay: Seconds, the longest delay.
+    """
+
+    attempts: int = 3
+    delay: float = 0.5
+    backoff: float = 2.0
+    max_delay: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Results of a read-only call are kept for calls with the same arguments.
+
+    Attributes:
+        ttl: Seconds for which a result is kept.
+    """
+
+    ttl: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryNode:
+    """Where a run begins; its output is the arguments.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        next: Node that follows.
+        position: Where the node stands.
+    """
+
+    id: str
+    next: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitNode:
+    """Where a run ends; its output is that of the node that ran before.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        position: Where the node stands.
+    """
+
+    id: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformNode:
+    """Evaluates an expression on the context.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        expression: What is evaluated.
+        next: Node that follows.
+        on_error: Node that follows if this one fails; None ends the run.
+        position: Where the node stands.
+    """
+
+    id: str
+    expression: Expression
+    next: str
+    on_error: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpNode:
+    """Calls a tool on an MCP server.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        server: Key in `GraphDocument.servers`.
+        tool: Name of the tool on that server.
+        args: Arguments: name to template (JSON with `Expression` values in it).
+        next: Node that follows.
+        on_error: Node that follows if the call fails for good; None ends the run.
+        retry: When to call again; None: once.
+        timeout: Seconds for one call; None: the client's own.
+        cache: Whether and how long results are kept; None: not.
+        position: Where the node stands.
+    """
+
+    id: str
+    server: str
+    tool: str
+    args: Mapping[str, Template]
+    next: str
+    on_error: str | None = None
+    retry: Retry | None = None
+    timeout: float | None = None
+    cache: Cache | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One way out of a switch.
+
+    Attributes:
+        rule: JSON Logic as plain JSON; meaningless if `always`.
+        next: Node that follows if the rule holds.
+        always: There is no rule: this way is taken if it is reached.
+        position: Where the rule stands.
+    """
+
+    rule: Any
+    next: str
+    always: bool = False
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchNode:
+    """Takes the first way whose rule holds; its output is the id of the node that follows.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        conditions: In the order in which they are tried.
+        default: Node that follows if no rule holds; None makes that an error.
+        position: Where the node stands.
+    """
+
+    id: str
+    conditions: tuple[Condition, ...]
+    default: str | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelNode:
+    """Runs several branches at once.
+
+    A branch is the chain of nodes from its first node up to, and without, the node `next`. It sees the
+    context as it was before, and its own nodes. The output is an object: first node's id to the output of
+    the last node of that branch.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        branches: First node of each branch.
+        next: Node where the branches meet.
+        on_error: Node that follows if a branch fails; None ends the run.
+        max_concurrency: Branches that run at the same time; None: all.
+        position: Where the node stands.
+    """
+
+    id: str
+    branches: tuple[str, ...]
+    next: str
+    on_error: str | None = None
+    max_concurrency: int | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForEachNode:
+    """Runs a chain of nodes for each entry of a list.
+
+    The chain begins with the node `body` and goes up to, and without, the node `next`. Inside, this node's
+    id stands for ``{"item": ..., "index": ...}`` (index from 0). Afterwards its output is the list of the
+    outputs of the chain's last nodes, in the order of the entries.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        items: Expression for the list; nothing is an empty list, a single value a list of one.
+        body: First node of the chain.
+        next: Node that follows after the last entry.
+        on_error: Node that follows if an entry fails; None ends the run.
+        max_concurrency: Entries that run at the same time.
+        max_items: More entries than this are an error.
+        position: Where the node stands.
+    """
+
+    id: str
+    items: Expression
+    body: str
+    next: str
+    on_error: str | None = None
+    max_concurrency: int = 1
+    max_items: int = 1000
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolNode:
+    """Calls another tool of the same document.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        tool: Name of a tool of the document.
+        args: Arguments: name to template (JSON with `Expression` values in it).
+        next: Node that follows.
+        on_error: Node that follows if the call fails for good; None ends the run.
+        retry: When to call again; None: once.
+        timeout: Seconds for one call; None: what is left of the run's time.
+        position: Where the node stands.
+    """
+
+    id: str
+    tool: str
+    args: Mapping[str, Template]
+    next: str
+    on_error: str | None = None
+    retry: Retry | None = None
+    timeout: float | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
+
+
+def exits(node: Node) -> tuple[tuple[str, str], ...]:
+    """Where a run can go from a node.
+
+    Args:
+        node: Any node.
+
+    Returns:
+        Pairs of an edge's label (``""``, ``condition 1``, ``default``, ``error``, ``branch``, ``each``) and
+        the id of the node it leads to, in the order in which they are tried.
+    """  # @NodeTypeDispatch
+    match node:
+        case ExitNode():
+            return ()
+        case EntryNode():
+            return (("", node.next),)
+        case SwitchNode():
+            ways = [
+                ("otherwise" if condition.always else f"condition {number}", condition.next)
+                for number, condition in enumerate(node.conditions, 1)
+            ]
+            return (*ways, *([("otherwise", node.default)] if node.default is not None else []))
+        case ParallelNode():
+            first = tuple(("branch", branch) for branch in node.branches)
+            return (*first, ("joined", node.next), *_error(node.on_error))
+        case ForEachNode():
+            return (("each", node.body), ("done", node.next), *_error(node.on_error))
+        case TransformNode() | McpNode() | ToolNode():
+            return (("", node.next), *_error(node.on_error))
+
+
+def _error(target: str | None) -> tuple[tuple[str, str], ...]:
+    return () if target is None else (("error", target),)

@@ -1,0 +1,62 @@
+"""The MCP servers that a graph calls: how each is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioConfig:
+    """A server that is a child process. Environment and arguments may hold secrets: they are never shown.
+
+    Attributes:
+        name: Key in the document.
+        command: Program.
+        args: Its arguments.
+        cwd: Working folder, absolute; None: the document's folder.
+        env: Environment variables that it gets on top of the minimal ones.
+    """
+
+    name: str
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SseConfig:
+    """A server behind the older HTTP+SSE transport. URL and headers may hold secrets: they are never shown.
+
+    Attributes:
+        name: Key in the document.
+        url: Its URL.
+        headers: What is sent with each request.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpConfig:
+    """A server behind streamable HTTP. URL and headers may hold secrets: they are never shown.
+
+    Attributes:
+        name: Key in the document.
+        url: Its URL.
+        headers: What is sent with each request.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+ServerConfig = StdioConfig | SseConfig | HttpConfig

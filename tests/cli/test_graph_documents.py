@@ -1,0 +1,76 @@
+"""``knime-mcp graph check``, ``show`` and ``new``."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def started(cli, tmp_path):
+    assert cli("graph", "new", "g.yaml").code == 0
+    return tmp_path / "g.yaml"
+
+
+def test_new_writes_a_document_that_is_fine(cli, started):
+    done = cli("graph", "check", "g.yaml", "--strict")
+    assert (done.code, done.out) == (0, "g.yaml: 1 tool, 0 errors, 0 warnings\n")
+    assert "Dialect 'next': the switch 'time_of_day' uses 'next'." in done.err
+    again = cli("graph", "new", "g.yaml")
+    assert again.code == 1
+    assert "--force" in again.err
+    started.write_text("broken", "utf-8")
+    assert cli("graph", "new", "g.yaml", "--force").code == 0
+    assert cli("graph", "check", "g.yaml").code == 0
+
+
+def test_check_names_everything(cli, started):
+    text = started.read_text("utf-8")
+    started.write_text(text.replace("next: later", "next: latr").replace("title:", "titel:"), "utf-8")
+    done = cli("graph", "check", "g.yaml", "--json")
+    assert done.code == 1
+    said = done.json
+    assert (said["ok"], said["dialect"], said["tools"]) == (False, "next", [])
+    warning, error = said["problems"][:2]
+    assert (warning["path"], warning["fix"]) == ("server.titel", "Did you mean 'title'?")
+    assert (error["severity"], error["path"]) == ("error", "tools[0].nodes[1].next")
+    assert error["fix"] == "Did you mean 'later'?"
+    plain = cli("graph", "check", "g.yaml")
+    assert plain.code == 1
+    assert f"g.yaml:{error['line']}:{error['column']}: error: " in plain.err
+    shown = cli("graph", "show", "g.yaml")
+    assert (shown.code, shown.out) == (1, "")
+    assert 'non-existent default next node "latr"' in shown.err
+
+
+def test_strict_fails_on_warnings(cli, started):
+    started.write_text(started.read_text("utf-8").replace("title:", "titel:"), "utf-8")
+    assert cli("graph", "check", "g.yaml").code == 0
+    assert cli("graph", "check", "g.yaml", "--strict").code == 1
+
+
+def test_show(cli, started, tmp_path):
+    done = cli("graph", "show", "g.yaml")
+    assert done.code == 0
+    assert done.out.startswith("flowchart TD\n")
+    run = [{"nodeId": "entry", "output": {}}, {"nodeId": "time_of_day", "output": "later"}]
+    (tmp_path / "run.json").write_text(json.dumps(run), "utf-8")
+    done = cli("graph", "show", "g.yaml", "--html", "g.html", "--run", "run.json", "--tool", "greet")
+    assert done.code == 0
+    page = (tmp_path / "g.html").read_text("utf-8")
+    assert page.count('class="way taken"') == 1
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--tool", "gret"], "There is no tool 'gret'"),
+        (["--run", "run.json"], "--run needs --html"),
+        (["--html", "g.txt"], "should end in .html"),
+        (["--html", "g.html", "--mermaid"], "two ways"),
+    ],
+)
+def test_options_that_cannot_work(cli, started, options, said):
+    done = cli("graph", "show", "g.yaml", *options)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())

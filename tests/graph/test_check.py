@@ -1,0 +1,192 @@
+"""Graph checks: dead ends, ways to nowhere, misused branches, expressions; and the servers asked."""
+
+import sys
+
+import pytest
+
+from knime_mcp.graph.documents import check_text
+from knime_mcp.graph.online import check_online
+from knime_mcp.graph.problems import Severity
+from knime_mcp.graph.starter import STARTER
+
+from .test_document import document, texts
+
+ENTRY, EXIT = "{id: entry, type: entry, next: a}", "{id: exit, type: exit}"
+A = "{id: a, type: transform, transform: {expr: entry}, next: exit}"
+SERVER = """
+import sys, json
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "s", "version": "1"}}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "add", "inputSchema": {"type": "object", "required": ["a", "b"],
+                  "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}),
+              flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def switch(*conditions: str, default: str = "exit") -> str:
+    return f"{{id: a, type: switch, conditions: [{', '.join(conditions)}], next: {default}}}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([EXIT], 'Tool "t" has no entry node'),
+        ([ENTRY, A], 'Tool "t" has no exit node'),
+        ([ENTRY, A, EXIT, "{id: e2, type: exit}"], 'Tool "t" has multiple exit nodes: exit, e2'),
+        ([ENTRY, EXIT], 'Node "entry" in tool "t" references non-existent next node "a"'),
+        ([ENTRY, switch(default="b"), EXIT], 'references non-existent default next node "b"'),
+        (
+            [ENTRY, switch("{rule: true, next: b}"), EXIT],
+            'Switch node "a" in tool "t" references non-existent next',
+        ),
+        (
+            [ENTRY, "{id: a, type: mcp, server: s, tool: x, args: {}, next: exit}", EXIT],
+            'non-existent server "s"',
+        ),
+        (
+            [ENTRY, A.replace("next: exit", "next: a"), EXIT],
+            'exit node "exit" is not reachable from entry node "entry"',
+        ),
+        (
+            [ENTRY, A.replace("next", "onError: gone, next"), EXIT],
+            'references non-existent onError node "gone"',
+        ),
+        (
+            [ENTRY, switch("{rule: {var: [x, 1]}, next: exit}"), EXIT],
+            "var operation must have a string value, got object",
+        ),
+        (
+            [ENTRY, switch('{rule: {var: "$f("}, next: exit}'), EXIT],
+            "Invalid JSON Logic syntax in condition 1: Invalid JSONata",
+        ),
+        ([ENTRY, "{id: a, type: parallel, branches: [b], next: exit}", EXIT], 'non-existent branch "b"'),
+        ([ENTRY, "{id: a, type: parallel, branches: [exit], next: exit}", EXIT], "is empty"),
+        (
+            [ENTRY, "{id: a, type: forEach, items: '(', do: b, next: exit}", EXIT],
+            "Invalid JSONata syntax in items",
+        ),
+        ([ENTRY, "{id: a, type: tool, tool: tt, args: {}, next: exit}", EXIT], "Did you mean 't'?"),
+        (
+            [
+                ENTRY,
+                "{id: a, type: parallel, branches: [b, c], next: j}",
+                "{id: b, type: transform, transform: {expr: '1'}, next: d}",
+                "{id: c, type: transform, transform: {expr: '1'}, next: d}",
+                "{id: d, type: transform, transform: {expr: '1'}, next: j}",
+                "{id: j, type: transform, transform: {expr: '1'}, next: exit}",
+                EXIT,
+            ],
+            'node "d" is in more than one branch of node "a"',
+        ),
+        (
+            [
+                ENTRY,
+                "{id: a, type: forEach, items: entry.x, do: b, next: j}",
+                "{id: b, type: transform, transform: {expr: '1'}, onError: exit, next: j}",
+                "{id: j, type: transform, transform: {expr: '1'}, next: exit}",
+                EXIT,
+            ],
+            'a way leads from branch "b" of node "a" to "exit" without passing "j"',
+        ),
+    ],
+)
+def test_errors(nodes, said):
+    checked = check_text(document(*nodes), dialect="next")
+    assert checked.document is None
+    assert said in "\n".join(texts(checked))
+    assert all(problem.position.line > 1 for problem in checked.problems)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([ENTRY, A, EXIT, A.replace("id: a", "id: b")], 'Node "b" in tool "t" is never reached'),
+        (
+            [ENTRY, A, EXIT, A.replace("entry", "$")],
+            'the id "a" in tool "t" is also in line 10; the last one counts',
+        ),
+        ([ENTRY, A, EXIT.replace("}", ", next: a}")], "its 'next' is ignored"),
+        ([ENTRY, switch('{rule: {"=<": [1, 2]}, next: exit}'), EXIT], "JSON Logic has no operator '=<'"),
+        ([ENTRY, switch('{rule: {var: ""}, next: exit}'), EXIT], "A run fails if it comes here"),
+        ([ENTRY, switch("{next: exit}"), EXIT], "never holds"),
+        (
+            [
+                ENTRY,
+                switch("{rule: true, next: b}"),
+                "{id: b, type: transform, transform: {expr: '1'}, next: b}",
+                EXIT,
+            ],
+            'from node "b" in tool "t" no way leads to the exit node',
+        ),
+        ([ENTRY, A.replace("next", "nxt: b, next"), EXIT], "Did you mean 'next'?"),
+    ],
+)
+def test_what_the_reference_runs_is_only_a_warning(nodes, said):
+    checked = check_text(document(*nodes), dialect="next")
+    assert checked.document is not None, texts(checked)
+    assert said in "\n".join(texts(checked, Severity.WARNING))
+    assert checked.document.warnings == checked.problems
+
+
+def test_the_last_node_of_an_id_and_the_first_tool_of_a_name_count():
+    text = document(ENTRY, A, EXIT, A.replace("{expr: entry}", "{expr: second}"))
+    tool = text[text.index("  - name: t") :]
+    checked = check_text(text + tool.replace("description: d", "description: other"))
+    assert checked.document.tools[0].by_id["a"].expression.text == "second"
+    assert [found.description for found in checked.document.tools] == ["d"]
+    assert 'the tool "t" is also in line 4' in "\n".join(texts(checked, Severity.WARNING))
+
+
+def test_schemas_are_kept_and_wrong_ones_are_named():
+    text = document(ENTRY, A, EXIT)
+    odd = text.replace(
+        "inputSchema: {type: object}", "inputSchema: {type: object, properties: {a: {type: any}}}"
+    )
+    checked = check_text(odd)
+    assert checked.document.tools[0].input_schema["properties"] == {"a": {"type": "any"}}
+    assert "Arguments are not checked" in "\n".join(texts(checked, Severity.WARNING))
+    wrong = text.replace("inputSchema: {type: object}", "inputSchema: {type: object, required: yes}")
+    assert "'required' must be a list of names" in "\n".join(texts(check_text(wrong)))
+
+
+def test_the_starter_has_no_problems():
+    checked = check_text(STARTER, environ={})
+    assert checked.problems == ()
+    assert [tool.name for tool in checked.document.tools] == ["greet"]
+
+
+def online(call: str, command: str = sys.executable):
+    text = document(
+        ENTRY, call, EXIT, more=f"mcpServers: {{s: {{command: {command!r}, args: ['-c', {SERVER!r}]}}}}\n"
+    )
+    # YAML has no escapes in single quotes: the program goes in as a plain value.
+    checked = check_text(text.replace(repr(SERVER), "PROGRAM"), dialect="next")
+    assert checked.document is not None, texts(checked)
+    server = checked.document.servers["s"]
+    object.__setattr__(server, "args", ("-c", SERVER))
+    return [(problem.severity.value, problem.text("f")) for problem in check_online(checked.document)]
+
+
+def test_online():
+    call = "{id: a, type: mcp, server: s, tool: %s, args: %s, next: exit}"
+    assert online(call % ("add", "{a: 1, b: {expr: entry.b}}")) == []
+    ((severity, text),) = online(call % ("ad", "{}"))
+    assert (severity, "Did you mean 'add'?" in text) == ("error", True)
+    found = dict.fromkeys(severity + text for severity, text in online(call % ("add", "{a: one, c: 1}")))
+    assert len(found) == 3
+    joined = "\n".join(found)
+    assert 'wants the argument "b"' in joined
+    assert 'has no argument "c"' in joined
+    assert 'the argument "a" of the tool "add"' in joined
+    ((severity, text),) = online(call % ("add", "{}"), command="/nowhere/at-all")
+    assert (severity, "the server 's' cannot be asked" in text) == ("warning", True)

@@ -1,0 +1,288 @@
+"""Documents: both dialects and all layouts become one model; every mistake is found, with its place."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.graph.documents import check_text, load_document
+from knime_mcp.graph.model import (
+    Dialect,
+    Expression,
+    HttpConfig,
+    InvalidExpression,
+    SseConfig,
+    StdioConfig,
+    SwitchNode,
+)
+from knime_mcp.graph.problems import DocumentError, Severity
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+PLACEHOLDERS = ("PYTHON", "FIXTURE_SERVER", "WORKDIR", "FILESYSTEM_SERVER", "EVERYTHING_SERVER", "TOOLS_DIR")
+HEAD = 'version: "1.0"\nserver: {name: s, version: "1"}\n'
+TOOL = "  - name: t\n    description: d\n    inputSchema: {type: object}\n    outputSchema: {type: object}\n"
+
+
+def document(*nodes: str, more: str = "") -> str:
+    return f"{HEAD}{more}tools:\n{TOOL}    nodes:\n" + "".join(f"      - {node}\n" for node in nodes)
+
+
+def recorded():
+    for file in CASES:
+        case = json.loads(file.read_text("utf-8"))
+        for dialect, said in case["dialects"].items():
+            if "yaml" in said:
+                yield pytest.param(case, dialect, said, id=f"{case['id']}-{dialect}")
+
+
+def texts(checked, severity=Severity.ERROR):
+    return [problem.text("f") for problem in checked.problems if problem.severity is severity]
+
+
+@pytest.mark.requirement("G6", "G14", "G16")
+@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded()))
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "found"])
+def test_recorded_documents(case, dialect, said, asked, tmp_path):
+    """What the reference loads, loads; what it refuses, is refused with the same words."""
+    yaml = said["yaml"]
+    for name in PLACEHOLDERS:
+        yaml = yaml.replace("{{" + name + "}}", sys.executable)
+    mcp_file = None
+    if case.get("mcp_json"):
+        mcp_file = tmp_path / "mcp.json"
+        mcp_file.write_text(json.dumps(case["mcp_json"]), "utf-8")
+    checked = check_text(yaml, dialect=dialect if asked else None, mcp_file=mcp_file, environ={})
+    if said.get("startup", {}).get("kind") == "startup_error" and case["kind"] != "quirk":
+        assert checked.document is None
+        errors = "\n".join(texts(checked))
+        assert all(words in errors for words in said["startup"]["must_contain"])
+        return
+    assert checked.document is not None, texts(checked)
+    if asked:
+        assert checked.document.dialect == dialect
+
+
+@pytest.mark.requirement("G12", "G13")
+def test_the_model():
+    text = """
+version: "1.0"
+server: {name: n, version: "2"}
+executionLimits: {maxNodeExecutions: 7}
+mcpServers: {s: {command: cmd, args: []}}
+tools:
+  - name: t
+    description: d
+    inputSchema: {type: object, properties: {a: {enum: [1, 2]}}, additionalProperties: false}
+    outputSchema: {type: object}
+    nodes:
+      - {id: entry, type: entry, next: sw}
+      - {id: sw, type: switch, conditions: [{rule: {"==": [1, 1]}, next: m}], next: exit}
+      - id: m
+        type: mcp
+        server: s
+        tool: remote
+        args: {a: {expr: entry.a}, deep: [{b: {expr: "1"}}, "$5.00"], bad: {expr: 5}}
+        retry: {attempts: 4, delay: 200ms}
+        timeout: 1m
+        cache: true
+        onError: exit
+        next: exit
+      - {id: exit, type: exit}
+"""
+    found = check_text(text).document
+    assert found is not None
+    assert (found.server.title, found.server.instructions, found.dialect) == ("n", None, Dialect.NEXT)
+    assert (found.limits.max_node_executions, found.limits.max_execution_time_ms) == (7, 300_000)
+    (tool,) = found.tools
+    assert tool.input_schema["additionalProperties"] is False
+    assert [node.id for node in tool.nodes] == ["entry", "sw", "m", "exit"]
+    assert (tool.entry.next, tool.exit.id) == ("sw", "exit")
+    switch, call = tool.by_id["sw"], tool.by_id["m"]
+    assert isinstance(switch, SwitchNode)
+    assert (switch.conditions[0].next, switch.default) == ("m", "exit")
+    assert call.args["a"] == Expression(text="entry.a")
+    assert call.args["deep"] == [{"b": Expression(text="1")}, "$5.00"]
+    assert isinstance(call.args["bad"], InvalidExpression)
+    assert "must be a string, got number" in call.args["bad"].message
+    assert (call.retry.attempts, call.retry.delay, call.timeout, call.cache.ttl) == (4, 0.2, 60, 300)
+    assert call.position.line == 14
+
+
+def test_the_dialect_target():
+    text = document(
+        "{id: entry, type: entry, next: s}",
+        "{id: s, type: switch, conditions: [{target: m}, {rule: {var: entry}, target: exit}]}",
+        '{id: m, type: mcp, server: s, tool: r, args: {a: "$.entry.a", b: {c: "$x"}}, next: exit}',
+        "{id: exit, type: exit}",
+        more="mcpServers: {s: {command: python3, args: []}}\n",
+    )
+    checked = check_text(text)
+    assert checked.dialect.dialect is Dialect.TARGET
+    assert "the switch 's'" in checked.dialect.reason
+    tool = checked.document.tools[0]
+    assert tool.by_id["s"].conditions[0].always
+    assert tool.by_id["s"].default is None
+    assert tool.by_id["m"].args == {"a": Expression(text="$.entry.a"), "b": {"c": "$x"}}
+    assert any("never tried" in text for text in texts(checked, Severity.WARNING))
+    wrong = texts(check_text(text, dialect="next"))
+    assert any("'next' is missing" in text and "choose the dialect 'target'" in text for text in wrong)
+
+
+def test_money_is_no_expression():
+    call = '{id: m, type: mcp, server: s, tool: r, args: {a: "$5.00"}, next: exit}'
+    text = document(
+        "{id: entry, type: entry, next: m}",
+        call,
+        "{id: exit, type: exit}",
+        more="mcpServers: {s: {command: python3, args: []}}\n",
+    )
+    assert check_text(text).document.tools[0].by_id["m"].args == {"a": "$5.00"}
+
+
+@pytest.mark.requirement("G15")
+def test_all_nodes_in_one_list():
+    other = TOOL.replace("name: t", "name: u")
+    text = f"""{HEAD}
+mcpServers: {{s: {{command: python3, args: []}}}}
+tools:
+{TOOL}{other}
+nodes:
+  - {{id: in_t, type: entry, tool: t, next: m}}
+  - {{id: in_u, type: entry, tool: u, next: m2}}
+  - {{id: m, type: mcp, server: s, tool: remote, args: {{}}, next: out}}
+  - {{id: m2, type: transform, transform: {{expr: "1"}}, next: out_u}}
+  - {{id: out, type: exit, tool: t}}
+  - {{id: out_u, type: exit, tool: u}}
+"""
+    checked = check_text(text)
+    assert texts(checked) == []
+    t, u = checked.document.tools
+    assert [node.id for node in t.nodes] == ["in_t", "m", "out"]
+    assert [node.id for node in u.nodes] == ["in_u", "m2", "out_u"]
+    assert t.by_id["m"].tool == "remote"
+    (wrong,) = texts(check_text(text.replace("type: exit, tool: u", "type: exit, tool: uu")))[-1:]
+    assert 'the tool "uu"' in wrong
+    assert "'tool' is missing" in "".join(
+        texts(check_text(text.replace("type: exit, tool: u", "type: exit")))
+    )
+
+
+def test_all_mistakes_at_once():
+    text = """version: 1.0
+server: {name: s}
+executionLimits: {maxNodeExecutions: 0}
+tools:
+  - name: t
+    description: d
+    inputSchema: {properties: {}}
+    outputSchema: {type: object}
+    nodes:
+      - {id: entry, type: entry, next: nowhere}
+      - {id: x, type: transfrom, next: exit}
+      - {id: y, type: transform, transform: {expr: "("}, next: exit}
+      - {id: exit, type: exit}
+      - {id: exit, type: exit, colour: red}
+"""
+    checked = check_text(text)
+    assert checked.document is None
+    expected = [
+        ("f:1:1: error: 'version' must be text, not the number 1", "Put it in quotes"),
+        ("f:2:1: error: 'version' is missing", "at server"),
+        ("f:3:19: error: 'maxNodeExecutions' must be greater than 0", "executionLimits.maxNodeExecutions"),
+        ("f:7:5: error: 'type' is missing in 'inputSchema'", "type: object"),
+        ('f:10:34: error: Node "entry" in tool "t" references non-existent next node "nowhere"', "next"),
+        ("f:11:17: error: there is no node type 'transfrom'", "Did you mean 'transform'?"),
+        ('f:12:46: error: Node "y": Invalid JSONata syntax in transform expression', "transform.expr"),
+        ('f:14:9: error: Tool "t" has multiple exit nodes: exit, exit', "nodes[4]"),
+    ]
+    errors = texts(checked)
+    for begin, inside in expected:
+        assert any(line.startswith(begin) and inside in line for line in errors), (begin, errors)
+    assert len(errors) == len(expected)
+    (warning,) = [text for text in texts(checked, Severity.WARNING) if "colour" in text]
+    assert warning.startswith("f:14:32: warning: the key 'colour' means nothing here")
+
+
+def test_secrets_come_from_the_environment(tmp_path, caplog):
+    text = """
+mcpServers:
+  a: {command: python3, args: ["--key=${KEY}", "$${KEY}"], env: {TOKEN: "${TOKEN}", X: "${NOPE:-x}"},
+    cwd: sub}
+  b: {type: streamableHttp, url: "https://h/${TOKEN}", headers: {Authorization: "Bearer ${TOKEN}"}}
+  c: {type: sse, url: "https://h/sse", requestInit: {headers: {X-A: "1", x-b: "2"}}, headers: {X-B: "3"}}
+"""
+    file = tmp_path / "g.yaml"
+    (tmp_path / "sub").mkdir()
+    file.write_text(HEAD + text + "tools: []\n", "utf-8")
+    with caplog.at_level("DEBUG"):
+        found = load_document(file, environ={"KEY": "k1", "TOKEN": "canary"}, dialect=Dialect.NEXT)
+    a, b, c = found.servers["a"], found.servers["b"], found.servers["c"]
+    assert isinstance(a, StdioConfig)
+    assert a.args == ("--key=k1", "${KEY}")
+    assert a.env == {"TOKEN": "canary", "X": "x"}
+    assert a.cwd == tmp_path / "sub"
+    assert isinstance(b, HttpConfig)
+    assert b.headers == {"Authorization": "Bearer canary"}
+    assert isinstance(c, SseConfig)
+    assert c.headers == {"X-A": "1", "X-B": "3"}
+    assert "canary" not in repr(found) + caplog.text
+    assert "dialect 'next'" in caplog.text
+    with pytest.raises(DocumentError, match="the environment variable TOKEN is not set") as caught:
+        load_document(file, environ={"KEY": "k1"})
+    assert [problem.position.line for problem in caught.value.problems if "TOKEN" in problem.message] == [
+        5,
+        7,
+        7,
+    ]
+    assert "k1" not in str(caught.value)
+
+
+def test_mcp_json(tmp_path):
+    text = document(
+        "{id: entry, type: entry, next: m}",
+        "{id: m, type: mcp, server: extra, tool: r, args: {}, next: exit}",
+        "{id: exit, type: exit}",
+        more="mcpServers: {shared: {command: mine, args: []}}\n",
+    )
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"shared": {"command": 5}, "extra": {"command": "e"}}}', "utf-8")
+    found = check_text(text, mcp_file=file).document
+    assert {name: config.command for name, config in found.servers.items()} == {
+        "shared": "mine",
+        "extra": "e",
+    }
+    assert found.servers["extra"].cwd == tmp_path
+    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
+    assert "mcp.json:1:42: error: this is no JSON" in "".join(texts(check_text(text, mcp_file=file)))
+    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")
+    assert "'command' is missing" in "".join(texts(check_text(text, mcp_file=file)))
+    missing = tmp_path / "none.json"
+    assert f"MCP file not found: {missing}" in "".join(texts(check_text(text, mcp_file=missing)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the document must be a mapping"),
+        (b"- a\n", "the document must be a mapping (key: value), not a list"),
+        (b"\xff\xfe\xfa", "not UTF-8"),
+        (b"a: [1,\n", "this is no YAML"),
+        (b"a: 1\na: 2\n", "the key 'a' stands here twice; it is also in line 1"),
+        (b"tools: 5\n", "'tools' must be a list"),
+        (b"mcpServers: {s: {type: ssse, url: x}}\n", "Did you mean 'sse'?"),
+        (b"mcpServers: {s: {url: 'http://x'}}\n", "has a 'url' but no 'type'"),
+        (b"mcpServers: {s: {type: sse, url: 'ftp://x'}}\n", "must begin with http:// or https://"),
+    ],
+)
+def test_what_is_no_document(content, said, tmp_path):
+    file = tmp_path / "g.yaml"
+    file.write_bytes(content)
+    with pytest.raises(DocumentError) as caught:
+        load_document(file)
+    assert said in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(DocumentError, match="there is no such file"):
+        load_document(tmp_path / "none.yaml")

@@ -1,0 +1,152 @@
+"""JSON Logic: JavaScript's coercions, undefined, and data that stays data.
+
+The values were compared with those of the JavaScript library; the cases here are our own.
+"""
+
+import math
+
+import pytest
+
+from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_json_logic, evaluate, holds
+from knime_mcp.graph.expressions.coercion import number_text
+from knime_mcp.graph.expressions.json_logic import apply
+
+CONTEXT = {
+    "e": {"n": 5, "s": "text", "zero": 0, "empty": "", "list": [1, 2, 3], "none": None, "rule": {"+": [1, 2]}}
+}
+
+
+def var(expression, bindings):
+    return evaluate(expression, CONTEXT, bindings)
+
+
+def value(rule):
+    return apply(rule, CONTEXT, var)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [
+        ({">": [{"var": "e.n"}, 4]}, True),
+        ({"==": ["5", 5]}, True),
+        ({"===": ["5", 5]}, False),
+        ({"==": [None, {"var": "e.missing"}]}, True),
+        ({"===": [None, {"var": "e.missing"}]}, False),
+        ({"==": [{"var": "e.none"}, 0]}, False),
+        ({">=": [{"var": "e.none"}, 0]}, True),
+        ({"<": [{"var": "e.missing"}, 1]}, False),
+        ({">=": [{"var": "e.missing"}, 1]}, False),
+        ({"<": [1, 2, 3]}, True),
+        ({"<=": [1, 1, 0]}, False),
+        ({">": ["10", "9"]}, False),
+        ({">": ["10", 9]}, True),
+        ({"==": [[], ""]}, True),
+        ({"==": [[1], 1]}, True),
+        ({"==": ["", 0]}, True),
+        ({"==": [True, "1"]}, True),
+        ({"==": [{"var": "e.list"}, {"var": "e.list"}]}, True),
+        ({"+": ["3.5abc", 1]}, 4.5),
+        ({"-": [2]}, -2),
+        ({"*": ["3"]}, "3"),
+        ({"/": [1, 0]}, math.inf),
+        ({"%": [-5, 3]}, -2),
+        ({"min": []}, math.inf),
+        ({"max": [1, "7", 3]}, 7),
+        ({"cat": ["a", 1.0, None, True, [1, [2]]]}, "a1true1,2"),
+        ({"substr": ["jsonlogic", -5]}, "logic"),
+        ({"substr": ["jsonlogic", 1, -5]}, "son"),
+        ({"in": ["ell", "hello"]}, True),
+        ({"in": [2, {"var": "e.list"}]}, True),
+        ({"merge": [[1], 2, [[3]]]}, [1, 2, [3]]),
+        ({"if": []}, None),
+        ({"if": [0, "a", [], "b", "c"]}, "c"),
+        ({"and": []}, UNDEFINED),
+        ({"or": [0, "", "x"]}, "x"),
+        ({"!": [[]]}, True),
+        ({"!!": ["0"]}, True),
+        ({"missing": ["e.n", "e.other", "e.empty"]}, ["e.other", "e.empty"]),
+        ({"missing_some": [1, ["e.n", "x"]]}, []),
+        ({"missing_some": [2, ["e.n", "x"]]}, ["x"]),
+        ({"map": [{"var": "e.list"}, {"*": [{"var": "$item"}, {"var": "e.n"}]}]}, [5, 10, 15]),
+        ({"filter": [{"var": "e.list"}, {">": [{"var": "$item"}, 1]}]}, [2, 3]),
+        ({"reduce": [{"var": "e.list"}, {"+": [{"var": "$current"}, {"var": "$accumulator"}]}, 0]}, 6),
+        ({"all": [[], True]}, False),
+        ({"none": [[], True]}, True),
+        ({"some": [[0, 1], {"var": "$item"}]}, True),
+        ({"a": {"var": "e.n"}, "b": [{"+": [1, 1]}]}, {"a": 5, "b": [{"+": [1, 1]}]}),
+    ],
+)
+@pytest.mark.requirement("G7")
+def test_values(rule, wanted):
+    found = value(rule)
+    assert found == wanted
+    assert isinstance(found, bool) == isinstance(wanted, bool)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted"),
+    [([], True), ({}, True), ("0", True), (0, False), ("", False), (None, False), ({"+": ["x"]}, False)],
+)
+def test_a_bare_value_is_true_as_in_javascript(rule, wanted):
+    assert holds(rule, CONTEXT, var) is wanted
+
+
+def test_what_var_gives_is_never_a_rule():
+    assert value({"var": "e.rule"}) == {"+": [1, 2]}
+    assert value({"==": [{"var": "e.rule"}, 3]}) is False
+
+
+def test_a_branch_that_is_not_taken_is_not_evaluated():
+    assert value({"if": [True, 1, {"var": "$error('no')"}]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"nope": 1}, "Unrecognized operation nope"),
+        ({"var": ["e.n", 1]}, "must have a string value, got object"),
+        ({"var": ""}, "Unexpected end of expression"),
+        ({"var": "$error('mine')"}, "mine"),
+    ],
+)
+def test_failures_name_cause_and_rule(rule, said):
+    with pytest.raises(ExpressionError) as caught:
+        value(rule)
+    assert str(caught.value).startswith("JSON Logic evaluation failed: ")
+    assert said in str(caught.value)
+    assert "\nRule: " in str(caught.value)
+
+
+def test_a_rule_may_not_be_endless():
+    rule = 1
+    for _ in range(1000):
+        rule = {"!": rule}
+    with pytest.raises(ExpressionError, match="nested too deeply"):
+        value(rule)
+
+
+def test_check_finds_all_mistakes():
+    rule = {"and": [{"nope": 1}, {"var": "a +"}, {"var": 5}, {">": [{"var": "e.n"}, 1]}]}
+    found = check_json_logic(rule)
+    assert len(found) == 3
+    assert "'nope'" in found[0]
+    assert check_json_logic({"missing": ["a"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.1, "0.1"),
+        (-0.0, "0"),
+        (1e21, "1e+21"),
+        (123456789012345680000, "123456789012345680000"),
+        (1e-7, "1e-7"),
+        (0.000001, "0.000001"),
+        (1.5e300, "1.5e+300"),
+        (math.nan, "NaN"),
+        (-math.inf, "-Infinity"),
+        (100.0, "100"),
+    ],
+)
+def test_numbers_are_written_as_javascript_does(number, text):
+    assert number_text(number) == text

@@ -1,0 +1,146 @@
+"""Spans, audit records and the command line: what is kept of a run, and what is not."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.graph import McpGraphApi, RunError
+from knime_mcp.graph.spans import Spans
+from tests.graph.graphs import ENTRY, EXIT, FIXTURE, call, document, tool, transform, yaml
+
+GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
+
+
+@pytest.mark.requirement("G11")
+def test_a_span_per_run_and_node_without_values():
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    nodes = (
+        "{id: x, type: parallel, branches: [a, b], next: exit}",
+        call("echo", "{v: {expr: entry.v}}", node="a"),
+        call("fail", "{message: hush}", node="b"),
+    )
+    with (
+        McpGraphApi(document(ENTRY, *nodes, EXIT), spans=Spans(provider)) as api,
+        pytest.raises(RunError),
+    ):
+        api.execute_tool("t", {"v": "hush"})
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"tools/call t", "entry entry", "parallel x", "mcp a", "mcp b"}
+    run, called, failed = spans["tools/call t"], spans["mcp a"], spans["mcp b"]
+    assert run.kind is SpanKind.SERVER
+    assert called.kind is SpanKind.CLIENT
+    assert called.parent.span_id == run.context.span_id
+    assert called.attributes["gen_ai.tool.name"] == "echo"
+    assert called.attributes["mcp.method.name"] == "tools/call"
+    assert failed.status.status_code is StatusCode.ERROR
+    assert failed.attributes["error.type"] == "call"
+    assert "hush" not in "".join(span.to_json() for span in spans.values())
+
+
+def test_otel_settings_send_spans_to_a_receiver(tmp_path):
+    received = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((self.path, ExportTraceServiceRequest.FromString(body)))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    file = tmp_path / "graph.yaml"
+    file.write_text(yaml(tool(ENTRY, transform("{'r': 1}"), EXIT)))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        where = f"http://127.0.0.1:{server.server_port}"
+        environment = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": where,
+            "OTEL_SERVICE_NAME": "mine",
+            "PATH": "/usr/bin:/bin",
+        }
+        ended = subprocess.run(
+            [*GRAPH, "run", str(file), "t"],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        server.shutdown()
+    assert ended.returncode == 0, ended.stderr
+    assert received[0][0] == "/v1/traces"
+    resource = received[0][1].resource_spans[0]
+    assert {span.name for span in resource.scope_spans[0].spans} == {
+        "tools/call t",
+        "entry entry",
+        "transform x",
+        "exit exit",
+    }
+    assert any(
+        a.key == "service.name" and a.value.string_value == "mine" for a in resource.resource.attributes
+    )
+
+
+def test_calls_of_a_graph_are_recorded_and_replay(tmp_path):
+    journal_file = tmp_path / "calls.jsonl"
+    nodes = (call("echo", "{v: {expr: entry.v}}", following="y"), call("fail", node="y"))
+    with (
+        Journal(journal_file, run="r", about="test") as journal,
+        McpGraphApi(document(ENTRY, *nodes, EXIT), journal=journal) as api,
+        pytest.raises(RunError, match="it failed"),
+    ):
+        api.execute_tool("t", {"v": 5})
+    records = read_journal(journal_file).records
+    assert [(record.tool_name, record.status) for record in records] == [
+        ("echo", "ok"),
+        ("fail", "tool error"),
+    ]
+    assert json.loads(records[0].arguments) == {"v": 5}
+    assert json.loads(records[0].structured_result) == {"received": {"v": 5}}
+    assert records[0].server == "stdio:fx"
+    program = [sys.executable, "-m", "knime_mcp.cli.app", "replay"]
+    ended = subprocess.run(
+        [*program, str(journal_file), "--stdio", f"fx={sys.executable} {FIXTURE}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "echo" in ended.stdout + ended.stderr, ended.stderr
+
+
+@pytest.mark.requirement("G5")
+def test_run_prints_each_node_and_with_trace_what_it_did(tmp_path):
+    file, saved = tmp_path / "graph.yaml", tmp_path / "run.json"
+    file.write_text(yaml(tool(ENTRY, transform("{'r': entry.v + 1}"), EXIT)))
+    ended = subprocess.run(
+        [*GRAPH, "run", str(file), "t", '{"v": 5}', "--trace", "--save-run", str(saved)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {"r": 6}
+    for part in ("x (transform)", "{'r': entry.v + 1}", '{"entry": {"v": 5}}', '{"r": 6}'):
+        assert part in ended.stderr
+    history = json.loads(saved.read_text())["executionHistory"]
+    assert [record["nodeId"] for record in history] == ["entry", "x", "exit"]
+
+
+def test_run_says_what_failed(tmp_path):
+    file = tmp_path / "graph.yaml"
+    file.write_text(yaml(tool(ENTRY, transform("$error('mine')"), EXIT)))
+    ended = subprocess.run(
+        [*GRAPH, "run", str(file), "t"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "node 'x'" in ended.stderr
+    assert "mine" in ended.stderr
+    ended = subprocess.run(
+        [*GRAPH, "run", str(file), "t", "[1]"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
