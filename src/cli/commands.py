@@ -11,9 +11,10 @@ from .batch import batch
 from .call import call
 from .demo import demo
 from .export_command import export
-from .graph_commands import graph_app
+from .graph.app import graph_app
 from .inspect import inspect
 from .login import login, logout
+from .nodes_command import nodes_app
 from .replay_command import replay
 from .run_command import run
 from .tools_command import list_tools
@@ -51,6 +52,7 @@ def build_app() -> typer.Typer:
         audit.command(name, help=_unwrapped(command.__doc__ or ""))(command)
     app.add_typer(audit, name="audit")
     app.add_typer(graph_app(_unwrapped), name="graph")
+    app.add_typer(nodes_app(_unwrapped), name="nodes")
     return app
 
 

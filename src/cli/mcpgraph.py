@@ -14,8 +14,8 @@ def main() -> None:
     except ModuleNotFoundError:
         sys.exit(f"mcpgraph needs extras. Install them with: pip install 'knime-mcp[{_EXTRA}]'")
     from ..version import VERSION
-    from .graph_command import DialectChoice, DialectOption
-    from .graph_serve import serve
+    from .graph.options import DialectChoice, DialectOption
+    from .graph.serve import serve
 
     def print_version(wanted: bool) -> None:
         if wanted:

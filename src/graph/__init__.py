@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api import Graph, GraphRun, McpGraphApi
-    from .control import Controller, Hooks, RunStatus
-    from .executor import GraphExecutor, RunResult
-    from .failures import RunError
-    from .history import NodeRecord
-    from .problems import DocumentError
+    from .documents.problems import DocumentError
+    from .execution.control import Controller, Hooks, RunStatus
+    from .execution.executor import GraphExecutor, RunResult
+    from .execution.failures import RunError
+    from .execution.history import NodeRecord
 
 __all__ = [
     "Controller",
@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Controller": "control",
-    "DocumentError": "problems",
+    "Controller": "execution.control",
+    "DocumentError": "documents.problems",
     "Graph": "api",
-    "GraphExecutor": "executor",
+    "GraphExecutor": "execution.executor",
     "GraphRun": "api",
-    "Hooks": "control",
+    "Hooks": "execution.control",
     "McpGraphApi": "api",
-    "NodeRecord": "history",
-    "RunError": "failures",
-    "RunResult": "executor",
-    "RunStatus": "control",
+    "NodeRecord": "execution.history",
+    "RunError": "execution.failures",
+    "RunResult": "execution.executor",
+    "RunStatus": "execution.control",
 }
 
 

@@ -8,12 +8,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from .control import Controller, Hooks, RunStatus
-from .documents import CheckedDocument, check_document, load_document
-from .executor import GraphExecutor, RunResult
+from .documents.loading import CheckedDocument, check_document, load_document
+from .execution.control import Controller, Hooks, RunStatus
+from .execution.executor import GraphExecutor, RunResult
+from .execution.sessions import GraphSessions
 from .expressions.bounds import DEFAULT_SECONDS
 from .model import exits
-from .sessions import GraphSessions
 
 if TYPE_CHECKING:
     import os
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..audit.journal import Journal
-    from .calls import CallTool
-    from .history import NodeRecord
+    from .execution.calls import CallTool
+    from .execution.history import NodeRecord
+    from .execution.spans import Spans
     from .model import Dialect, GraphDocument, Node, ServerMetadata, ToolDefinition
-    from .spans import Spans
 
 
 class Graph:

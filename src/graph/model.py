@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from .problems import Problem
+    from .documents.problems import Problem
 
 __all__ = [
     "Cache",

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from knime_mcp.graph.documents import check_text
+from knime_mcp.graph.documents.loading import check_text
 
 FIXTURE = Path(__file__).parent / "tools_server.py"
 HEAD = 'version: "1.0"\nserver: {name: s, version: "1"}\n'

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from knime_mcp.graph import Graph, GraphExecutor, Hooks, McpGraphApi, RunError, RunStatus
-from knime_mcp.graph.control import ControlError
+from knime_mcp.graph.execution.control import ControlError
 from tests.graph.graphs import ENTRY, EXIT, call, document, transform
 
 

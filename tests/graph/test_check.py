@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from knime_mcp.graph.documents import check_text
-from knime_mcp.graph.online import check_online
-from knime_mcp.graph.problems import Severity
-from knime_mcp.graph.starter import STARTER
+from knime_mcp.graph.documents.loading import check_text
+from knime_mcp.graph.documents.online import check_online
+from knime_mcp.graph.documents.problems import Severity
+from knime_mcp.graph.documents.starter import STARTER
 
 from .test_document import document, texts
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.graph.documents import check_text, load_document
+from knime_mcp.graph.documents.loading import check_text, load_document
+from knime_mcp.graph.documents.problems import DocumentError, Severity
 from knime_mcp.graph.model import (
     Dialect,
     Expression,
@@ -16,7 +17,6 @@ from knime_mcp.graph.model import (
     StdioConfig,
     SwitchNode,
 )
-from knime_mcp.graph.problems import DocumentError, Severity
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 PLACEHOLDERS = ("PYTHON", "FIXTURE_SERVER", "WORKDIR", "FILESYSTEM_SERVER", "EVERYTHING_SERVER", "TOOLS_DIR")

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from knime_mcp.audit.journal import Journal, read_journal
 from knime_mcp.graph import McpGraphApi, RunError
-from knime_mcp.graph.spans import Spans
+from knime_mcp.graph.execution.spans import Spans
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, call, document, tool, transform, yaml
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from knime_mcp.cli.graph_page import graph_page
-from knime_mcp.graph.documents import check_text
-from knime_mcp.graph.layout import lay_out
-from knime_mcp.graph.mermaid import mermaid
-from knime_mcp.graph.starter import STARTER
+from knime_mcp.cli.graph.page import graph_page
+from knime_mcp.graph.documents.loading import check_text
+from knime_mcp.graph.documents.starter import STARTER
+from knime_mcp.graph.drawing.layout import lay_out
+from knime_mcp.graph.drawing.mermaid import mermaid
 
 from .test_document import document
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from knime_mcp.graph.problems import DocumentError
-from knime_mcp.graph.yaml_source import read_yaml, resolve_plain
+from knime_mcp.graph.documents.problems import DocumentError
+from knime_mcp.graph.documents.yaml_source import read_yaml, resolve_plain
 
 
 @pytest.mark.parametrize(

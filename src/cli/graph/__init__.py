@@ -1,0 +1,1 @@
+"""The commands of ``knime-mcp graph``, one module each."""

@@ -1,0 +1,284 @@
+"""The page of ``knime-mcp graph show --html``: every tool drawn, its nodes in detail, and a recorded run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...graph.documents.shapes import entries, mapping
+from ...graph.model import Expression, HttpConfig, SseConfig, StdioConfig
+from ...graph.nodes import (
+    EntryNode,
+    ExitNode,
+    ForEachNode,
+    McpNode,
+    ParallelNode,
+    SwitchNode,
+    ToolNode,
+    TransformNode,
+    exits,
+)
+from ...tools.views.html import (
+    badge,
+    details,
+    element,
+    heading,
+    join,
+    json_block,
+    note,
+    page,
+    paragraph,
+    properties,
+    table,
+)
+from ...types.errors import origin_and_path
+from .drawing import STYLE, drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...graph.model import GraphDocument, ServerConfig, ToolDefinition
+    from ...graph.nodes import Node
+    from ...tools.views.html import Html
+
+_MOST_RECORDS: Final = 500
+_LONGEST_JSON: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRun:
+    """A run as the executor records it.
+
+    Attributes:
+        tool: The tool that ran, or None if the record does not say.
+        records: One mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``,
+            ``duration`` (ms), ``error`` and, if it was recorded, ``input``.
+    """
+
+    tool: str | None
+    records: tuple[Mapping[str, Any], ...]
+
+
+def graph_page(
+    name: str, document: GraphDocument, tools: Sequence[ToolDefinition], recorded: Any = None
+) -> str:
+    """Writes the page.
+
+    Args:
+        name: Name of the file.
+        document: The document.
+        tools: Its tools that are shown.
+        recorded: A recorded run as JSON: a list of records, or a mapping with them as ``executionHistory``
+            or ``history``, and the ``tool``.
+
+    Returns:
+        A self-contained HTML page.
+    """
+    run = read_run(recorded) if recorded is not None else None
+    ran = _tool_of(run, tools)
+    server = document.server
+    return page(
+        f"{server.title} – graphs in {name}",
+        STYLE,
+        heading(1, server.title),
+        paragraph(f"{name}, server {server.name} {server.version}", soft=True),
+        paragraph(server.instructions) if server.instructions else None,
+        note("This run is of a tool that is not shown here", kind="warning") if run and ran is None else None,
+        join(_tool(index, tool, run if tool is ran else None) for index, tool in enumerate(tools)),
+        _servers(document.servers),
+    )
+
+
+def read_run(recorded: Any) -> RecordedRun:
+    """Reads a recorded run in any of its forms; see `graph_page`."""
+    found = mapping(recorded)
+    records = entries(recorded) or entries(found.get("executionHistory", found.get("history")))
+    tool = found.get("tool", found.get("toolName"))
+    return RecordedRun(
+        tool=tool if isinstance(tool, str) else None,
+        records=tuple(mapping(record) for record in records if "nodeId" in mapping(record)),
+    )
+
+
+def _tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
+    """The tool that ran: the one it names, or the first one that has all its nodes."""
+    if run is None:
+        return None
+    if run.tool is not None:
+        return next((tool for tool in tools if tool.name == run.tool), None)
+    nodes = {str(record["nodeId"]) for record in run.records}
+    return next((tool for tool in tools if nodes <= set(tool.by_id)), None)
+
+
+def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
+    anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
+    records = run.records if run is not None else ()
+    steps: dict[str, list[str]] = {}
+    for number, record in enumerate(records, 1):
+        steps.setdefault(str(record["nodeId"]), []).append(str(number))
+    path = [str(record["nodeId"]) for record in records]
+    failed = frozenset(str(record["nodeId"]) for record in records if record.get("error"))
+    shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
+    return join(
+        (
+            heading(2, tool.name),
+            paragraph(tool.description),
+            drawing(tool, anchors, shown_steps, frozenset(pairwise(path)), failed),
+            _run(records) if run is not None else None,
+            details("Arguments and result", _schemas(tool)),
+            heading(3, "Nodes"),
+            join(_node(node, anchors[node.id], steps.get(node.id, ()), records) for node in tool.nodes),
+        )
+    )
+
+
+def _numbers(numbers: Sequence[str]) -> str:
+    return ", ".join(numbers) if len(numbers) <= 4 else f"{numbers[0]} … {numbers[-1]} ({len(numbers)}×)"
+
+
+def _schemas(tool: ToolDefinition) -> Html:
+    pairs = (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema))
+    return join(join((heading(3, name), json_block(dict(schema)))) for name, schema in pairs)
+
+
+def _run(records: Sequence[Mapping[str, Any]]) -> Html:
+    """The path: what ran, how long, what came out."""
+    rows = [
+        (
+            str(number),
+            str(record["nodeId"]),
+            str(record.get("nodeType", "")),
+            f"{record['duration']} ms" if isinstance(record.get("duration"), int | float) else "",
+            badge("failed", "bad") if record.get("error") else badge("ok", "good"),
+            _one_line(record.get("output")),
+        )
+        for number, record in enumerate(records[:_MOST_RECORDS], 1)
+    ]
+    left_out = len(records) - _MOST_RECORDS
+    heads = ("Step", "Node", "Type", "Took", "", "Output")
+    more = paragraph(f"… and {left_out} more steps", soft=True) if left_out > 0 else None
+    return join((heading(3, "Recorded run"), table(heads, rows), more))
+
+
+def _one_line(value: Any, limit: int = 100) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Html:
+    ways = ", ".join(f"{label} → {target}" if label else f"→ {target}" for label, target in exits(node))
+    runs = [_step(int(step), records) for step in steps[:_MOST_RECORDS]]
+    line = f"line {node.position.line}" if node.position is not None else None
+    summary = join(
+        (node.id, " ", badge(_type(node)), " ", badge(f"{len(steps)}×", "good") if steps else None)
+    )
+    facts = properties((("Where", line), ("Then", ways), *_facts(node)))
+    body = join((facts, join(_code(name, value) for name, value in _code_of(node)), join(runs)))
+    return element("details", element("summary", summary), body, id=anchor, open=True)
+
+
+def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
+    """One time that the node ran, with input and output."""
+    record = records[number - 1]
+    # Without a recorded input: what the node before put out is what an author looks for.
+    before = (
+        record["input"] if "input" in record else records[number - 2].get("output") if number > 1 else None
+    )
+    error = record.get("error")
+    return details(
+        f"Step {number}",
+        _code("Input", _bounded(before)) if number > 1 or "input" in record else None,
+        note(_error_text(error), kind="bad") if error else _code("Output", _bounded(record.get("output"))),
+        opened=number == 1 or bool(error),
+    )
+
+
+def _error_text(error: Any) -> str:
+    said = mapping(error).get("message", error)
+    return said if isinstance(said, str) else _one_line(said, 2000)
+
+
+def _bounded(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text)} characters)"
+
+
+def _code(name: str, value: Any) -> Html:
+    return join((paragraph(name, soft=True), json_block(value)))
+
+
+def _type(node: Node) -> str:
+    return type(node).__name__.removesuffix("Node").lower()
+
+
+def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispatch
+    match node:
+        case McpNode():
+            return (
+                ("Server", node.server),
+                ("Tool", node.tool),
+                ("Attempts", str(node.retry.attempts) if node.retry else None),
+                ("Timeout", f"{node.timeout:g} s" if node.timeout else None),
+                ("Results kept", f"{node.cache.ttl:g} s" if node.cache else None),
+            )
+        case ToolNode():
+            return (("Tool", node.tool),)
+        case ParallelNode():
+            return (("At once", str(node.max_concurrency) if node.max_concurrency else "all"),)
+        case ForEachNode():
+            return (("At once", str(node.max_concurrency)), ("Entries at most", str(node.max_items)))
+        case EntryNode() | ExitNode() | TransformNode() | SwitchNode():
+            return ()
+
+
+def _code_of(node: Node) -> tuple[tuple[str, Any], ...]:  # @NodeTypeDispatch
+    match node:
+        case TransformNode():
+            return (("Expression (JSONata)", node.expression.text),)
+        case ForEachNode():
+            return (("Items (JSONata)", node.items.text),)
+        case McpNode() | ToolNode():
+            return (("Arguments", _plain(dict(node.args))),)
+        case SwitchNode():
+            return tuple(
+                (f"Condition {number} → {condition.next}", condition.rule)
+                for number, condition in enumerate(node.conditions, 1)
+                if not condition.always
+            )
+        case EntryNode() | ExitNode() | ParallelNode():
+            return ()
+
+
+def _plain(template: Any) -> Any:
+    """A template as JSON, expressions as ``{expr: ...}``."""
+    match template:
+        case Expression():
+            return {"expr": template.text}
+        case dict():
+            return {name: _plain(value) for name, value in cast("dict[str, Any]", template).items()}
+        case list():
+            return [_plain(value) for value in cast("list[Any]", template)]
+        case None | str() | bool() | int() | float():
+            return template
+        case _:
+            return str(template)
+
+
+def _servers(servers: Mapping[str, ServerConfig]) -> Html | None:
+    if not servers:
+        return None
+    rows = [(name, *_where(config)) for name, config in servers.items()]
+    return join((heading(2, "Servers"), table(("Name", "Transport", "Where"), rows)))
+
+
+def _where(config: ServerConfig) -> tuple[str, str]:
+    """Transport and place; arguments, headers and queries may hold secrets and are not shown."""
+    match config:
+        case StdioConfig():
+            return "stdio", config.command
+        case SseConfig():
+            return "HTTP+SSE", origin_and_path(config.url)
+        case HttpConfig():
+            return "streamable HTTP", origin_and_path(config.url)

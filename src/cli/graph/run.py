@@ -1,0 +1,187 @@
+"""``knime-mcp graph run``: one run of one tool of a document."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ..exits import ExitCode, UsageError, reports_errors
+from ..interrupt import Interrupt
+from ..terminal import complain, note, print_json
+from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
+from .running import AuditOption, opened_journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...graph.execution.history import NodeRecord
+    from ...graph.nodes import Node
+
+_LONGEST = 2000
+
+
+@reports_errors
+def run(
+    file: FileArgument,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
+    arguments: Annotated[
+        str, typer.Argument(metavar="JSON|@FILE", help="Its arguments as a JSON object, or a file with one.")
+    ] = "{}",
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show input, expression and output of each node.")
+    ] = False,
+    save_run: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN.json", help="Save what ran; knime-mcp graph show --run draws it."),
+    ] = None,
+    mcp: McpFileOption = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    audit: AuditOption = None,
+    validate: Annotated[
+        bool, typer.Option(help="Compare arguments and result with the schemas in the document.")
+    ] = True,
+) -> ExitCode:
+    """Run a tool of a graph document once, and print its result.
+
+    Each node is named on standard error as it ends.
+
+    Example: knime-mcp graph run tools.yaml count_files '{"directory": "/tmp"}' --trace
+    """
+    given = _arguments(arguments)
+    document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp))
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        from ...graph.api import McpGraphApi
+        from ...graph.execution.control import Hooks
+        from ...graph.execution.failures import RunError
+        from ...graph.execution.spans import spans_from_environment
+
+        spans = spans_from_environment()
+        if spans is not None:
+            stack.callback(spans.close)
+        journal = stack.enter_context(opened_journal(audit, f"knime-mcp graph run {file.name} {tool}"))
+        api = stack.enter_context(McpGraphApi(document, journal=journal, spans=spans, check_schemas=validate))
+        printer = _Printer(full=trace)
+        hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)
+        try:
+            found = api.executor.run(tool, given, hooks=hooks, is_canceled=interrupt)
+        except RunError as error:
+            _save(save_run, tool, given, error.history, None, str(error))
+            complain(str(error))
+            return ExitCode.CANCELED if error.kind == "stopped" else ExitCode.FAILED
+        _save(save_run, tool, given, found.history, found.result, None)
+        print_json(found.result)
+    return ExitCode.OK
+
+
+class _Printer:
+    """Shows nodes as they end."""
+
+    def __init__(self, *, full: bool) -> None:
+        self._full = full
+
+    def completed(self, record: NodeRecord, node: Node, context: Mapping[str, Any]) -> None:
+        """A node has ended."""
+        self._show(record, node, context, "")
+
+    def failed(self, record: NodeRecord, node: Node, _error: Exception) -> None:
+        """A node has failed."""
+        self._show(record, node, record.context(), " failed")
+
+    def _show(self, record: NodeRecord, node: Node, context: Mapping[str, Any], ending: str) -> None:
+        branch = f" {'/'.join(record.branch)}" if record.branch else ""
+        took = f"{record.duration or 0:.1f} ms"
+        note(f"{record.index:4} {record.node_id} ({record.node_type}){branch} {took}{ending}")
+        if not self._full:
+            return
+        from ...graph.expressions import UNDEFINED
+
+        note(f"       input:      {_short(context if record.input is UNDEFINED else record.input)}")
+        for name, text in _expressions(node):
+            note(f"       {name + ':':<11} {text}")
+        note(f"       output:     {_short(record.output)}")
+        if record.error is not None:
+            note(f"       error:      {record.error}")
+
+
+def _expressions(node: Node) -> list[tuple[str, str]]:
+    """What a node evaluates."""
+    from ...graph.nodes import ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
+
+    match node:
+        case TransformNode():
+            return [("expression", _lines(node.expression.text))]
+        case ForEachNode():
+            return [("items", _lines(node.items.text))]
+        case McpNode() | ToolNode():
+            return [("arguments", _short(_template(node.args)))]
+        case SwitchNode():
+            return [
+                ("rule", f"{'(always)' if condition.always else _short(condition.rule)} -> {condition.next}")
+                for condition in node.conditions
+            ]
+        case _:
+            return []
+
+
+def _template(value: Any) -> Any:
+    from ...graph.nodes import Expression, InvalidExpression
+
+    match value:
+        case Expression():
+            return {"expr": value.text}
+        case InvalidExpression():
+            return {"expr": value.message}
+        case dict():
+            return {key: _template(member) for key, member in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_template(entry) for entry in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _lines(text: str) -> str:
+    return text.strip().replace("\n", "\n                   ")
+
+
+def _short(value: Any) -> str:
+    from ...graph.expressions import UNDEFINED
+    from ...graph.expressions.values import json_value
+
+    if value is UNDEFINED:
+        return "nothing"
+    text = json.dumps(json_value(value), ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text(encoding="utf-8-sig")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f'The arguments are no JSON: {error}. Write them as \'{{"name": "value"}}\'.'
+        ) from None
+    if not isinstance(found, dict):
+        raise UsageError('The arguments must be a JSON object, such as \'{"name": "value"}\'.')
+    return cast("dict[str, Any]", found)
+
+
+def _save(
+    file: Path | None, tool: str, arguments: Any, history: tuple[Any, ...], result: Any, error: str | None
+) -> None:
+    if file is None:
+        return
+    saved = {
+        "tool": tool,
+        "arguments": arguments,
+        "executionHistory": [record.to_json() for record in history],
+        **({"result": result} if error is None else {"error": {"message": error}}),
+    }
+    file.write_text(json.dumps(saved, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    note(f"Saved {file}")

@@ -1,0 +1,81 @@
+"""``knime-mcp graph show``: a document's graphs, drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exits import CommandError, ExitCode, UsageError, reports_errors
+from ..terminal import note, print_text
+from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
+
+if TYPE_CHECKING:
+    from ...graph.model import GraphDocument, ToolDefinition
+
+
+@reports_errors
+def show(
+    file: FileArgument,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool.")] = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print Mermaid text; this is the default.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT.html", help="Write a page for a browser instead.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN.json",
+            help="A recorded run (its history as JSON): the page shows path, inputs, outputs.",
+        ),
+    ] = None,
+    dialect: DialectOption = DialectChoice.AUTO,
+    mcp: McpFileOption = None,
+) -> ExitCode:
+    """Draw the graphs of a document, as Mermaid text or as a page for a browser.
+
+    Example: knime-mcp graph show tools.yaml --html tools.html
+    """
+    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
+        raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
+    if run is not None and html is None:
+        raise UsageError("--run needs --html OUT.html: a run is shown in a page.")
+    if mermaid and html is not None:
+        raise UsageError("--mermaid and --html are two ways to show a graph: leave one of them out.")
+    # Nothing is called, so secrets may be missing.
+    document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp, fill_in=False))
+    tools = _chosen(document, tool)
+    if html is None:
+        from ...graph.drawing.mermaid import mermaid as drawn
+
+        for number, definition in enumerate(tools):
+            heading = f"%% {definition.name}\n" if len(tools) > 1 else ""
+            print_text(f"{chr(10) if number else ''}{heading}{drawn(definition)}".rstrip("\n"))
+        return ExitCode.OK
+    from .page import graph_page
+
+    recorded = _recorded(run) if run is not None else None
+    html.write_text(graph_page(file.name, document, tools, recorded), encoding="utf-8")
+    note(f"Wrote {html}")
+    return ExitCode.OK
+
+
+def _chosen(document: GraphDocument, name: str | None) -> tuple[ToolDefinition, ...]:
+    if name is None:
+        return document.tools
+    found = document.tool(name)
+    if found is None:
+        known = ", ".join(tool.name for tool in document.tools) or "none"
+        raise UsageError(f"There is no tool '{name}'. The document has: {known}.")
+    return (found,)
+
+
+def _recorded(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CommandError(f"{file} is no JSON: {error}.") from None

@@ -1,0 +1,1 @@
+"""Graph documents: read from YAML, fitted to the model, and checked."""

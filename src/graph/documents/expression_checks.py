@@ -1,0 +1,120 @@
+"""Checks every expression of a document before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ..expressions import check_jsonata
+from ..expressions.json_logic import OPERATORS
+from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
+from .fitting import did_you_mean, kind_of
+
+if TYPE_CHECKING:
+    from ..nodes import Node, Position, Template
+    from .fitting import Findings
+
+
+def check_expressions(findings: Findings, node: Node) -> None:
+    """Checks the expressions of a node.
+
+    Args:
+        findings: Takes what is wrong.
+        node: Any node.
+    """  # @NodeTypeDispatch
+    checks = _Checks(findings, node.id)
+    match node:
+        case TransformNode():
+            checks.jsonata(node.expression, "transform expression")
+        case ForEachNode():
+            checks.jsonata(node.items, "items")
+        case McpNode() | ToolNode():
+            checks.template(node.args, "args")
+        case SwitchNode():
+            for number, condition in enumerate(node.conditions, 1):
+                if not condition.always:
+                    checks.rule(condition.rule, number, condition.position)
+        case _:
+            pass
+
+
+class _Checks:
+    def __init__(self, findings: Findings, node: str) -> None:
+        self._findings = findings
+        self._node = f'Node "{node}"'
+
+    def jsonata(self, expression: Expression, where: str) -> None:
+        """Checks one expression."""
+        said = check_jsonata(expression.text)
+        if said is not None:
+            self._error(f"Invalid JSONata syntax in {where}: {said}", expression.position)
+
+    def template(self, template: Template, where: str) -> None:
+        """Checks all expressions among arguments."""
+        match template:
+            case Expression():
+                is_marked = template.position is not None and template.position.path[-1:] == ("expr",)
+                self.jsonata(template, f"{where}.expr" if is_marked else where)
+            case dict():
+                for name, value in cast("dict[str, Any]", template).items():
+                    self.template(value, f"{where}.{name}")
+            case list():
+                for index, value in enumerate(cast("list[Any]", template)):
+                    self.template(value, f"{where}[{index}]")
+            case _:
+                pass
+
+    def rule(self, rule: Any, number: int, position: Position | None) -> None:
+        """Checks a rule of JSON Logic.
+
+        As in the reference, a ``var`` that does not begin with ``$`` fails only when it is used.
+        """
+        self._part(rule, f"condition {number}", position.path if position is not None else ())
+
+    def _part(self, rule: Any, where: str, path: tuple[str | int, ...]) -> None:
+        if isinstance(rule, list):
+            for index, part in enumerate(cast("list[Any]", rule)):
+                self._part(part, where, (*path, index))
+        if not isinstance(rule, dict):
+            return
+        parts = cast("dict[str, Any]", rule)
+        if list(parts) == ["var"]:
+            self._var(parts["var"], where, (*path, "var"))
+            return
+        if len(parts) == 1:
+            (name,) = parts
+            if name not in OPERATORS:
+                fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
+                said = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
+                self._findings.warn(f"{said}; a run fails if it comes here", (*path, name), fix)
+        for name, value in parts.items():
+            self._part(value, where, (*path, name))
+
+    def _var(self, value: Any, where: str, path: tuple[str | int, ...]) -> None:
+        prefix = f"Invalid JSON Logic syntax in {where}"
+        if not isinstance(value, str):
+            said = f"JSON Logic var operation must have a string value, got {_javascript_type(value)}"
+            fix = f"It takes one JSONata expression, not {kind_of(value)}"
+            self._findings.error(f"{self._node}: {prefix}: {said}", path, fix)
+            return
+        said = check_jsonata(value)
+        if said is None:
+            return
+        text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {said}'
+        if value.startswith("$"):
+            self._findings.error(text, path)
+        else:
+            self._findings.warn(text, path, "A run fails if it comes here")
+
+    def _error(self, message: str, position: Position | None) -> None:
+        path = position.path if position is not None else ()
+        self._findings.error(f"{self._node}: {message}", path)
+
+
+def _javascript_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case _:
+            return "object"

@@ -1,0 +1,270 @@
+"""What is wrong with a tool's graph: dead ends, ways to nowhere, nodes that no run reaches.
+
+Errors are what the reference refuses as well, in its words, and broken uses of what only we have. Whatever
+the reference would run is at most a warning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..model import Dialect
+from ..nodes import EntryNode, ExitNode, ForEachNode, McpNode, ParallelNode, SwitchNode, ToolNode, exits
+from .fitting import did_you_mean
+from .shapes import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ..nodes import Node
+    from .fitting import Findings
+    from .yaml_source import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedNode:
+    """A node as it stands in the document, duplicates included.
+
+    Attributes:
+        raw: What the document says.
+        path: Where it stands.
+        node: What was made of it, or None if it is broken.
+    """
+
+    raw: Any
+    path: Path
+    node: Node | None
+
+    @property
+    def id(self) -> str | None:
+        """Its id, as far as it has one."""
+        found = mapping(self.raw).get("id")
+        return found if isinstance(found, str) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedTool:
+    """A tool as it stands in the document.
+
+    Attributes:
+        name: Its name.
+        path: Where it stands.
+        nodes: Its nodes in the order of the document.
+    """
+
+    name: str
+    path: Path
+    nodes: Sequence[PlacedNode]
+
+
+class GraphChecks:
+    """Checks the graphs of one document.
+
+    Args:
+        findings: Takes what is wrong.
+        dialect: How the document is written.
+        servers: Names of the servers that nodes may call.
+        tools: Names of the document's tools.
+    """
+
+    def __init__(
+        self, findings: Findings, dialect: Dialect, servers: Collection[str], tools: Collection[str]
+    ) -> None:
+        self._findings = findings
+        self._dialect = dialect
+        self._servers = servers
+        self._tools = tools
+
+    def check(self, tool: PlacedTool) -> None:
+        """Checks one tool.
+
+        Args:
+            tool: The tool. Of broken nodes only the ids are used.
+        """
+        ends = [self._only_one(tool, kind) for kind in ("entry", "exit")]
+        self._duplicates(tool)
+        for placed in tool.nodes:
+            if placed.node is not None:
+                self._references(tool, placed, placed.node)
+                self._calls(tool, placed, placed.node)
+        if any(placed.node is None for placed in tool.nodes):
+            return  # A broken node may be the one that leads on.
+        graph = _edges(tool)
+        entry, exit_ = ends
+        if entry is not None and exit_ is not None:
+            self._ways(tool, graph, entry, exit_)
+        for placed in tool.nodes:
+            if isinstance(placed.node, ParallelNode | ForEachNode):
+                self._branches(tool, placed, placed.node)
+
+    def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
+        found = [placed for placed in tool.nodes if mapping(placed.raw).get("type") == kind]
+        ids = [placed.id or "?" for placed in found]
+        if not found:
+            self._findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
+        elif len(found) > 1:
+            said = f'Tool "{tool.name}" has multiple {kind} nodes: {", ".join(ids)}'
+            self._findings.error(said, found[1].path, "Keep one of them")
+        return ids[0] if len(found) == 1 else None
+
+    def _duplicates(self, tool: PlacedTool) -> None:
+        last: dict[str, PlacedNode] = {}
+        for placed in tool.nodes:
+            if placed.id is None:
+                continue
+            first = last.get(placed.id)
+            last[placed.id] = placed
+            if first is None:
+                continue
+            line = self._findings.source.at(first.path).line
+            path = (*placed.path, "id")
+            if isinstance(first.node, EntryNode | ExitNode) and type(first.node) is not type(placed.node):
+                said = (
+                    f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line},'
+                )
+                self._findings.error(f"{said} without which the tool cannot run", path, "Rename it")
+            elif type(first.node) is not type(placed.node) or not isinstance(
+                first.node, EntryNode | ExitNode
+            ):
+                said = (
+                    f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}; the last one counts'
+                )
+                self._findings.warn(said, path, "Rename one of them")
+
+    def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node) -> None:
+        known = {other.id for other in tool.nodes if other.id is not None}
+        for said, target, key in self._ways_out(node, placed):
+            if target not in known:
+                kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
+                self._findings.error(
+                    f'{kind} "{node.id}" in tool "{tool.name}" references non-existent {said} "{target}"',
+                    (*placed.path, *key),
+                    did_you_mean(target, sorted(known)),
+                )
+
+    def _ways_out(self, node: Node, placed: PlacedNode) -> Iterator[tuple[str, str, Path]]:
+        """Yields (what the way is called, where it leads, key of the node)."""
+        match node:
+            case SwitchNode():
+                called, key = (
+                    ("target", "target") if self._dialect is Dialect.TARGET else ("next node", "next")
+                )
+                raw = placed.raw["conditions"]
+                for index, condition in enumerate(raw):
+                    if isinstance(condition.get(key), str):
+                        yield called, condition[key], ("conditions", index, key)
+                if node.default is not None:
+                    yield "default next node", node.default, ("next",)
+            case ParallelNode():
+                for index, branch in enumerate(node.branches):
+                    yield "branch", branch, ("branches", index)
+                yield "next node", node.next, ("next",)
+            case ForEachNode():
+                yield "'do' node", node.body, ("do",)
+                yield "next node", node.next, ("next",)
+            case ExitNode():
+                if placed.raw.get("next"):
+                    yield "next node", placed.raw["next"], ("next",)
+            case _:
+                yield "next node", node.next, ("next",)
+        if isinstance(target := placed.raw.get("onError"), str):
+            yield "onError node", target, ("onError",)
+
+    def _calls(self, tool: PlacedTool, placed: PlacedNode, node: Node) -> None:
+        if isinstance(node, McpNode) and node.server not in self._servers:
+            self._findings.error(
+                f'MCP node "{node.id}" in tool "{tool.name}" references non-existent server "{node.server}"',
+                (*placed.path, "server"),
+                did_you_mean(node.server, self._servers) or "Add it to mcpServers",
+            )
+        elif isinstance(node, ToolNode) and node.tool not in self._tools:
+            self._findings.error(
+                f'Node "{node.id}" in tool "{tool.name}" calls the tool "{node.tool}", which this document'
+                " does not have",
+                (*placed.path, "tool"),
+                did_you_mean(node.tool, self._tools),
+            )
+        elif isinstance(node, ExitNode) and placed.raw.get("next") is not None:
+            self._findings.warn("an exit node ends the run: its 'next' is ignored", (*placed.path, "next"))
+        elif isinstance(node, SwitchNode):
+            self._switch(placed, node)
+
+    def _switch(self, placed: PlacedNode, node: SwitchNode) -> None:
+        always = next((i for i, condition in enumerate(node.conditions) if condition.always), None)
+        if always is None and node.default is None:
+            said = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
+            self._findings.warn(said, placed.path, "Add a condition without 'rule' at the end")
+        elif always is not None and always + 1 < len(node.conditions):
+            said = "this condition is never tried: the one before has no rule and always holds"
+            self._findings.warn(said, (*placed.path, "conditions", always + 1))
+
+    def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
+        reached = _closure(graph, [entry])
+        if exit_ not in reached:
+            said = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
+            self._findings.error(said, next(p.path for p in tool.nodes if p.id == exit_))
+        backwards: dict[str, list[str]] = {}
+        for start, targets in graph.items():
+            for target in targets:
+                backwards.setdefault(target, []).append(start)
+        leading = _closure(backwards, [exit_])
+        for placed in tool.nodes:
+            if placed.id is None or placed.id in (entry, exit_):
+                continue
+            if placed.id not in reached:
+                said = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
+                self._findings.warn(said, placed.path, "Lead a way to it, or remove it")
+            elif placed.id not in leading and exit_ in reached:
+                said = f'from node "{placed.id}" in tool "{tool.name}" no way leads to the exit node'
+                self._findings.warn(f"{said}: a run that gets there never ends by itself", placed.path)
+
+    def _branches(self, tool: PlacedTool, placed: PlacedNode, node: ParallelNode | ForEachNode) -> None:
+        """A branch has to end where the node says, and shares no node with another branch."""
+        by_id = {other.id: other.node for other in tool.nodes if other.node is not None}
+        inside = {end: target for end, target in _edges(tool).items() if end != node.next}
+        starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
+        used: Counter[str] = Counter()
+        for start in starts:
+            if start == node.next:
+                self._findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
+                continue
+            part = _closure(inside, [start])
+            for name in part:
+                if isinstance(by_id.get(name), EntryNode | ExitNode) and name != node.next:
+                    said = f'a way leads from branch "{start}" of node "{node.id}" to "{name}"'
+                    self._findings.error(f'{said} without passing "{node.next}"', placed.path)
+            if node.id in part:
+                said = f'a way leads from branch "{start}" back to node "{node.id}"'
+                self._findings.error(f"{said}, which is still running then", placed.path)
+            if node.next not in part:
+                said = f'the branch "{start}" of node "{node.id}" never comes to "{node.next}"'
+                self._findings.error(said, placed.path, "There its branches end")
+            used.update(part - {node.next})
+        for name in sorted(name for name, times in used.items() if times > 1):
+            said = f'node "{name}" is in more than one branch of node "{node.id}"'
+            self._findings.error(said, placed.path, "Give each branch nodes of its own")
+
+
+def _edges(tool: PlacedTool) -> dict[str, list[str]]:
+    """Where nodes lead; an exit's ``next`` counts, as it does for the reference."""
+    graph: dict[str, list[str]] = {}
+    for placed in tool.nodes:
+        if placed.node is not None:
+            targets = graph.setdefault(placed.node.id, [])
+            targets += [target for _, target in exits(placed.node)]
+            if isinstance(placed.node, ExitNode) and isinstance(target := placed.raw.get("next"), str):
+                targets.append(target)
+    return graph
+
+
+def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str]) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            waiting.extend(graph.get(current, ()))
+    return seen

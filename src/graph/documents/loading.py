@@ -1,0 +1,240 @@
+"""Reads graph documents: text in, a `GraphDocument` or everything that is wrong with it out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..model import (
+    DEFAULT_EXECUTION_TIME_MS,
+    DEFAULT_NODE_EXECUTIONS,
+    Dialect,
+    ExecutionLimits,
+    GraphDocument,
+    ServerMetadata,
+)
+from ..nodes import Position
+from .building import NodeBuilder
+from .dialect import Choice, choose_dialect
+from .expression_checks import check_expressions
+from .fitting import Findings
+from .graph_checks import GraphChecks
+from .problems import DocumentError, Problem, Severity, sorted_problems
+from .schema import DocumentYaml, ExecutionLimitsYaml
+from .servers import ServerReading
+from .shapes import mapping
+from .tool_reading import ToolReading
+from .yaml_source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..server_config import ServerConfig
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDocument:
+    """What reading a document found.
+
+    Attributes:
+        document: The document, or None if it has errors.
+        problems: Errors and warnings in the order of the file.
+        dialect: How it is written, and why that is known; None if nothing could be read.
+    """
+
+    document: GraphDocument | None
+    problems: tuple[Problem, ...]
+    dialect: Choice | None = None
+
+
+def load_document(
+    path: str | os.PathLike[str],
+    *,
+    dialect: Dialect | str | None = None,
+    mcp_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> GraphDocument:
+    """Loads a document that is to be served.
+
+    Args:
+        path: The YAML file.
+        dialect: How it is written; None to find out.
+        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        environ: Environment variables for ``${NAME}``; None for those of this process.
+
+    Returns:
+        The document. What is odd about it is in `GraphDocument.warnings`.
+
+    Raises:
+        DocumentError: It cannot be served; holds all errors at once.
+    """
+    checked = check_document(
+        path, dialect=dialect, mcp_file=mcp_file, environ=os.environ if environ is None else environ
+    )
+    if checked.document is None:
+        raise DocumentError(str(path), checked.problems)
+    if checked.dialect is not None:
+        _logger.info("%s: dialect '%s', because %s", path, checked.dialect.dialect, checked.dialect.reason)
+    return checked.document
+
+
+def check_document(
+    path: str | os.PathLike[str],
+    *,
+    dialect: Dialect | str | None = None,
+    mcp_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> CheckedDocument:
+    """Reads a document and finds everything that is wrong with it.
+
+    Args:
+        path: The YAML file.
+        dialect: How it is written; None to find out.
+        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        environ: Environment variables for ``${NAME}``; None to leave the references as they are.
+
+    Returns:
+        The document, if it can be served, and all problems.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        return CheckedDocument(document=None, problems=(_unreadable(file, error),))
+    return check_text(text, path=file, dialect=dialect, mcp_file=mcp_file, environ=environ)
+
+
+def check_text(
+    text: str,
+    *,
+    path: Path | None = None,
+    dialect: Dialect | str | None = None,
+    mcp_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> CheckedDocument:
+    """The same for a document that is at hand.
+
+    Args:
+        text: The document.
+        path: Its file, if it has one: relative folders start there. Otherwise they start here.
+        dialect: How it is written; None to find out.
+        mcp_file: A ``mcp.json`` with further servers; those of the document win.
+        environ: Environment variables for ``${NAME}``; None to leave the references as they are.
+
+    Returns:
+        The document, if it can be served, and all problems.
+    """
+    try:
+        source = read_yaml(text, str(path or "document"))
+    except DocumentError as error:
+        return CheckedDocument(document=None, problems=tuple(error.problems))
+    findings = Findings(source)
+    chosen = choose_dialect(source.data) if dialect is None else Choice(Dialect(dialect), "it was asked for")
+    raw = mapping(source.data)
+    fitted = findings.fit(DocumentYaml, source.data, ())
+    if "tools" not in raw and chosen.dialect is Dialect.TARGET and raw:
+        findings.error("'tools' is missing", ())
+    servers, mcp_problems = _servers(findings, raw, path, mcp_file, environ)
+    reading = ToolReading(findings, NodeBuilder(findings, chosen.dialect), raw)
+    placed = reading.placed()
+    checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
+    for tool in placed:
+        checks.check(tool)
+        for node in tool.nodes:
+            if node.node is not None:
+                check_expressions(findings, node.node)
+    problems = sorted_problems([*findings.problems, *mcp_problems])
+    if fitted is None or any(problem.severity is Severity.ERROR for problem in problems):
+        return CheckedDocument(document=None, problems=problems, dialect=chosen)
+    document = GraphDocument(
+        version=fitted.version,
+        server=ServerMetadata(
+            name=fitted.server.name,
+            version=fitted.server.version,
+            title=fitted.server.title if fitted.server.title is not None else fitted.server.name,
+            instructions=fitted.server.instructions,
+        ),
+        limits=_limits(fitted.execution_limits),
+        servers=servers,
+        tools=reading.tools(placed),
+        dialect=chosen.dialect,
+        path=path,
+        warnings=problems,
+    )
+    return CheckedDocument(document=document, problems=problems, dialect=chosen)
+
+
+def _limits(raw: ExecutionLimitsYaml | None) -> ExecutionLimits:
+    if raw is None:
+        return ExecutionLimits()
+    return ExecutionLimits(
+        max_node_executions=raw.max_node_executions or DEFAULT_NODE_EXECUTIONS,
+        max_execution_time_ms=raw.max_execution_time_ms or DEFAULT_EXECUTION_TIME_MS,
+    )
+
+
+def _servers(
+    findings: Findings,
+    raw: dict[str, Any],
+    path: Path | None,
+    mcp_file: str | os.PathLike[str] | None,
+    environ: Mapping[str, str] | None,
+) -> tuple[dict[str, ServerConfig], list[Problem]]:
+    """The servers of the document and of the mcp.json, and what is wrong with the latter."""
+    folder = (path.parent if path is not None else Path()).absolute()
+    servers = ServerReading(findings, folder, environ).read(mapping(raw.get("mcpServers")))
+    if mcp_file is None:
+        return servers, []
+    others, problems = _mcp_servers(Path(mcp_file), environ, without=_names(raw))
+    return {**others, **servers}, problems
+
+
+def _mcp_servers(
+    path: Path, environ: Mapping[str, str] | None, without: set[str]
+) -> tuple[dict[str, ServerConfig], list[Problem]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        json.loads(text)
+        source = read_yaml(text, str(path))
+    except FileNotFoundError:
+        said = f"MCP file not found: {path}"
+        return {}, [Problem(message=said, position=None, file=str(path))]
+    except (OSError, UnicodeDecodeError) as error:
+        return {}, [_unreadable(path, error)]
+    except json.JSONDecodeError as error:
+        position = Position(line=error.lineno, column=error.colno)
+        said = f"this is no JSON: {error.msg}"
+        return {}, [Problem(message=said, position=position, file=str(path))]
+    except DocumentError as error:
+        return {}, list(error.problems)
+    findings = Findings(source, str(path))
+    data: object = source.data
+    if not isinstance(data, dict):
+        findings.error("the file must be a JSON object with 'mcpServers'", ())
+        return {}, findings.problems
+    servers = mapping(data).get("mcpServers")
+    if servers is not None and not isinstance(servers, dict):
+        findings.error("'mcpServers' must be an object", ("mcpServers",))
+    wanted = {name: raw for name, raw in mapping(servers).items() if name not in without}
+    found = ServerReading(findings, path.parent.absolute(), environ, lenient=True).read(wanted)
+    return found, findings.problems
+
+
+def _names(raw: dict[str, Any]) -> set[str]:
+    return set(mapping(raw.get("mcpServers")))
+
+
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> Problem:
+    if isinstance(error, UnicodeDecodeError):
+        said, fix = "the file is not UTF-8 text", "Save it as UTF-8"
+    elif isinstance(error, FileNotFoundError):
+        said, fix = "there is no such file", "Write 'knime-mcp graph new FILE' for one to start with"
+    else:
+        said, fix = f"the file cannot be read: {(error.strerror or str(error)).lower()}", None
+    return Problem(message=said, position=None, fix=fix, file=str(path))

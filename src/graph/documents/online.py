@@ -1,0 +1,120 @@
+"""Asks the servers of a document whether they have the tools that it calls, and compares the arguments."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from ...tools.limits import Timeouts
+from ...types.errors import MCPError
+from ..execution.connections import client_for
+from ..nodes import Expression, InvalidExpression, McpNode, Position
+from .problems import Problem, Severity
+from .shapes import entries, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...tools.protocol.tools import ToolDefinition
+    from ..model import GraphDocument
+    from ..server_config import ServerConfig
+
+
+def check_online(document: GraphDocument, *, seconds: float = 30.0) -> list[Problem]:
+    """Compares a document with the servers that it calls.
+
+    Args:
+        document: The document.
+        seconds: How long each server may take.
+
+    Returns:
+        What does not fit. All are warnings where the document could still run (a server may be down just
+        now), and errors where a call is sure to fail.
+    """
+    calls: dict[str, list[McpNode]] = {}
+    for tool in document.tools:
+        for node in tool.nodes:
+            if isinstance(node, McpNode):
+                calls.setdefault(node.server, []).append(node)
+    problems: list[Problem] = []
+    for name, nodes in calls.items():
+        problems += _server(document.servers[name], nodes, seconds)
+    return problems
+
+
+def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[Problem]:
+    try:
+        with client_for(config, timeouts=Timeouts(connect=seconds, total=seconds)) as client:
+            tools = {tool.name: tool for tool in client.list_tools()}
+    except MCPError as error:
+        said = f"the server '{config.name}' cannot be asked: {error}"
+        return [_problem(said, _at(nodes[0], "server"), Severity.WARNING)]
+    return [problem for node in nodes for problem in _call(node, tools)]
+
+
+def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
+    tool = tools.get(node.tool)
+    if tool is None:
+        close = difflib.get_close_matches(node.tool, tools, n=1)
+        known = ", ".join(sorted(tools)) or "none"
+        fix = f"Did you mean '{close[0]}'?" if close else f"It has: {known}"
+        said = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
+        return [_problem(said, _at(node, "tool"), Severity.ERROR, fix)]
+    schema = mapping(tool.input_schema)
+    properties = mapping(schema.get("properties"))
+    problems: list[Problem] = []
+    for name in entries(schema.get("required")):
+        if name not in node.args:
+            said = f'Node "{node.id}": the tool "{node.tool}" wants the argument "{name}"'
+            problems.append(_problem(said, _at(node, "args"), Severity.ERROR))
+    for name, value in node.args.items():
+        if name not in properties:
+            if schema.get("additionalProperties", True) is False or properties:
+                close = difflib.get_close_matches(name, properties, n=1)
+                fix = f"Did you mean '{close[0]}'?" if close else None
+                refused = schema.get("additionalProperties") is False
+                said = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
+                severity = Severity.ERROR if refused else Severity.WARNING
+                problems.append(_problem(said, _at(node, "args", name), severity, fix))
+        elif _is_literal(value) and (wrong := _violation(properties[name], value)) is not None:
+            said = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
+            problems.append(_problem(said, _at(node, "args", name), Severity.ERROR))
+    return problems
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether the value is known before the run."""
+    match value:
+        case Expression() | InvalidExpression():
+            return False
+        case dict():
+            return all(_is_literal(entry) for entry in mapping(value).values())
+        case list():
+            return all(_is_literal(entry) for entry in entries(value))
+        case _:
+            return True
+
+
+def _violation(schema: Any, value: Any) -> str | None:
+    """What is wrong with a literal, or None. Schemas that refer to other parts are not looked at."""
+    import jsonschema_rs
+
+    if not isinstance(schema, dict) or "$ref" in str(mapping(schema)):
+        return None
+    try:
+        validator = jsonschema_rs.validator_for(mapping(schema))
+        found = next(iter(validator.iter_errors(value)), None)
+    except (jsonschema_rs.ValidationError, ValueError):
+        return None
+    return None if found is None else found.message
+
+
+def _at(node: McpNode, *keys: str) -> Position | None:
+    position = node.position
+    if position is None:
+        return None
+    return Position(line=position.line, column=position.column, path=(*position.path, *keys))
+
+
+def _problem(message: str, position: Position | None, severity: Severity, fix: str | None = None) -> Problem:
+    return Problem(message=message, position=position, severity=severity, fix=fix)

@@ -1,0 +1,91 @@
+"""What is wrong with a document: all of it at once, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ...types.errors import MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..nodes import Position
+
+
+class Severity(StrEnum):
+    """How bad a problem is.
+
+    Attributes:
+        ERROR: The document cannot be served.
+        WARNING: It can, but is probably not what its author meant.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        message: What is wrong, in words.
+        position: Where.
+        severity: How bad it is.
+        fix: What to do, or None.
+        file: Name of the file if it is not the document itself.
+    """
+
+    message: str
+    position: Position | None
+    severity: Severity = Severity.ERROR
+    fix: str | None = None
+    file: str | None = None
+
+    def text(self, file: str) -> str:
+        """One line (more if the message has several): place, severity, message, key path, what to do.
+
+        Args:
+            file: What the document is called.
+        """
+        position = self.position
+        where = self.file or file
+        if position is not None:
+            where = f"{where}:{position.line}:{position.column}"
+        path = f" (at {position.key_path})" if position is not None and position.path else ""
+        fix = f" {self.fix.rstrip('.')}." if self.fix else ""
+        return f"{where}: {self.severity.value}: {self.message}{path}{'.' if fix else ''}{fix}"
+
+
+class DocumentError(MCPError):
+    """A document that cannot be served.
+
+    Args:
+        file: What the document is called.
+        problems: Everything that is wrong with it, warnings included.
+
+    Attributes:
+        problems: Everything that is wrong with it, warnings included, in the order of the file.
+    """
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = sorted_problems(problems)
+        errors = [problem for problem in self.problems if problem.severity is Severity.ERROR]
+        count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+        lines = "\n".join(f"  {problem.text(file)}" for problem in errors)
+        super().__init__(f"{file} cannot be used, it has {count}:\n{lines}")
+
+
+def sorted_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems in the order of the file, each once."""
+    return tuple(
+        sorted(
+            dict.fromkeys(problems),
+            key=lambda problem: (
+                problem.file or "",
+                (problem.position.line, problem.position.column) if problem.position else (0, 0),
+            ),
+        )
+    )

@@ -1,0 +1,172 @@
+"""Reads ``mcpServers``: how each server is reached, with secrets from the environment filled in."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+from .environment import substitute
+from .fitting import did_you_mean, kind_of
+from .schema import HttpYaml, LenientStdioYaml, SseYaml, StdioYaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .fitting import Findings
+    from .yaml_source import Path as KeyPath
+
+_TYPES: Final = ("stdio", "sse", "streamableHttp", "http", "streamable-http")
+_HTTP_TYPES: Final = frozenset({"streamableHttp", "http", "streamable-http"})
+
+
+class ServerReading:
+    """Reads the servers of one file.
+
+    Args:
+        findings: Takes what is wrong.
+        folder: The file's folder; relative working folders start there.
+        environ: Environment variables, or None to leave references as they are.
+        lenient: The file is a ``mcp.json``, in which ``args`` may be missing.
+    """
+
+    def __init__(
+        self, findings: Findings, folder: Path, environ: Mapping[str, str] | None, *, lenient: bool = False
+    ) -> None:
+        self._findings = findings
+        self._folder = folder
+        self._environ = environ
+        self._stdio = LenientStdioYaml if lenient else StdioYaml
+
+    def read(self, servers: Mapping[str, Any], path: KeyPath = ("mcpServers",)) -> dict[str, ServerConfig]:
+        """Reads all servers.
+
+        Args:
+            servers: Name to what the file says.
+            path: Where they stand.
+
+        Returns:
+            The servers that can be used; the others are in the findings.
+        """
+        found = {name: self._server(name, raw, (*path, name)) for name, raw in servers.items()}
+        return {name: config for name, config in found.items() if config is not None}
+
+    def _server(self, name: str, raw: Any, path: KeyPath) -> ServerConfig | None:
+        if not isinstance(raw, dict):
+            self._findings.error(f"the server '{name}' must be a mapping, not {kind_of(raw)}", path)
+            return None
+        values = cast("dict[str, Any]", raw)
+        kind = values.get("type")
+        if kind is None and "command" not in values and "url" in values:
+            self._findings.error(
+                f"the server '{name}' has a 'url' but no 'type'",
+                path,
+                "Write 'type: streamableHttp', or 'type: sse' for the older transport",
+            )
+            return None
+        if kind is not None and kind not in _TYPES:
+            fix = did_you_mean(kind, _TYPES) if isinstance(kind, str) else None
+            said = f"the server '{name}' has an unknown type; known are stdio, sse and streamableHttp"
+            self._findings.error(said, (*path, "type"), fix)
+            return None
+        if kind == "sse":
+            return self._sse(name, values, path)
+        return self._http(name, values, path) if kind in _HTTP_TYPES else self._command(name, values, path)
+
+    def _command(self, name: str, raw: dict[str, Any], path: KeyPath) -> StdioConfig | None:
+        fitted = self._findings.fit(self._stdio, raw, path)
+        if fitted is None:
+            return None
+        command = self._filled(fitted.command, (*path, "command"))
+        if not command.strip():
+            self._findings.error(f"the server '{name}' has an empty command", (*path, "command"))
+            return None
+        cwd = self._folder
+        if fitted.cwd is not None:
+            cwd = self._folder / self._filled(fitted.cwd, (*path, "cwd"))
+            if not cwd.is_dir():
+                self._findings.warn(
+                    f"the folder {cwd} does not exist, so the server '{name}' cannot start",
+                    (*path, "cwd"),
+                    "A relative folder starts at the file's own folder",
+                )
+        self._look_for(name, command, cwd, (*path, "command"))
+        args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(fitted.args)]
+        return StdioConfig(
+            name=name,
+            command=command,
+            args=tuple(args),
+            cwd=cwd,
+            env=self._all_filled(fitted.env, (*path, "env")),
+        )
+
+    def _look_for(self, name: str, command: str, cwd: Path, path: KeyPath) -> None:
+        if shutil.which(command) or shutil.which(str(cwd / command)):
+            return
+        said = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
+        self._findings.warn(said, path, "Install it, or write its whole path")
+
+    def _http(self, name: str, raw: dict[str, Any], path: KeyPath) -> HttpConfig | None:
+        fitted = self._findings.fit(HttpYaml, raw, path)
+        if fitted is None:
+            return None
+        url = self._url(name, fitted.url, path)
+        return HttpConfig(name=name, url=url, headers=self._headers(fitted, path))
+
+    def _sse(self, name: str, raw: dict[str, Any], path: KeyPath) -> SseConfig | None:
+        fitted = self._findings.fit(SseYaml, raw, path)
+        if fitted is None:
+            return None
+        for key in fitted.event_source_init or {}:
+            self._ignored((*path, "eventSourceInit", key))
+        return SseConfig(
+            name=name, url=self._url(name, fitted.url, path), headers=self._headers(fitted, path)
+        )
+
+    def _headers(self, fitted: HttpYaml | SseYaml, path: KeyPath) -> dict[str, str]:
+        """``headers`` win over those in ``requestInit``; the rest of that is for JavaScript only."""
+        init = fitted.request_init or {}
+        found: dict[str, str] = {}
+        for key, value in init.items():
+            if key == "headers" and isinstance(value, dict):
+                for header, text in cast("dict[str, Any]", value).items():
+                    place = (*path, "requestInit", "headers", header)
+                    if isinstance(text, str):
+                        found[header] = self._filled(text, place)
+                    else:
+                        self._findings.error(f"the header '{header}' must be text", place, "Put it in quotes")
+            else:
+                self._ignored((*path, "requestInit", key))
+        own = self._all_filled(fitted.headers, (*path, "headers"))
+        replaced = {header.lower() for header in own}
+        return {header: text for header, text in found.items() if header.lower() not in replaced} | own
+
+    def _ignored(self, path: KeyPath) -> None:
+        said = f"'{path[-1]}' is an option of JavaScript's own client and is ignored"
+        self._findings.warn(said, path, "Use 'headers' for headers")
+
+    def _url(self, name: str, text: str, path: KeyPath) -> str:
+        url = self._filled(text, (*path, "url"))
+        # A reference that could not be filled in was reported already.
+        parts = urlsplit(url) if "${" not in url else urlsplit("http://unknown")
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            said = f"the URL of the server '{name}' must begin with http:// or https://"
+            self._findings.error(said, (*path, "url"))
+        return url
+
+    def _all_filled(self, texts: Mapping[str, str] | None, path: KeyPath) -> dict[str, str]:
+        return {key: self._filled(text, (*path, key)) for key, text in (texts or {}).items()}
+
+    def _filled(self, text: str, path: KeyPath) -> str:
+        if self._environ is None:
+            return text
+        filled, missing = substitute(text, self._environ)
+        for variable in missing:
+            self._findings.error(
+                f"the environment variable {variable} is not set",
+                path,
+                f"Set it, or write ${{{variable}:-default}}; a literal ${{ is written $${{",
+            )
+        return filled

@@ -1,0 +1,249 @@
+"""Where the nodes of a graph go in a drawing: layers from top to bottom, few crossings, no overlaps.
+
+After Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981),
+in its simplest form: ways back are set aside, every node gets a layer, long ways get a point on each layer
+they pass, layers are sorted by where their neighbours are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..nodes import EntryNode, exits
+from .mermaid import detail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..model import ToolDefinition
+
+_CHARACTER: Final = 7.5
+_HEIGHT, _GAP, _LAYER_GAP, _MARGIN = 44.0, 36.0, 52.0, 24.0
+_NARROWEST, _WIDEST = 90.0, 300.0
+_SWEEPS: Final = 8
+_BEND_WIDTH: Final = 12.0
+_BACK_GAP, _ASIDE = 14.0, 16.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """Where a node is.
+
+    Attributes:
+        id: The node.
+        x: Its middle.
+        y: Its middle.
+        width: Its width.
+        height: Its height.
+    """
+
+    id: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A way from one node to another.
+
+    Attributes:
+        source: Where it begins.
+        target: Where it leads.
+        label: What is written on it, or an empty text.
+        points: Where it goes along, ends included.
+        is_back: It leads to a node above, or to its own.
+    """
+
+    source: str
+    target: str
+    label: str
+    points: tuple[tuple[float, float], ...]
+    is_back: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A whole graph.
+
+    Attributes:
+        width: Its width.
+        height: Its height.
+        boxes: The nodes.
+        lines: The ways between them.
+    """
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+
+
+Bend = tuple[int, int]
+"""A point of a long way on a layer: number of the way, layer."""
+
+
+class _Layout:
+    def __init__(self, tool: ToolDefinition) -> None:
+        self.tool = tool
+        self.ways = [(n.id, target, label) for n in tool.nodes for label, target in exits(n)]
+        self.back = self._ways_back()
+        self.layer = self._layers()
+        self.widths = {
+            node.id: min(_WIDEST, max(_NARROWEST, _CHARACTER * max(len(node.id), len(detail(node))) + 24))
+            for node in tool.nodes
+        }
+        self.rows, self.links = self._rows()
+        self.x: dict[str | Bend, float] = {}
+
+    def _ways_back(self) -> set[int]:
+        """Numbers of the ways that close a circle, found going down from the entry node."""
+        out: dict[str, list[int]] = {}
+        for number, (source, _, _) in enumerate(self.ways):
+            out.setdefault(source, []).append(number)
+        back: set[int] = set()
+        state: dict[str, bool] = {}  # True while the node is on the way down
+        starts = sorted(self.tool.nodes, key=lambda node: not isinstance(node, EntryNode))
+        for start in starts:
+            if start.id in state:
+                continue
+            state[start.id] = True
+            stack = [(start.id, iter(out.get(start.id, [])))]
+            while stack:
+                current, rest = stack[-1]
+                number = next(rest, None)
+                if number is None:
+                    state[current] = False
+                    stack.pop()
+                    continue
+                target = self.ways[number][1]
+                if state.get(target):
+                    back.add(number)
+                elif target not in state:
+                    state[target] = True
+                    stack.append((target, iter(out.get(target, []))))
+        return back
+
+    def _layers(self) -> dict[str, int]:
+        layer = {node.id: 0 for node in self.tool.nodes}
+        forward = [way for number, way in enumerate(self.ways) if number not in self.back]
+        for _ in self.tool.nodes:
+            moved = False
+            for source, target, _ in forward:
+                if layer[target] <= layer[source]:
+                    layer[target] = layer[source] + 1
+                    moved = True
+            if not moved:
+                break
+        return layer
+
+    def _rows(self) -> tuple[list[list[str | Bend]], list[tuple[str | Bend, str | Bend]]]:
+        rows: list[list[str | Bend]] = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
+        for node in self.tool.nodes:
+            rows[self.layer[node.id]].append(node.id)
+        links: list[tuple[str | Bend, str | Bend]] = []
+        for number, (source, target, _) in enumerate(self.ways):
+            if number in self.back:
+                continue
+            last: str | Bend = source
+            for level in range(self.layer[source] + 1, self.layer[target]):
+                bend = (number, level)
+                rows[level].append(bend)
+                links.append((last, bend))
+                last = bend
+            links.append((last, target))
+        return rows, links
+
+    def width_of(self, item: str | Bend) -> float:
+        return self.widths[item] if isinstance(item, str) else _BEND_WIDTH
+
+    def place(self) -> None:
+        """Sorts every layer by where its neighbours are, then gives every item its place."""
+        above: dict[str | Bend, list[str | Bend]] = {}
+        below: dict[str | Bend, list[str | Bend]] = {}
+        for upper, lower in self.links:
+            above.setdefault(lower, []).append(upper)
+            below.setdefault(upper, []).append(lower)
+        for row in self.rows:
+            self._spread(row, [0.0] * len(row))
+        for sweep in range(_SWEEPS):
+            neighbours = below if sweep % 2 else above
+            for row in reversed(self.rows) if sweep % 2 else self.rows:
+                wanted = {item: self._mean(neighbours.get(item, ()), self.x[item]) for item in row}
+                row.sort(key=lambda item: wanted[item])
+                self._spread(row, [wanted[item] for item in row])
+        left = min((self.x[item] - self.width_of(item) / 2 for row in self.rows for item in row), default=0)
+        for item in self.x:
+            self.x[item] += _MARGIN - left
+
+    def _mean(self, items: Sequence[str | Bend], otherwise: float) -> float:
+        return sum(self.x[item] for item in items) / len(items) if items else otherwise
+
+    def _spread(self, row: list[str | Bend], wanted: list[float]) -> None:
+        """Puts a row's items as near as possible to where they want to be, without overlaps."""
+        placed: list[float] = []
+        for index, (item, where) in enumerate(zip(row, wanted, strict=True)):
+            if index:
+                before = row[index - 1]
+                least = placed[-1] + (self.width_of(before) + self.width_of(item)) / 2 + _GAP
+                placed.append(max(where, least))
+            else:
+                placed.append(where)
+        # What was pushed to the right is shared out to both sides.
+        shift = sum(w - p for w, p in zip(wanted, placed, strict=True)) / len(row) if row else 0.0
+        for item, where in zip(row, placed, strict=True):
+            self.x[item] = where + shift
+
+
+def lay_out(tool: ToolDefinition) -> Drawing:
+    """Lays out a tool's graph.
+
+    Args:
+        tool: The tool; all ways lead to nodes that it has.
+
+    Returns:
+        Places in pixels, from the top left corner.
+    """
+    layout = _Layout(tool)
+    layout.place()
+    middle = [_MARGIN + _HEIGHT / 2 + level * (_HEIGHT + _LAYER_GAP) for level in range(len(layout.rows))]
+    boxes = {
+        node.id: Box(
+            id=node.id,
+            x=layout.x[node.id],
+            y=middle[layout.layer[node.id]],
+            width=layout.widths[node.id],
+            height=_HEIGHT,
+        )
+        for node in tool.nodes
+    }
+    right = max(
+        (layout.x[item] + layout.width_of(item) / 2 for row in layout.rows for item in row), default=0
+    )
+    lines: list[Line] = []
+    for number, (source, target, label) in enumerate(layout.ways):
+        start, end = boxes[source], boxes[target]
+        is_back = number in layout.back
+        if is_back:
+            # Between the layers, so that it passes behind no other node.
+            right += _GAP
+            below, above = start.y + _HEIGHT / 2 + _BACK_GAP, end.y - _HEIGHT / 2 - _BACK_GAP
+            points = (
+                (start.x + _ASIDE, start.y + _HEIGHT / 2),
+                (start.x + _ASIDE, below),
+                (right, below),
+                (right, above),
+                (end.x + _ASIDE, above),
+                (end.x + _ASIDE, end.y - _HEIGHT / 2),
+            )
+        else:
+            bends = [
+                (layout.x[number, level], middle[level])
+                for level in range(layout.layer[source] + 1, layout.layer[target])
+            ]
+            points = ((start.x, start.y + _HEIGHT / 2), *bends, (end.x, end.y - _HEIGHT / 2))
+        lines.append(Line(source=source, target=target, label=label, points=points, is_back=is_back))
+    height = (middle[-1] if middle else 0) + _HEIGHT / 2 + _MARGIN
+    return Drawing(width=right + _MARGIN + 40, height=height, boxes=tuple(boxes.values()), lines=tuple(lines))

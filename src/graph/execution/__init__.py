@@ -1,0 +1,1 @@
+"""Runs of graphs: nodes, calls, history, limits, and who watches them."""

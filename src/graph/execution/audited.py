@@ -1,0 +1,119 @@
+"""Calls of a graph in the form in which all calls are recorded, so that they can be replayed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ...audit.definitions import Definitions, pinned_tool
+from ...audit.dispatch import Answer, Call, Dispatcher, Trace
+from ...audit.record import CallStatus, status_of, utc_text
+from ...audit.recording import answered_record, base_record, error_text, marker_of, scrubbed, unknown_record
+from ...audit.secrets import SecretMarker
+from ...tools.session_pool import SessionPool
+from ...types.errors import MCPError, ToolNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...audit.journal import Journal
+    from ...audit.record import CallRecord
+    from ...tools.mcp_client import MCPClient, Progress
+    from ...tools.protocol.results import CallToolResult
+    from ...types.routing import ServerRoute
+
+
+class AuditedCalls:
+    """Makes calls and writes a record of each to a journal. Safe to use from several threads.
+
+    Args:
+        journal: Takes the records.
+        client: Gives the client of a server by its name.
+        route: Gives the route of a server by its name.
+        secrets: What must not be seen in records.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        client: Callable[[str], MCPClient],
+        route: Callable[[str], ServerRoute],
+        secrets: Iterable[str],
+    ) -> None:
+        self._journal = journal
+        self._client = client
+        self._route = route
+        self._names: dict[str, str] = {}
+        pool = SessionPool(lambda asked: client(self._names[asked.url]))
+        self._dispatcher = Dispatcher(
+            run=journal.run, pool=pool, definitions=Definitions(pool), secrets=SecretMarker(secrets)
+        )
+
+    def __call__(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout: float,
+        on_progress: Callable[[Progress], None] | None,
+        is_canceled: Callable[[], bool],
+    ) -> CallToolResult:
+        """Makes a call; see `CallTool`. However it ends, it is recorded."""
+        started, clock = datetime.now(UTC), time.perf_counter()
+        route = self._route(server)
+        self._names[route.url] = server
+        trace, error, result = None, None, None
+        try:
+            definition = self._dispatcher.definitions.find(route, tool, is_canceled=is_canceled)
+            trace = Trace(
+                tool=pinned_tool(definition, replace(route, tool=tool), shown_name=tool), arguments=arguments
+            )
+        except ToolNotFound:
+            pass  # the server itself says what it thinks of the call
+        except MCPError as caught:
+            error = caught
+        if error is None:
+            try:
+                result = self._client(server).call_tool(
+                    tool,
+                    arguments,
+                    timeout=timeout,
+                    on_progress=on_progress,
+                    on_attempt=None if trace is None else trace.sent,
+                    is_canceled=is_canceled,
+                )
+            except MCPError as caught:
+                error = caught
+        record = self._record(Call(tool=None, name=tool, arguments=arguments), trace, result, error)
+        duration = round(time.perf_counter() - clock, 6)
+        self._journal.append(replace(record, started_at=utc_text(started), duration=duration))
+        if result is None:
+            raise error or AssertionError("unreachable")
+        return result
+
+    def _record(
+        self, call: Call, trace: Trace | None, result: CallToolResult | None, error: MCPError | None
+    ) -> CallRecord:
+        dispatcher = self._dispatcher
+        if trace is None:
+            base, marker, tool = unknown_record(call, dispatcher), dispatcher.secrets, None
+        else:
+            marker, tool = marker_of(trace, dispatcher), trace.tool
+            base = base_record(replace(call, tool=tool), trace, marker, dispatcher)
+        if result is None:
+            failure = error or MCPError("There is no result")
+            return replace(base, status=status_of(failure), error=error_text(failure, call, tool, marker))
+        answer = scrubbed(
+            Answer(
+                text=result.text,
+                structured=result.structured_content,
+                is_error=result.is_error,
+                blocks=result.content,
+            ),
+            marker,
+        )
+        record = answered_record(base, call, answer, marker, dispatcher)
+        return record if trace is not None else replace(record, status=record.status or CallStatus.FAILED)

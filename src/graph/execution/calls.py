@@ -1,0 +1,232 @@
+"""Calls of tools on other servers: what is sent, and what a result is to the graph."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from ...tools.protocol.results import ABSENT
+from ...types.canonical import canonical_json
+from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
+from ..expressions.values import UNDEFINED, plain_number
+from ..nodes import Expression, InvalidExpression
+from .failures import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...tools.mcp_client import Progress
+    from ...tools.protocol.results import CallToolResult
+    from ..nodes import McpNode, Retry
+    from .run import Line
+
+_INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
+_LONGEST_SHOWN: Final = 2000
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds for a call of a node that does not say how long it may take, as in the reference."""
+
+
+class CallTool(Protocol):
+    """Calls a tool on one of the document's servers."""
+
+    def __call__(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout: float,
+        on_progress: Callable[[Progress], None] | None,
+        is_canceled: Callable[[], bool],
+    ) -> CallToolResult:
+        """Gives the result, also one that says that the tool failed.
+
+        Raises:
+            MCPError: There is no result.
+        """
+        ...
+
+
+def filled(template: Any, line: Line) -> Any:
+    """Evaluates the expressions in arguments.
+
+    Args:
+        template: JSON with `Expression` values in it.
+        line: Where it is evaluated.
+
+    Returns:
+        JSON. Members that are undefined are left out; undefined entries of lists are null.
+    """
+    match template:
+        case Expression():
+            return line.evaluate(template.text)
+        case InvalidExpression():
+            raise RunError(template.message, kind="expression")
+        case dict():
+            members = cast("dict[str, Any]", template)
+            found = {key: filled(member, line) for key, member in members.items()}
+            return {key: value for key, value in found.items() if value is not UNDEFINED}
+        case list():
+            entries = [filled(entry, line) for entry in cast("list[Any]", template)]
+            return [None if entry is UNDEFINED else entry for entry in entries]
+        case _:
+            return template
+
+
+def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
+    """Makes the call of a node, once.
+
+    Args:
+        node: The node.
+        arguments: The arguments.
+        line: Where it runs.
+        call: Makes calls.
+
+    Returns:
+        The node's output.
+
+    Raises:
+        RunError: The call failed, and why.
+    """
+    run = line.run
+
+    def report(progress: Progress) -> None:
+        share = f" of {progress.total:g}" if progress.total is not None else ""
+        line.tell(node, progress.message or f"{progress.progress:g}{share}")
+
+    timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
+    watched = report if run.hooks.on_progress is not None else None
+    try:
+        result = call(
+            node.server,
+            node.tool,
+            arguments,
+            timeout=timeout,
+            on_progress=watched,
+            is_canceled=line.is_stopped,
+        )
+    except Canceled:
+        raise run.stopped() from None
+    except TimedOut as error:
+        if run.left <= 0:
+            raise run.out_of_time() from None
+        raise _failed(node, error) from None
+    except MCPError as error:
+        raise _failed(node, error) from None
+    if result.is_error:
+        raise _refused(node, result)
+    return output_of(result)
+
+
+def output_of(result: CallToolResult) -> Any:
+    """What a result is to the graph.
+
+    The structured content, if there is any; else the first block alone: its text, read as JSON if it is some,
+    or the whole block if it has no text; `UNDEFINED` if there is no block.
+    """
+    structured = result.structured_content
+    if structured is not ABSENT and structured is not None:
+        return structured
+    blocks = result.raw.get("content")
+    if not isinstance(blocks, list) or not blocks:
+        return UNDEFINED
+    block: Any = cast("list[Any]", blocks)[0]
+    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    text: Any = fields.get("text")
+    if not isinstance(text, str) or not text or fields.get("type") != "text":
+        return cast("Any", block)
+    try:
+        return json.loads(text, parse_constant=_no_json, parse_float=_number)
+    except (ValueError, RecursionError):
+        return text
+
+
+def may_succeed_later(error: RunError) -> bool:
+    """Whether it makes sense to call again."""
+    return error.kind == "call" and error.code not in _INVALID
+
+
+def retried(retry: Retry | None, line: Line, attempt: Callable[[], Any], count: Callable[[], None]) -> Any:
+    """Makes a call as often as the node says.
+
+    Args:
+        retry: How often and when; None: once.
+        line: Where it runs.
+        attempt: Makes the call.
+        count: Told of each attempt.
+    """
+    delay = retry.delay if retry is not None else 0.0
+    left = retry.attempts if retry is not None else 1
+    while True:
+        left -= 1
+        count()
+        try:
+            return attempt()
+        except RunError as error:
+            if left <= 0 or retry is None or not may_succeed_later(error):
+                raise
+        line.sleep(min(delay, retry.max_delay))
+        delay = min(delay * retry.backoff, retry.max_delay)
+
+
+class ResultCache:
+    """Outputs of calls that only read, kept for a while. Safe to use from several threads.
+
+    Args:
+        most: Outputs that are kept.
+    """
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[str, str, str], tuple[float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, node: McpNode, arguments: dict[str, Any]) -> Any:
+        """The output of the same call, if it is there and young enough; `ABSENT` otherwise."""
+        key = self._key(node, arguments)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None or node.cache is None or time.monotonic() - found[0] > node.cache.ttl:
+                return ABSENT
+            self._kept.move_to_end(key)
+            return found[1]
+
+    def put(self, node: McpNode, arguments: dict[str, Any], output: Any) -> None:
+        """Keeps an output."""
+        with self._lock:
+            self._kept[self._key(node, arguments)] = (time.monotonic(), output)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def _key(self, node: McpNode, arguments: dict[str, Any]) -> tuple[str, str, str]:
+        return node.server, node.tool, canonical_json(arguments)
+
+
+def _failed(node: McpNode, error: MCPError) -> RunError:
+    code = error.code if isinstance(error, ServerError) else None
+    kind = "arguments" if isinstance(error, ArgumentsInvalid | AuthError) else "call"
+    what = f"The call of '{node.tool}' on the server '{node.server}' failed: {error.what}"
+    return RunError(what, kind=kind, code=code, fix=error.fix)
+
+
+def _refused(node: McpNode, result: CallToolResult) -> RunError:
+    text = result.text or "it does not say why"
+    what = f"The tool '{node.tool}' on the server '{node.server}' failed: {text}"
+    structured = result.structured_content
+    shown = None
+    if structured is not ABSENT and structured is not None:
+        shown = json.dumps(structured, ensure_ascii=False, indent=2)
+        what = f"{what}\n\nTool call result:\n{shown[:_LONGEST_SHOWN]}"
+    return RunError(what, kind="call", details=None if shown is None else structured)
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _number(text: str) -> float | int:
+    return plain_number(float(text))

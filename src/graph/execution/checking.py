@@ -1,0 +1,82 @@
+"""Arguments and results of a graph's tools, compared with the schemas in the document."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ...tools.limits import Limits
+from ...tools.validation.problems import describe_problems
+from ...tools.validation.schemas import compile_schema
+from ...types.canonical import compact_json
+from ...types.errors import ProtocolError
+from .failures import RunError
+
+if TYPE_CHECKING:
+    from ...tools.validation.schemas import CompiledSchema
+    from ..model import ToolDefinition
+
+_log = logging.getLogger(__name__)
+
+
+class ToolSchemas:
+    """The schemas of one tool, compiled.
+
+    Args:
+        tool: The tool.
+    """
+
+    def __init__(self, tool: ToolDefinition) -> None:
+        self._tool = tool
+        self._input = _compiled(tool, "inputSchema", tool.input_schema)
+        self._output = _compiled(tool, "outputSchema", tool.output_schema)
+
+    def check_arguments(self, arguments: Any) -> None:
+        """Compares arguments with the inputSchema.
+
+        Raises:
+            RunError: They violate it.
+        """
+        said = _problem(self._input, arguments, "the arguments")
+        if said is not None:
+            raise RunError(
+                f"The arguments violate the tool's inputSchema: {said}",
+                tool=self._tool.name,
+                kind="arguments",
+                fix="Correct the arguments; nothing was run",
+            )
+
+    def check_result(self, result: Any) -> None:
+        """Compares a result with the outputSchema.
+
+        Raises:
+            RunError: It violates it.
+        """
+        said = _problem(self._output, result, "the result")
+        if said is not None:
+            raise RunError(
+                f"The result violates the tool's outputSchema: {said}",
+                tool=self._tool.name,
+                node=self._tool.exit.id,
+                kind="result",
+                fix="Correct the node before the exit, or the outputSchema in the document",
+            )
+
+
+def _compiled(tool: ToolDefinition, name: str, schema: Any) -> CompiledSchema | None:
+    try:
+        return compile_schema(compact_json(schema), Limits())
+    except ProtocolError as error:
+        _log.warning("%s of the tool %s is not checked: %s", name, tool.name, error.what)
+        return None
+
+
+def _problem(schema: CompiledSchema | None, value: Any, whole: str) -> str | None:
+    if schema is None:
+        return None
+    try:
+        if schema.is_valid(value):
+            return None
+    except ValueError as error:
+        return str(error)
+    return describe_problems(schema, schema.problems(value), whole=whole)[1]

@@ -1,0 +1,38 @@
+"""Makes the client for a server of a document."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ...tools.mcp_client import MCPClient
+from ...tools.transports.stdio_server import StdioServer
+from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def client_for(config: ServerConfig, **settings: Any) -> MCPClient:
+    """Makes a client; it connects when it is first used.
+
+    Args:
+        config: How the server is reached.
+        **settings: Further settings of `MCPClient`.
+
+    Returns:
+        The client. Close it.
+
+    Raises:
+        SettingInvalid: A URL or header that cannot work.
+    """
+    match config:
+        case StdioConfig():
+            # Names of documents may be anything; in messages and records they are part of a URL.
+            name = _NO_NAME.sub("-", config.name).lstrip("._-") or "server"
+            cwd = None if config.cwd is None else str(config.cwd)
+            server = StdioServer(name, (config.command, *config.args), env=config.env, cwd=cwd)
+            return MCPClient(stdio=server, **settings)
+        case SseConfig():
+            return MCPClient(config.url, headers=config.headers, transport="sse", **settings)
+        case HttpConfig():
+            return MCPClient(config.url, headers=config.headers, transport="http", **settings)

@@ -1,0 +1,197 @@
+"""Watching and steering a run: hooks, breakpoints, pause, step, stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from ...types.errors import MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..nodes import Node
+    from .history import NodeRecord
+
+
+class RunStatus(StrEnum):
+    """Where a run is."""
+
+    NOT_STARTED = "not_started"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    ERROR = "error"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Functions that are told how a run goes, in the thread that runs the node. One that raises ends the run.
+
+    Attributes:
+        on_node_start: Index, node and context, before a node runs; False pauses the run there.
+        on_node_complete: Record, node and the context that the node saw.
+        on_node_error: Record, node and error.
+        on_pause: Index and node before which the run waits.
+        on_resume: The run goes on.
+        on_progress: Node and text: what tools report while they run.
+    """
+
+    on_node_start: Callable[[int, Node, Mapping[str, Any]], bool | None] | None = None
+    on_node_complete: Callable[[NodeRecord, Node, Mapping[str, Any]], None] | None = None
+    on_node_error: Callable[[NodeRecord, Node, Exception], None] | None = None
+    on_pause: Callable[[int, Node], None] | None = None
+    on_resume: Callable[[], None] | None = None
+    on_progress: Callable[[Node, str], None] | None = None
+
+
+class ControlError(MCPError):
+    """What was asked for cannot be done in this state of the run."""
+
+
+class Controller:
+    """Steers one run, from any thread.
+
+    Args:
+        breakpoints: Ids of nodes before which the run pauses.
+        start_paused: Pause before the first node.
+    """
+
+    def __init__(self, breakpoints: Iterable[str] = (), *, start_paused: bool = False) -> None:
+        self._changed = threading.Condition()
+        self._breakpoints = set(breakpoints)
+        self._status = RunStatus.NOT_STARTED
+        self._pause = start_paused
+        self._stop = False
+        self._steps = 0
+        self._waiting: tuple[int, str] | None = None
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run is."""
+        return self._status
+
+    @property
+    def position(self) -> tuple[int, str] | None:
+        """Index and id of the node before which the run waits; None if it does not wait."""
+        return self._waiting
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stop
+
+    @property
+    def breakpoints(self) -> frozenset[str]:
+        """Ids of nodes before which the run pauses; assign to change them."""
+        return frozenset(self._breakpoints)
+
+    @breakpoints.setter
+    def breakpoints(self, nodes: Iterable[str]) -> None:
+        self._breakpoints = set(nodes)
+
+    def pause(self) -> None:
+        """Waits before the next node.
+
+        Raises:
+            ControlError: The run does not run.
+        """
+        self._require("pause", RunStatus.RUNNING, RunStatus.NOT_STARTED)
+        self._pause = True
+
+    def resume(self) -> None:
+        """Goes on.
+
+        Raises:
+            ControlError: The run is not paused.
+        """
+        with self._changed:
+            self._require("resume", RunStatus.PAUSED)
+            self._pause, self._steps = False, 0
+            self._leave()
+
+    def step(self, *, timeout: float | None = 60.0) -> bool:
+        """Runs one node and pauses again.
+
+        Args:
+            timeout: Seconds to wait for the node to end; None waits for ever, 0 not at all.
+
+        Returns:
+            Whether the node has ended and the run waits before the next one, or is over.
+
+        Raises:
+            ControlError: The run is not paused.
+        """
+        with self._changed:
+            self._require("step", RunStatus.PAUSED)
+            self._steps += 1
+            self._leave()
+            return self._changed.wait_for(lambda: self._status is not RunStatus.RUNNING, timeout)
+
+    def stop(self) -> None:
+        """Ends the run: the node that runs is canceled.
+
+        Raises:
+            ControlError: The run is over.
+        """
+        with self._changed:
+            self._require("stop", RunStatus.NOT_STARTED, RunStatus.RUNNING, RunStatus.PAUSED)
+            self._stop = True
+            self._changed.notify_all()
+
+    def wait_for(self, *statuses: RunStatus, timeout: float = 60.0) -> bool:
+        """Waits until the run is in one of these states; says whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._status in statuses, timeout)
+
+    def begin(self) -> None:
+        """The run begins. For the executor."""
+        self.end(RunStatus.RUNNING)
+
+    def end(self, status: RunStatus) -> None:
+        """The run is in another state. For the executor."""
+        with self._changed:
+            self._status = status
+            self._changed.notify_all()
+
+    def before(self, index: int, node: Node, hooks: Hooks, *, wants_pause: bool = False) -> None:
+        """Waits where the run has to wait. For the executor.
+
+        Args:
+            index: Number of the execution.
+            node: The node that is next.
+            hooks: Told of pause and resume.
+            wants_pause: Pause in any case.
+        """
+        if not (wants_pause or self._pause or node.id in self._breakpoints):
+            return
+        with self._changed:
+            self._waiting, self._status = (index, node.id), RunStatus.PAUSED
+            self._pause = True
+            self._changed.notify_all()
+        if hooks.on_pause is not None:
+            hooks.on_pause(index, node)
+        with self._changed:
+            self._changed.wait_for(lambda: self._steps > 0 or not self._pause or self._stop)
+            if self._steps:
+                self._steps -= 1
+            self._waiting = None
+        if hooks.on_resume is not None:
+            hooks.on_resume()
+
+    def _leave(self) -> None:
+        self._status, self._waiting = RunStatus.RUNNING, None
+        self._changed.notify_all()
+
+    def _require(self, action: str, *statuses: RunStatus) -> None:
+        if self._status not in statuses:
+            raise ControlError(f'Cannot {action}: execution status is "{self._status}"')
+
+
+def now_ms() -> float:
+    """Milliseconds since 1970."""
+    return time.time() * 1000

@@ -1,0 +1,172 @@
+"""Runs graphs. Each run has a state of its own, so that any number of them may go on at the same time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..expressions.bounds import DEFAULT_SECONDS
+from ..expressions.values import json_value
+from .calls import ResultCache
+from .checking import ToolSchemas
+from .control import Hooks
+from .failures import RunError
+from .lines import run_line
+from .run import Line, Run
+from .telemetry import Telemetry, telemetry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..model import GraphDocument, ToolDefinition
+    from .calls import CallTool
+    from .control import Controller
+    from .history import NodeRecord
+    from .spans import Spans
+
+_DEEPEST_TOOL: Final = 32
+_NO_HOOKS: Final = Hooks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A run that came to its exit.
+
+    Attributes:
+        result: What the tool gives, JSON.
+        history: What ran, in the order in which nodes began.
+        telemetry: What it cost.
+    """
+
+    result: Any
+    history: tuple[NodeRecord, ...]
+    telemetry: Telemetry
+
+
+class GraphExecutor:
+    """Runs the tools of one document. Safe to use from several threads.
+
+    Args:
+        document: The document.
+        call: Makes calls of tools on other servers.
+        expression_seconds: Longest time of one expression.
+        check_schemas: Compare arguments and results with the schemas in the document.
+        spans: Observes runs and nodes; None: nobody.
+    """
+
+    def __init__(
+        self,
+        document: GraphDocument,
+        call: CallTool,
+        *,
+        expression_seconds: float = DEFAULT_SECONDS,
+        check_schemas: bool = True,
+        spans: Spans | None = None,
+    ) -> None:
+        self.document = document
+        self.call = call
+        self.cache = ResultCache()
+        self.spans = spans
+        self._expression_seconds = expression_seconds
+        self._schemas = {tool.name: ToolSchemas(tool) for tool in document.tools} if check_schemas else {}
+
+    def run(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        hooks: Hooks | None = None,
+        controller: Controller | None = None,
+        is_canceled: Callable[[], bool] | None = None,
+    ) -> RunResult:
+        """Runs a tool and waits for its result.
+
+        Args:
+            tool: Name of the tool.
+            arguments: Its arguments, JSON.
+            hooks: Who is told how it goes.
+            controller: Who steers it; for one run only.
+            is_canceled: Asked again and again; True ends the run.
+
+        Returns:
+            The result and how it came about.
+
+        Raises:
+            RunError: The run failed; its `history` says what ran before.
+        """
+        definition = self.document.tool(tool)
+        if definition is None:
+            known = ", ".join(other.name for other in self.document.tools) or "none"
+            raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
+        run = self._begin(definition, hooks or _NO_HOOKS, controller, is_canceled)
+        if controller is not None:
+            controller.begin()
+        try:
+            with nullcontext() if self.spans is None else self.spans.run(run):
+                result = self._finish(run, dict(arguments or {}))
+        except BaseException as error:
+            if isinstance(error, RunError):
+                error.placed(tool).history = run.history.records()
+            run.end(error)
+            raise
+        run.end(None)
+        total = (time.monotonic() - run.started) * 1000
+        records = run.history.records()
+        return RunResult(result=result, history=records, telemetry=telemetry_of(records, total))
+
+    def run_inside(self, tool: ToolDefinition, arguments: dict[str, Any], line: Line, seconds: float) -> Any:
+        """Runs a tool of the document for a node of another one.
+
+        Args:
+            tool: The tool.
+            arguments: Its arguments.
+            line: Where the node runs.
+            seconds: Longest time.
+
+        Returns:
+            Its result.
+
+        Raises:
+            RunError: It failed.
+        """
+        outer = line.run
+        if outer.depth >= _DEEPEST_TOOL:
+            raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
+        inner = self._begin(tool, outer.hooks, outer.controller, line.is_stopped)
+        inner.depth = outer.depth + 1
+        inner.history = outer.history.nested()
+        inner.limits = type(outer.limits)(
+            max_node_executions=outer.limits.max_node_executions,
+            max_execution_time_ms=max(1, round(min(seconds, outer.left) * 1000)),
+        )
+        inner.span = outer.span
+        return self._finish(inner, arguments)
+
+    def _begin(
+        self,
+        tool: ToolDefinition,
+        hooks: Hooks,
+        controller: Controller | None,
+        is_canceled: Callable[[], bool] | None,
+    ) -> Run:
+        return Run(
+            tool=tool,
+            limits=self.document.limits,
+            hooks=hooks,
+            controller=controller,
+            is_canceled=is_canceled,
+            expression_seconds=self._expression_seconds,
+        )
+
+    def _finish(self, run: Run, arguments: dict[str, Any]) -> Any:
+        schemas = self._schemas.get(run.tool.name)
+        if schemas is not None:
+            schemas.check_arguments(arguments)
+        line = Line(run, run.history.view)
+        last = run_line(self, line, run.tool.entry.id, arguments=arguments)
+        result = json_value(None if last is None else last.output)
+        if schemas is not None:
+            schemas.check_result(result)
+        return result

@@ -1,0 +1,75 @@
+"""What ends a run: errors that name tool, node, expression and cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...types.errors import MCPError
+
+
+class RunError(MCPError):
+    """A run ended without a result.
+
+    Args:
+        cause: What happened.
+        tool: The graph's tool.
+        node: The node where it happened, or None.
+        kind: ``expression``, ``call``, ``limit``, ``arguments``, ``result``, ``stopped`` or ``graph``.
+        code: Code of the cause: JSONata's, or JSON-RPC's; None if it has none.
+        fix: What to do next.
+        details: What a node behind an ``onError`` edge may look at, plain JSON.
+
+    Attributes:
+        cause: What happened.
+        node: The node where it happened, or None.
+        kind: What kind of failure it is.
+        code: Code of the cause, or None.
+        details: Plain JSON, or None.
+        history: What ran before, the failed node included.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        tool: str | None = None,
+        node: str | None = None,
+        kind: str,
+        code: str | int | None = None,
+        fix: str | None = None,
+        details: Any = None,
+    ) -> None:
+        super().__init__(cause, tool=tool, fix=fix)
+        self.cause = cause
+        self.node = node
+        self.kind = kind
+        self.code = code
+        self.details = details
+        self.history: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        places = [f"Tool '{self.tool}'" if self.tool else "", f"node '{self.node}'" if self.node else ""]
+        where = ", ".join(place for place in places if place)
+        fix = f"\n{self.fix.rstrip('.')}." if self.fix else ""
+        return f"{where}: {self.cause}{fix}" if where else f"{self.cause}{fix}"
+
+    def placed(self, tool: str, node: str | None = None) -> RunError:
+        """Says where it happened, as far as it does not know yet; gives itself."""
+        self.tool = self.tool or tool
+        self.node = self.node or node
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """What an ``onError`` edge leads to sees: message, kind, and what else is known."""
+        found = {"message": self.cause, "kind": self.kind, "node": self.node, "code": self.code}
+        kept = {key: value for key, value in found.items() if value is not None}
+        return kept if self.details is None else {**kept, "details": self.details}
+
+
+class UnreachableError(RunError):
+    """The graph leads to a node that is not there."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(
+            f"There is no node '{node}'", kind="graph", fix="Check the document: knime-mcp graph check FILE"
+        )

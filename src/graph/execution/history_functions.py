@@ -1,0 +1,53 @@
+"""``$previousNode``, ``$executionCount``, ``$nodeExecution`` and ``$nodeExecutions`` for JSONata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..expressions.jsonata import NULL, function
+from ..expressions.values import UNDEFINED
+
+if TYPE_CHECKING:
+    from .history import NodeRecord, View
+
+
+def history_functions(view: View) -> dict[str, Any]:
+    """Makes the functions of one line of a run; they look at it when they are called.
+
+    Args:
+        view: What the nodes of the line see.
+
+    Returns:
+        The functions by name, for the bindings of an evaluation.
+    """
+
+    def previous_node(steps: float | None = None, *_: Any) -> Any:
+        return _output(view.at(len(view) - _whole(1 if steps is None else steps)))
+
+    def execution_count(node_id: str, *_: Any) -> int:
+        return view.count(node_id)
+
+    def node_execution(node_id: str, index: float, *_: Any) -> Any:
+        return _output(view.of(node_id, _whole(index)))
+
+    def node_executions(node_id: str, *_: Any) -> list[Any]:
+        outputs = [_output(record) for record in view.all_of(node_id)]
+        return [output for output in outputs if output is not None]
+
+    return {
+        "previousNode": function(previous_node, "<n?:o>"),
+        "executionCount": function(execution_count, "<s:n>"),
+        "nodeExecution": function(node_execution, "<s-n:o>"),
+        "nodeExecutions": function(node_executions, "<s:a>"),
+    }
+
+
+def _whole(number: float) -> int:
+    # No execution has half a number; JavaScript finds nothing there, too.
+    return int(number) if number == int(number) else -(1 << 62)
+
+
+def _output(record: NodeRecord | None) -> Any:
+    if record is None or record.output is None:
+        return NULL
+    return None if record.output is UNDEFINED else record.output

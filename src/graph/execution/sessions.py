@@ -1,0 +1,121 @@
+"""The connections of a graph to the servers that it calls: one per server, made when it is first needed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ...tools.limits import Timeouts
+from ...types.errors import ConnectError, SettingInvalid
+from ...types.routing import ServerRoute, looks_secret
+from ..server_config import StdioConfig
+from .connections import client_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from ...audit.journal import Journal
+    from ...tools.mcp_client import MCPClient, Progress
+    from ...tools.protocol.results import CallToolResult
+    from ..server_config import ServerConfig
+    from .calls import CallTool
+
+# Each call has a time of its own; a program that is fetched before it starts may take long to connect.
+_CLOCKS: Final = Timeouts(connect=60, idle=86_400, total=86_400)
+
+
+class GraphSessions:
+    """Clients by the names of a document. Safe to use from several threads.
+
+    A server that has died is started, or connected to, again with the next call.
+
+    Args:
+        servers: How each server is reached.
+        journal: Takes a record of each call; None: nothing is recorded.
+    """
+
+    def __init__(self, servers: Mapping[str, ServerConfig], *, journal: Journal | None = None) -> None:
+        self._servers = dict(servers)
+        self._clients: dict[str, MCPClient] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._audited: CallTool | None = None
+        if journal is not None:
+            from .audited import AuditedCalls
+
+            self._audited = AuditedCalls(journal, self.client, self.route, self._secrets())
+
+    def client(self, server: str) -> MCPClient:
+        """The client of a server; it connects when it is first used.
+
+        Raises:
+            SettingInvalid: The document has no such server, or it cannot be reached that way.
+            ConnectError: All is closed.
+        """
+        with self._lock:
+            found = self._clients.get(server)
+            if found is not None:
+                return found
+            if self._closed:
+                raise ConnectError("The graph is closed", phase="process")
+            config = self._servers.get(server)
+            if config is None:
+                raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
+            made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
+            return made
+
+    def route(self, server: str) -> ServerRoute:
+        """What stands for a server in records: its URL without what could be secret, or ``stdio:<name>``."""
+        config = self._servers[server]
+        if isinstance(config, StdioConfig):
+            return ServerRoute(url=f"stdio:{server}")
+        return ServerRoute(url=config.url.partition("?")[0])
+
+    def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout: float,
+        on_progress: Callable[[Progress], None] | None,
+        is_canceled: Callable[[], bool],
+    ) -> CallToolResult:
+        """Calls a tool; see `CallTool`."""
+        if self._audited is not None:
+            return self._audited(
+                server, tool, arguments, timeout=timeout, on_progress=on_progress, is_canceled=is_canceled
+            )
+        return self.client(server).call_tool(
+            tool, arguments, timeout=timeout, on_progress=on_progress, is_canceled=is_canceled
+        )
+
+    def close(self) -> None:
+        """Closes all connections and ends all processes; calls under way fail."""
+        with self._lock:
+            self._closed = True
+            clients, self._clients = list(self._clients.values()), {}
+        threads = [threading.Thread(target=client.close, daemon=True) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _secrets(self) -> list[str]:
+        found: list[str] = []
+        for config in self._servers.values():
+            if isinstance(config, StdioConfig):
+                found.extend(value for value in config.env.values() if value)
+                found.extend(argument for argument in config.args if looks_secret("", argument))
+            else:
+                found.extend(config.headers.values())
+        return found

@@ -1,0 +1,1 @@
+"""Graphs as tools of an MCP server."""
