@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
-.PHONY: demo test peers conformance check lint types requirements bench bench-smoke ways-in real-knime clean
+.PHONY: demo test peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -27,14 +27,18 @@ types: $(VENV)/.dev
 requirements: $(VENV)/.dev  ## docs/requirements.md is what the tests' marks say
 	$(BIN)/python docs/requirements.py --check
 
-bench: $(VENV)/.test  ## what things cost, beside bare httpx and per-cell code, in one run
-	$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.test  ## what things cost, beside peers in environments of their own: benchmarks/RESULTS.md
+	$(BIN)/python tests/peers/build_peers.py --bench
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
-bench-smoke: $(VENV)/.test
+bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that are there
 	$(BIN)/python benchmarks/run.py --smoke
 
 conformance: $(VENV)/.test  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
+
+examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
+	$(BIN)/python examples/make_examples.py
 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an environment of its own
 	$(BIN)/python tests/packaging/ways_in.py

@@ -1,11 +1,13 @@
-"""Makes the example workflows of this folder: ``python examples/make_examples.py [FOLDER]``.
+"""Makes all workflows of this folder: ``python examples/make_examples.py [FOLDER]``.
 
-They are made by the project's own writer, so that they fit the extension's present settings. The same version
-makes the same bytes.
+They are made by the project's own writer, so that they fit the extension's present settings: run this when
+settings of a node change. The same version makes the same bytes. The audit workflow is made of the calls on
+record; ``audit/make_audit.py`` records them anew.
 """
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ from knime_mcp.knwf import (
 if TYPE_CHECKING:
     from knime_mcp.headless.host import ExtensionHost
 
+HERE = Path(__file__).resolve().parent
 DEMO_URL = "http://127.0.0.1:8931/mcp"
 _SERVER = VariableControl(("server_url",), used="server_url")
 
@@ -199,9 +202,13 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
 def main(folder: Path) -> None:
     """Writes the workflows into a folder."""
     host = load_own_extension()
-    for workflow in (first_call(host), batch(host), word_count_tool(host)):
+    agent = runpy.run_path(str(HERE / "make_agent_example.py"))["agent"]
+    for workflow in (first_call(host), batch(host), word_count_tool(host), agent(host)):
         write_workflow(workflow, folder / f"{workflow.name}.knwf")
+    audit = runpy.run_path(str(HERE / "audit" / "make_audit.py"))
+    (folder / "audit").mkdir(exist_ok=True)
+    audit["write_workflow"](HERE / "audit" / f"{audit['NAME']}.jsonl", folder / "audit")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

@@ -68,6 +68,16 @@ def record(folder: Path, url: str) -> Path:
     return journal_file
 
 
+def write_workflow(journal: Path, folder: Path) -> None:
+    """Makes the audit workflow of a journal.
+
+    Args:
+        journal: The journal.
+        folder: Where to write.
+    """
+    save_audit_workflow(read_calls(journal), folder / f"{NAME}.knwf", question=QUESTION, answer=ANSWER)
+
+
 def main(folder: Path) -> None:
     """Writes all three files.
 
@@ -78,9 +88,8 @@ def main(folder: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     with DemoServer(root / "examples" / "demo" / "files", PORT) as server:
         journal = record(folder, server.url)
-    records = read_calls(journal)
-    write_calls(records, folder / f"{NAME}.csv")
-    save_audit_workflow(records, folder / f"{NAME}.knwf", question=QUESTION, answer=ANSWER)
+    write_calls(read_calls(journal), folder / f"{NAME}.csv")
+    write_workflow(journal, folder)
 
 
 if __name__ == "__main__":

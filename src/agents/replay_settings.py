@@ -32,6 +32,14 @@ class ServerPair:
     )
 
 
+@knext.parameter_group(label="Tool")
+class ToolPair:
+    """A tool and what it is called now."""
+
+    recorded = knext.StringParameter("On record", "Name of the tool in the table.", default_value="")
+    new = knext.StringParameter("Now", "Name under which the server knows it now.", default_value="")
+
+
 @knext.parameter_group(label="Credential")
 class CredentialPair:
     """A credential and the one to use instead."""
@@ -130,6 +138,20 @@ def call_changed() -> Any:
         "A tool whose definition is not the one on record is not called. Switch this on to call it"
         " nevertheless and compare the results, after you have read its new definition.",
         default_value=False,
+        is_advanced=True,
+    )
+
+
+def tool_mapping() -> Any:
+    """Makes the parameter ``tool_mapping``."""
+    return knext.ParameterArray(
+        label="Renamed tools",
+        description="Tools that the server calls something else now. The new name is no change of the tool;"
+        " everything else still is.",
+        parameters=ToolPair(),
+        layout_direction=knext.LayoutDirection.HORIZONTAL,
+        button_text="Add tool",
+        array_title="Tool",
         is_advanced=True,
     )
 
@@ -245,6 +267,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         dry_run=node.dry_run,
         rows=RowSelection.parse(node.rows),
         servers=servers,
+        tools=pairs(((pair.recorded, pair.new) for pair in node.tool_mapping), "tool_mapping"),
         credentials=pairs(
             ((pair.recorded, pair.new) for pair in node.credential_mapping), "credential_mapping"
         ),

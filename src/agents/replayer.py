@@ -93,6 +93,7 @@ class ToolCallReplayer:
 
     dry_run = settings.dry_run()
     call_changed = settings.call_changed()
+    tool_mapping = settings.tool_mapping()
     credential_mapping = settings.credential_mapping()
     secrets = settings.secrets()
     expected_head = settings.expected_head()

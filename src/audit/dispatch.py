@@ -120,6 +120,7 @@ class Trace:
         data: The tables for a workflow's inputs.
         coercions: What had to be done to the arguments, in words.
         note: Something to warn of.
+        digest: Digest of the workflow that was run; that of an MCP tool is in the tool.
         attempts: How often the call was sent.
         server_version: What the server says that it is.
         protocol: The protocol revision that was spoken.
@@ -130,6 +131,7 @@ class Trace:
     data: tuple[DataInput, ...] = ()
     coercions: tuple[str, ...] = ()
     note: str | None = None
+    digest: str | None = None
     attempts: int = 0
     server_version: str | None = None
     protocol: str | None = None
@@ -151,6 +153,8 @@ class Dispatcher:
         pinning: What to do with a tool that changed since it was chosen.
         run_workflow: Runs a workflow tool with arguments and input tables, and gives its message and output
             tables; None where the host cannot.
+        workflow_digest: Says which workflow a tool is, by a digest; None where nobody can. Called where
+            ``run_workflow`` is called.
         save_blob: Saves a blob of a call's result and gives the path; None keeps no blobs.
         is_canceled: Ends waiting.
         on_progress: Is told what tools report while they run, in the thread of the call or of a reader.
@@ -162,6 +166,7 @@ class Dispatcher:
     secrets: SecretMarker
     pinning: Pinning = Pinning.WARN
     run_workflow: WorkflowRunner | None = None
+    workflow_digest: Callable[[WorkflowTool], str | None] | None = None
     save_blob: Callable[[Call, int, bytes, str], str] | None = None
     is_canceled: Callable[[], bool] | None = None
     on_progress: Callable[[Progress], None] | None = None
@@ -313,6 +318,8 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
             tool=tool.name,
             fix=_WANTS_TABLES,
         )
+    if dispatcher.workflow_digest is not None:
+        trace.digest = dispatcher.workflow_digest(tool)
     trace.attempts = 1
     try:
         tables = tuple(data.table for data in trace.data)

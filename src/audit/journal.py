@@ -265,7 +265,7 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
             yield JournalLine(number, data)
 
 
-def latest(folder: Path, about: str) -> JournalContent | None:
+def latest(folder: Path, about: str) -> Path | None:
     """Finds the last run of its kind in a folder of journals.
 
     Args:
@@ -274,13 +274,13 @@ def latest(folder: Path, about: str) -> JournalContent | None:
 
     Returns:
         The journal with the highest run id whose start says the same; None if there is none. Files that
-        are no journals are passed over.
+        cannot be read, or begin as no journal does, are passed over.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         try:
             if _about(path) == about:
-                return read_journal(path)
-        except (JournalError, OSError):
+                return path
+        except OSError:
             continue
     return None
 

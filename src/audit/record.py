@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from ..types.canonical import canonical_json
+from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
 from ..types.fields import FIELD_NAMES, to_fields
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     from ..types.fields import Fields
     from ..types.tool import Tool
+
+
+_COUNTS: Final = frozenset({"call", "iteration", "attempts"})
+_NUMBERS: Final = _COUNTS | {"duration"}
+_LONGEST: Final = 1e12
+"""Seconds: longer than any call, and no infinity."""
 
 
 class CallStatus(StrEnum):
@@ -105,7 +111,7 @@ class CallRecord:
         tool_name: The name shown to people.
         tool_type: ``workflow`` or ``mcp``; None if the tool is not known.
         server: The server's URL without secrets, or None.
-        digest: Digest of the definition that was called, or None.
+        digest: Digest of the definition that was called, for a workflow that of its file; or None.
         arguments: The arguments as sent, canonical JSON, secrets marked; None if there were none to read.
         status: How the call ended.
         result: Text for people, or None.
@@ -176,13 +182,34 @@ class CallRecord:
             The record.
 
         Raises:
-            ValueError: A key is missing, or the status is unknown.
+            ValueError: A key is missing, a value has another type, or the status is unknown.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        found = {name: value for name, value in data.items() if name in known}
+        found = {name: _checked(name, value) for name, value in data.items() if name in known}
         try:
             found["status"] = CallStatus(found["status"])
-            found["files"] = tuple(found.get("files", ()))
             return cls(**found)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a record of a call: {error}") from error
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A value as a record may have it. A file may say anything, and tables take only what fits."""
+    match value:
+        case bool():
+            pass
+        case str() if name not in _NUMBERS and name != "files":
+            if name == "started_at":
+                datetime.fromisoformat(value)
+            return without_surrogates(value)
+        case int() if name in _COUNTS and 0 <= value < 1 << 31:
+            return value
+        case int() | float() if name == "duration" and abs(value) < _LONGEST:
+            return float(value)
+        case list() if name == "files" and all(isinstance(own, str) for own in cast("list[Any]", value)):
+            return tuple(map(without_surrogates, cast("list[str]", value)))
+        case None if name not in ("run", "call", "attempts", "files", "status"):
+            return None
+        case _:
+            pass
+    raise ValueError(f"not a record of a call: {name!r} cannot be {str(value)[:80]!r}")

@@ -65,7 +65,7 @@ def base_record(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Disp
         tool_name=tool.name,
         tool_type=tool.tool_type.name.lower(),
         server=tool.route.display if is_mcp else None,
-        digest=tool.digest if is_mcp else None,
+        digest=tool.digest if is_mcp else trace.digest,
         arguments=None if call.arguments is None else _arguments_text(trace, marker),
         status=CallStatus.FAILED,
         attempts=trace.attempts,

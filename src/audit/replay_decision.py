@@ -116,7 +116,9 @@ class Decider:
     def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> ReplayedCall | Ready:
         route = self.options.route(tool.route)
         digest = recorded.record.digest or tool.digest
-        current = self._current.find(tool, route, digest, is_canceled=self.is_canceled)
+        current = self._current.find(
+            tool, route, digest, new_name=self.options.new_name(tool), is_canceled=self.is_canceled
+        )
         now = current.tool.digest
         if current.changes and not self.options.call_changed:
             reason = (
@@ -151,6 +153,17 @@ class Decider:
         )
 
     def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> ReplayedCall | Ready:
+        digest_of, before = self.dispatcher.workflow_digest, recorded.record.digest
+        now = None if digest_of is None else digest_of(tool)
+        changes = ("workflow",) if before and now and before != now else ()
+        if changes and not self.options.call_changed:
+            return ReplayedCall(
+                recorded=recorded,
+                verdict=ReplayVerdict.TOOL_CHANGED,
+                reason="The workflow in its file store is not the one that ran. It was not called",
+                changes=changes,
+                digest=now,
+            )
         arguments = self._arguments(recorded.record)
         if tool.input_ports:
             raise _Verdict(
@@ -160,7 +173,7 @@ class Decider:
             why = "This is a dry run" if self.options.dry_run else "A workflow runs only if it is named"
             raise _Verdict(ReplayVerdict.SKIPPED, why)
         call = Call(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
-        return Ready(recorded=recorded, call=call, overlaps=False)
+        return Ready(recorded=recorded, call=call, overlaps=False, changes=changes, digest=now)
 
     def _arguments(self, record: CallRecord) -> dict[str, Any]:
         if record.arguments is None:

@@ -15,6 +15,7 @@ from .replay_ignore import IgnoreRules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ..types.tool import MCPTool
     from .record import CallRecord
 
 _RANGE: Final = re.compile(r"(\d*)\s*-\s*(\d*)")
@@ -32,6 +33,7 @@ class ReplayOptions:
         rows: Which calls to replay.
         servers: Another server for a server: URL, or its beginning, to URL, which may hold routing in its
             fragment. Credentials do not follow to another origin, see `credentials`.
+        tools: Another name for a tool, by the name that the server knew, or the one shown.
         credentials: Another credential for a credential, by name; "" for no credential.
         named_credentials_only: Whether only credentials may be sent that `credentials` names.
         secrets: What marks of secrets in arguments stand for, by the digest in the mark.
@@ -45,6 +47,7 @@ class ReplayOptions:
     dry_run: bool = False
     rows: RowSelection = field(default_factory=lambda: RowSelection())
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
     credentials: Mapping[str, str] = field(default_factory=dict[str, str])
     named_credentials_only: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -55,6 +58,10 @@ class ReplayOptions:
     def may_call(self, *names: str) -> bool:
         """Tells whether a person allowed to call a tool by one of its names."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.also_call for name in names)
+
+    def new_name(self, tool: MCPTool) -> str | None:
+        """Finds what a tool is called now, None if nobody said that it has another name."""
+        return self.tools.get(tool.tool_name) or self.tools.get(tool.name)
 
     def route(self, recorded: ServerRoute) -> ServerRoute:
         """Finds where a call goes now.

@@ -51,6 +51,7 @@ class CurrentTools:
         route: ServerRoute,
         digest: str | None,
         *,
+        new_name: str | None = None,
         is_canceled: Callable[[], bool] | None = None,
     ) -> CurrentTool:
         """Finds a recorded tool.
@@ -60,6 +61,7 @@ class CurrentTools:
                 saw, and it has no definition.
             route: The server to ask.
             digest: Digest of the definition that was called, or None.
+            new_name: What the server calls the tool now, if a person said so. The new name is no change then.
             is_canceled: Ends waiting.
 
         Returns:
@@ -70,16 +72,24 @@ class CurrentTools:
             MCPError: The server cannot be asked.
         """
         listing = self._listing(route, is_canceled)
-        definition = listing.get(tool.tool_name)
-        if not tool.schema_json and digest and (definition is None or definition.digest != digest):
+        definition = listing.get(new_name or tool.tool_name)
+        if (
+            new_name is None
+            and not tool.schema_json
+            and digest
+            and (definition is None or definition.digest != digest)
+        ):
             # The digest covers the name: who has it is the tool, whatever name people saw.
             same = (other for other in listing.values() if other.digest == digest)
             definition = next(same, definition)
         if definition is None:
-            raise self._missing(tool, route, listing)
+            raise self._missing(tool, new_name or tool.tool_name, route, listing)
         current = pinned_tool(definition, route, shown_name=tool.name)
         is_read_only = definition.read_only is True and definition.destructive is not True
-        return CurrentTool(current, _changes(tool, digest, definition), is_read_only)
+        changes = _changes(tool, digest, definition)
+        if new_name is not None and tool.schema_json and changes == _NO_PARTS:
+            changes = ()  # the digest covers the name, and nothing else is new
+        return CurrentTool(current, changes, is_read_only)
 
     def _listing(
         self, route: ServerRoute, is_canceled: Callable[[], bool] | None
@@ -101,7 +111,9 @@ class CurrentTools:
             raise found
         return found
 
-    def _missing(self, tool: MCPTool, route: ServerRoute, listing: dict[str, ToolDefinition]) -> ToolNotFound:
+    def _missing(
+        self, tool: MCPTool, name: str, route: ServerRoute, listing: dict[str, ToolDefinition]
+    ) -> ToolNotFound:
         alike = [
             other.name
             for other in listing.values()
@@ -110,12 +122,13 @@ class CurrentTools:
             and other.input_schema == tool.parameter_schema
         ]
         renamed = (
-            f"It may have been renamed: {' and '.join(map(repr, alike))} has its description and parameters"
+            f"It may have been renamed: {' and '.join(map(repr, alike))} has its description and parameters."
+            f" Say so under 'Renamed tools' (--tool {tool.tool_name}={alike[0]})"
             if alike
             else "Ask whoever runs the server what became of it"
         )
         return ToolNotFound(
-            f"The server has no tool {tool.tool_name!r} any more",
+            f"The server has no tool {name!r}{' any more' if name == tool.tool_name else ''}",
             suggestions=tuple(alike),
             server=route.display,
             tool=tool.name,

@@ -350,6 +350,8 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
             match kind:
                 case "int32":
                     found[attribute] = int(text)
+                    if not 0 <= found[attribute] < 1 << 31:
+                        raise ValueError
                 case "double":
                     found[attribute] = float(text)
                 case "moment":

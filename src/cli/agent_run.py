@@ -192,12 +192,17 @@ class AgentRun:
         from ..agents.toolbox.approval import ApprovalPolicy
         from ..agents.toolbox.executor import ToolOptions
         from ..agents.toolbox.toolset import Toolset
+        from ..tools.audit_segment import segment_digest
 
         settings = self._settings
         dispatcher = sessions.dispatcher(routes, settings.save_dir)
         dispatcher.secrets.learn(model.secrets)
         if host is not None:
-            dispatcher = replace(dispatcher, run_workflow=_workflow_runner(host, self._interrupt))
+            dispatcher = replace(
+                dispatcher,
+                run_workflow=_workflow_runner(host, self._interrupt),
+                workflow_digest=segment_digest,
+            )
         return Prompter(
             model=model,
             toolset=Toolset(tools),

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
-from ..audit.journal import Journal, JournalError, read_journal
+from ..audit.journal import Journal, JournalError
+from ..audit.resume import to_resume
 from ..tools.caller.batch import run_batch
 from ..tools.caller.mapping import (
     arguments_from_json,
@@ -180,7 +181,7 @@ class Sink(Protocol):
 
 def _content(file: Path) -> JournalContent:
     try:
-        return read_journal(file)
+        return to_resume(file)
     except JournalError as error:
         raise CommandError(f"{file} cannot be resumed from: {error}.") from None
 

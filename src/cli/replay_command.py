@@ -85,6 +85,10 @@ def replay(
             rich_help_panel=_WHAT,
         ),
     ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="The tool OLD on record is called NEW now; may be repeated."),
+    ] = None,
     with_credential: Annotated[
         list[str] | None,
         typer.Option(
@@ -146,6 +150,7 @@ def replay(
 
     options = _options(call, rows, server, with_credential, secret, ignore, concurrency=concurrency)
     options = replace(options, call_changed=call_changed, dry_run=dry_run, stop_at_first_difference=stop)
+    options = replace(options, tools=_tools(tool or []))
     connection = _with_commands(connection, server or ())
     recording = read(lambda: read_recording(file, head=head))
     with Interrupt() as interrupt:
@@ -306,6 +311,15 @@ def _options(
         ignore=IgnoreRules.parse(ignore or ()),
         concurrency=concurrency,
     )
+
+
+def _tools(texts: list[str]) -> dict[str, str]:
+    from ..audit.replay_options import pairs
+
+    named = [text.partition("=") for text in texts]
+    if not all(old.strip() and new.strip() for old, _, new in named):
+        raise UsageError("--tool has to say what a tool is called now. Write --tool OLD=NEW.")
+    return pairs(((old, new) for old, _, new in named), "tool")
 
 
 def _server_pair(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..headless.host import ExtensionHost
     from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
 
+_SERVER = re.compile(r"(.+?)=(https?:.+)", re.DOTALL)
 _ROWS_SHOWN = 20
 _COLUMNS_SHOWN = 8
 
@@ -63,6 +65,14 @@ def run(
             " (keyring set knime-mcp:<NAME> USER).",
         ),
     ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Where nodes name the server OLD, call NEW; may be repeated. No credential goes to another"
+            " host unless NEW has #credential=NAME. OLD may be stdio:NAME, a server that was a command.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what became of every node as JSON, without tables.")
     ] = False,
@@ -77,8 +87,9 @@ def run(
     chosen = _pairs(settings, "--set")
     renamed = _pairs(credential, "--credential")
     tables = {name: Path(path) for name, path in _pairs(inputs, "--input").items()}
+    servers = _servers(server)
     with Interrupt() as interrupt:
-        report, files = _run(file, chosen, tables, out, _lookup(renamed), interrupt)
+        report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
         from ..headless.workflows.results import summary
 
@@ -88,6 +99,16 @@ def run(
     for path in files:
         note(f"Wrote {path}")
     return _ended(report)
+
+
+def _servers(words: list[str] | None) -> dict[str, str]:
+    found = [_SERVER.fullmatch(word) for word in words or ()]
+    if None in found:
+        raise UsageError(
+            f"--server {(words or [])[found.index(None)]} does not say which server to call instead of which."
+            " Write OLD=NEW, NEW as URL."
+        )
+    return {match[1].strip(): match[2] for match in found if match}
 
 
 def _pairs(words: list[str] | None, option: str) -> dict[str, str]:
@@ -119,6 +140,7 @@ def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | Non
 def _run(
     file: Path,
     settings: Mapping[str, str],
+    servers: Mapping[str, str],
     tables: Mapping[str, Path],
     out: Path | None,
     find_credential: Callable[[str], CredentialValue | None],
@@ -144,11 +166,14 @@ def _run(
     from ..headless.workflows import RunError, RunOptions, run_workflow
     from ..headless.workflows.results import write_results
     from ..headless.workflows.run import with_inputs, with_settings
+    from ..headless.workflows.servers import with_servers
+    from ..types.errors import SettingInvalid
 
     try:
+        with_servers(workflow, servers, host.id)
         with_settings(workflow, settings)
         with_inputs(workflow, tables)
-    except RunError as error:
+    except (RunError, SettingInvalid) as error:
         raise UsageError(str(error)) from None
     except KnwfError:
         pass  # a broken Configuration node: the run says which
@@ -156,6 +181,7 @@ def _run(
     with _WorkFolder(out) as work, _Progress() as progress:
         options = RunOptions(
             workflow_dir=work.folder,
+            servers=servers,
             settings=settings,
             find_credential=find_credential,
             is_canceled=interrupt,
@@ -228,9 +254,7 @@ class _Progress:
 
     def started(self, step: Step, position: int, total: int) -> None:
         """See `Watcher`."""
-        from ..headless.workflows import label
-
-        self._head = f"{position + 1} of {total}: {label(step.node)}"
+        self._head = f"{position + 1} of {total}: {step.label}"
         self._say(self._head)
 
     def progressed(self, step: Step, progress: float, message: str | None) -> None:  # noqa: ARG002
@@ -240,6 +264,12 @@ class _Progress:
 
     def finished(self, outcome: NodeOutcome) -> None:
         """See `Watcher`."""
+        from ..headless.workflows import NodeStatus
+        from ..headless.workflows.results import row_counts
+
+        if outcome.status is NodeStatus.EXECUTED:
+            rows = ", ".join("1 row" if count == 1 else f"{count} rows" for count in row_counts(outcome))
+            note(f"{self._head}: {outcome.seconds:.2f} s{rows and f', {rows}'}")
         for warning in outcome.done.warnings:
             note(f"{outcome.label}: {warning}")
 
@@ -258,16 +288,17 @@ def _show(report: RunReport) -> None:
 
     for own in end_tables(report):
         data = plain_table(own.table)
-        say(f"{own.outcome.label} - {own.port}: {data.num_rows} rows, {data.num_columns} columns", "bold")
+        rows = "1 row" if data.num_rows == 1 else f"{data.num_rows} rows"
+        say(f"{own.outcome.label} - {own.port}: {rows}, {data.num_columns} columns", "bold")
         names = _telling(data)
-        rows = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
-        if len(rows) == 1 and len(names) > _COLUMNS_SHOWN:
-            show(table(None, ["", ""], [[name, _cell(rows[0][name], 400)] for name in names]))
+        shown = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
+        if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:
+            show(table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names]))
             continue
         names = names[:_COLUMNS_SHOWN]
-        show(table(None, names, [[_cell(row[name], 160) for name in names] for row in rows]))
-        if data.num_rows > len(rows):
-            note(f"{data.num_rows - len(rows)} more rows; --out FOLDER writes all of them")
+        show(table(None, names, [[_cell(row[name], 160) for name in names] for row in shown]))
+        if data.num_rows > len(shown):
+            note(f"{data.num_rows - len(shown)} more rows; --out FOLDER writes all of them")
 
 
 def _telling(data: Any) -> list[str]:
@@ -281,7 +312,7 @@ def _cell(value: Any, limit: int) -> str:
 
 
 def _ended(report: RunReport) -> ExitCode:
-    from ..headless.workflows import NodeStatus
+    from ..headless.workflows import NodeStatus, label
 
     for remark in report.plan.notes:
         note(remark)
@@ -290,6 +321,8 @@ def _ended(report: RunReport) -> ExitCode:
         complain(f"{outcome.label} failed: {outcome.message}")
     for outcome in counts[NodeStatus.NOT_RUN]:
         complain(f"{outcome.label} was not run: {outcome.message}.")
+    for own in report.plan.left_out:
+        note(f"{label(own.node)} was left out: {own.why}. No other node needs it")
     executed = len(counts[NodeStatus.EXECUTED])
     if report.canceled:
         complain(f"Canceled after {executed} of {len(report.outcomes)} nodes.")

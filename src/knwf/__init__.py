@@ -13,10 +13,11 @@ from .configuration import (
     Configuration,
     configuration_node,
     read_configuration,
+    with_value,
 )
 from .graph import arranged, topological_order
 from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
-from .reader import read_workflow
+from .reader import read_inside, read_workflow
 from .settings import Config, Entry, KnwfError
 from .table_creator import TABLE_CREATOR_FACTORY, Column, created_columns, table_creator
 from .workflow import (
@@ -78,8 +79,10 @@ __all__ = [
     "read_boundary",
     "read_concatenation",
     "read_configuration",
+    "read_inside",
     "read_workflow",
     "table_creator",
     "topological_order",
+    "with_value",
     "write_workflow",
 ]

@@ -7,7 +7,7 @@ runs the workflow, a component's dialog and an agent that uses it as a tool all 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from .nodes import KNIME_VENDOR
@@ -213,6 +213,24 @@ def read_configuration(node: NativeNode, model: Config | None = None) -> Configu
         as_number=model.value("pushIntVar") is True,
         saved_password=kind == "credentials" and _has_password(default),
     )
+
+
+def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
+    """The same Configuration node with another default.
+
+    Args:
+        node: The node; not one for credentials.
+        value: The default, of the node's type.
+
+    Raises:
+        KnwfError: it is no such node, or the value is not of its type.
+    """
+    own = read_configuration(node)
+    if own.kind == "credentials" or node.model is None:
+        raise KnwfError(f"{node_label(node)} holds credentials")
+    default = Config("defaultValue", _default(replace(own, value=value), node.id))
+    children = tuple(default if child.key == default.key else child for child in node.model)
+    return replace(node, model=Config(node.model.key, children))
 
 
 def _limit(model: Config, used: str, key: str) -> float | None:

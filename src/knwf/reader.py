@@ -31,6 +31,7 @@ from .workflow import (
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from .archive import ArchiveLimits
 
@@ -62,10 +63,45 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
         return _Reader(archive, root).workflow()
 
 
+def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
+    """Reads the workflow in a metanode or component.
+
+    Args:
+        workflow: The workflow around it, with the files of what it does not understand.
+        node: The metanode or component.
+
+    Raises:
+        KnwfError: its ``workflow.knime`` is missing or broken.
+    """
+    folder = _Folder(workflow, node)
+    root = from_xml(folder.read("workflow.knime", settings=True), "workflow.knime")
+    return _Reader(folder, root).workflow()
+
+
+class _Folder:
+    """The folder of a metanode or component: as an archive, but in memory."""
+
+    def __init__(self, workflow: Workflow, node: OtherNode) -> None:
+        start = f"{node.settings_file.rpartition('/')[0]}/"
+        self.name = node.name
+        self._files = {
+            path[len(start) :]: data for path, data in workflow.files.items() if path.startswith(start)
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def read(self, path: str, *, settings: bool = False) -> bytes:  # noqa: ARG002 - as `Archive.read`
+        try:
+            return self._files[path]
+        except KeyError:
+            raise KnwfError(f"{path} is missing") from None
+
+
 class _Reader:
     """Collects problems while it goes through ``workflow.knime``."""
 
-    def __init__(self, archive: Archive, root: Config) -> None:
+    def __init__(self, archive: Archive | _Folder, root: Config) -> None:
         self.archive = archive
         self.root = root
         self.problems: list[Problem] = []

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import re
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from .audit_step import MARK
 
 if TYPE_CHECKING:
     from ..knwf import OtherNode, Position, Workflow
@@ -15,7 +22,7 @@ _LONGEST_FOLDER: Final = 60
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
-    """Reads the workflow of a tool. Only while a node executes: KNIME knows then where file stores are.
+    """Reads the workflow of a tool. Only while a node executes, see `segment_file`.
 
     Args:
         tool: The tool, with the keys of its file stores.
@@ -23,11 +30,55 @@ def segment_of(tool: WorkflowTool) -> Workflow | None:
     Returns:
         The workflow, None where it cannot be resolved.
     """
+    from ..knwf import read_workflow
+
+    path = segment_file(tool)
+    try:
+        return None if path is None else read_workflow(path)
+    except Exception:  # whatever is wrong with somebody's file; there is a note instead then
+        return None
+
+
+def segment_digest(tool: WorkflowTool) -> str | None:
+    """Says which workflow a tool is: what MCP tools have the digest of their definition for.
+
+    Args:
+        tool: The tool, with the keys of its file stores.
+
+    Returns:
+        ``sha256:`` and the SHA-256 of the file of its workflow in 64 hexadecimal digits, None where that
+        cannot be resolved. KNIME keeps the workflow's data area elsewhere, which the digest does not cover.
+    """
+    path = segment_file(tool)
+    try:
+        if path is None:
+            return None
+        about = path.stat()
+        return _digest(path, about.st_mtime_ns, about.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - who changes the file changes these
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def segment_file(tool: WorkflowTool) -> Path | None:
+    """Finds the file of a tool's workflow, the first of its file stores.
+
+    Only while a node executes, in the thread that executes it: KNIME knows then where file stores are.
+
+    Args:
+        tool: The tool, with the keys of its file stores.
+
+    Returns:
+        The file, None where it cannot be resolved.
+    """
     if not tool.filestore_keys:
         return None
     from knime.api.types import FileStorePythonValueFactory
-
-    from ..knwf import read_workflow
 
     class Segment(FileStorePythonValueFactory):
         # A value factory is the public way to the path of a file store.
@@ -36,9 +87,50 @@ def segment_of(tool: WorkflowTool) -> Workflow | None:
 
     try:
         path = Segment(str).decode({"0": tool.filestore_keys, "1": None})
-        return None if path is None else read_workflow(path)
-    except Exception:  # whatever KNIME raises for a store that is gone; there is a note instead then
+    except Exception:  # whatever KNIME raises for a store that is gone
         return None
+    return path if path is not None and path.is_file() else None
+
+
+def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
+    """Sets what a call set: the defaults of the Configuration nodes.
+
+    Args:
+        segment: The workflow of the tool.
+        arguments: The arguments on record.
+
+    Returns:
+        The workflow. What is not on record, such as secrets, and what does not fit keeps its default.
+    """
+    from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
+
+    given = _arguments(arguments)
+    nodes = list(segment.nodes)
+    for place, node in enumerate(nodes):
+        if not isinstance(node, NativeNode) or node.factory not in CONFIGURATION_FACTORIES:
+            continue
+        with contextlib.suppress(KnwfError):
+            own = read_configuration(node)
+            names = (f"{own.parameter}-{node.id}", own.parameter)
+            value = next((given[name] for name in names if name in given), None)
+            if isinstance(value, dict):  # KNIME's own form: {"string": "x"}
+                value = cast("dict[str, Any]", value).get(own.kind)
+            if isinstance(value, str | int | float) and not (isinstance(value, str) and MARK.search(value)):
+                nodes[place] = with_value(node, value)
+    return replace(segment, nodes=tuple(nodes))
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    given = cast("dict[str, Any]", found)
+    inner = given.get("configuration")
+    with_tables = given.keys() == {"configuration", "data_inputs"} and isinstance(inner, dict)
+    return cast("dict[str, Any]", inner) if with_tables else given
 
 
 def metanode(

@@ -28,7 +28,7 @@ CALLER_ID: Final = "mcp_tool_caller"
 PLACEHOLDER: Final = "⟨fill in "
 """How the placeholder of a secret argument begins."""
 
-_MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
+MARK: Final = re.compile(r"⟨secret [0-9a-f]{12}⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 
@@ -149,17 +149,20 @@ def _without_secrets(text: str | None) -> tuple[dict[str, Any], list[str]]:
     except (ValueError, RecursionError):
         found = {}
     arguments = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return {name: _filled(value, f"/{name}", pointers) for name, value in arguments.items()}, pointers
+    return _filled(arguments, "", pointers), pointers
 
 
 def _filled(value: Any, pointer: str, pointers: list[str]) -> Any:
     match value:
-        case str() if _MARK.search(value):
+        case str() if MARK.search(value):
             pointers.append(pointer)
-            return _MARK.sub(f"{PLACEHOLDER}{pointer}⟩", value)
+            return MARK.sub(f"{PLACEHOLDER}{pointer}⟩", value)
         case dict():
             members = cast("dict[str, Any]", value)
-            return {name: _filled(inner, f"{pointer}/{name}", pointers) for name, inner in members.items()}
+            return {
+                _filled(name, pointer, pointers): _filled(inner, f"{pointer}/{name}", pointers)
+                for name, inner in members.items()
+            }
         case list():
             items = cast("list[Any]", value)
             return [_filled(inner, f"{pointer}/{i}", pointers) for i, inner in enumerate(items)]
@@ -172,7 +175,7 @@ def _label(place: int, record: CallRecord, tool: MCPTool, secrets: Sequence[str]
     lines = [f"{record.call or place} · {tool.name}", f"{record.status.value}{took}"]
     if not is_read_only(tool):
         lines.append("not read-only")
-    if tool.route.url.startswith("stdio:"):
+    if is_command(tool):
         lines.append("start the server over HTTP first")
     lines += [f"fill in {pointer}" for pointer in secrets]
     return "\n".join(lines)
@@ -193,6 +196,11 @@ def is_read_only(tool: MCPTool) -> bool:
     """Tells whether a tool was declared as read-only when it was called."""
     hints = tool.annotations or {}
     return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+
+
+def is_command(tool: MCPTool) -> bool:
+    """Tells whether a tool's server was a command on the computer of the run, which KNIME does not start."""
+    return tool.route.url.startswith("stdio:")
 
 
 @lru_cache(maxsize=1)

@@ -11,15 +11,14 @@ it, and `save_audit_workflow` writes the file.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ..types.tool import MCPTool, WorkflowTool
-from .audit_segment import metanode, segment_of
-from .audit_step import caller_node, is_read_only, step_of
+from .audit_segment import metanode, segment_of, with_arguments
+from .audit_step import caller_node, is_command, is_read_only, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -233,7 +232,7 @@ def audit_workflow(
         name,
         tuple(canvas.nodes),
         # Flow variables only: they say which call comes first.
-        tuple(Connection(one, 0, other, 0) for one, other in itertools.pairwise(canvas.calls)),
+        tuple(Connection(one, 0, other, 0) for one, other in canvas.lines),
         annotations=tuple(canvas.annotations),
         credentials=tuple(WorkflowCredential(own) for own in sorted(canvas.credentials)),
         files=canvas.files,
@@ -252,10 +251,11 @@ class _Canvas:
         self.annotations: list[Any] = []
         self.credentials: set[str] = set()
         self.placeholders: list[str] = []
-        self.calls: list[int] = []
+        self.lines: list[tuple[int, int]] = []
         self.files: dict[str, bytes] = {}
         self._y = _TOP
         self._column = 0
+        self._last: int | None = None
 
     def note(self, text: str, *, color: int) -> None:
         """A note over the whole width."""
@@ -306,7 +306,10 @@ class _Canvas:
     def _call(self, record: CallRecord, place: int, tool: MCPTool, position: Position) -> None:
         node, secrets = caller_node(len(self.nodes) + 1, place, record, tool, position)
         self.nodes.append(node)
-        self.calls.append(node.id)
+        if self._last is not None:
+            self.lines.append((self._last, node.id))
+        if not is_command(tool):  # KNIME starts no commands: nothing may wait for this node
+            self._last = node.id
         if tool.route.credential:
             self.credentials.add(tool.route.credential)
         self.placeholders += [f"node {node.id}: {pointer}" for pointer in secrets]
@@ -318,12 +321,14 @@ class _Canvas:
         segment = segment_of(tool)
         if segment is not None:
             try:
+                segment = with_arguments(segment, record.arguments)
                 node, files = metanode(len(self.nodes) + 1, tool, segment, position)
             except KnwfError:
                 pass  # a workflow that cannot be written is told of, like one that is not here
             else:
                 self.nodes.append(node)
                 self.files |= files
+                self.credentials |= {own.name for own in segment.credentials}
                 position = replace(position, y=position.y + position.height + 20)
                 self._box(record, place, text, position, height=_LOW_BOX)
                 return
@@ -353,6 +358,14 @@ def _about(records: Sequence[CallRecord]) -> str:
     if writing:
         lines.append(
             f"{writing} of them are of tools not declared as read-only: they do again what they did."
+        )
+    tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
+    commands = sorted({tool.route.url for tool in tools if is_command(tool)})
+    if commands:
+        lines.append(
+            f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run them"
+            " over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
+            f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
         )
     return "\n".join(lines)
 

@@ -285,3 +285,52 @@ def test_workflow_tools_run_only_if_they_are_named(host, replay, tmp_path):
     assert len(asked) == 1
     assert again(also_call="Report") == ("same", None)
     assert asked == [{"n": 3}, {"n": 3}]
+
+
+@pytest.mark.requirement("T50")
+def test_a_workflow_that_is_not_the_one_that_ran(host, replay, tmp_path):
+    """The record has the digest of the workflow's file, and a replay looks whether it is still the same."""
+    import hashlib
+
+    from knime.types.tool import WorkflowTool as KnimeTool
+
+    host.add_file_store("digested-workflow", b"workflow")
+    tool = KnimeTool("Report", "", {"n": {"type": "integer"}}, 0, [], [], "digested-workflow")
+    asked = []
+
+    def handler(tool, parameters, inputs, hints):
+        asked.append(parameters)
+        return "done", []
+
+    called = host.run(
+        "mcp_tool_caller",
+        [host.table(pa.table({"Tool": host.tool_column([tool])})), None, None],
+        {"tool_name": "Report", "arguments": [{"name": "n", "value": "3"}]},
+        tool_handler=handler,
+        workflow_dir=tmp_path / "before",
+    )
+    assert called.ok, called.failure
+    digest = f"sha256:{hashlib.sha256(b'workflow').hexdigest()}"
+    assert called.outputs[0].to_pylist()[0]["Digest"] == digest
+
+    def again(**parameters):
+        result = host.run(
+            "tool_call_replayer",
+            [called.outputs[0].as_input(), None],
+            {"also_call": "Report", **parameters},
+            tool_handler=handler,
+            workflow_dir=tmp_path / "workflow",
+        )
+        (row,) = rows_of(result)
+        return row["Verdict"], row["Reason"], row["New digest"]
+
+    assert again()[0] == "same"
+    host.add_file_store("digested-workflow", b"another workflow")
+    new = f"sha256:{hashlib.sha256(b'another workflow').hexdigest()}"
+    assert again() == (
+        "tool changed",
+        "The workflow in its file store is not the one that ran. It was not called",
+        new,
+    )
+    assert len(asked) == 2
+    assert again(call_changed=True) == ("same", "The tool has changed: workflow", new)

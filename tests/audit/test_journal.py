@@ -133,8 +133,8 @@ def test_the_latest_run_of_its_kind_is_found(tmp_path):
         journal.close("canceled")
     (tmp_path / "20260109.jsonl").write_bytes(b"\xff\xfe not a journal")
     (tmp_path / "20260108.jsonl").write_bytes(b"")
-    assert latest(tmp_path, "x").run == "20260102"
-    assert latest(tmp_path, "y").records[0].input_row == "20260103"
+    assert read_journal(latest(tmp_path, "x")).run == "20260102"
+    assert read_journal(latest(tmp_path, "y")).records[0].input_row == "20260103"
     assert latest(tmp_path, "z") is None
 
 

@@ -1,5 +1,6 @@
 """Records, and which status an error gives."""
 
+import json
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -89,3 +90,48 @@ def test_records_are_frozen():
     with pytest.raises(AttributeError):
         record.status = CallStatus.FAILED
     assert len(fields(record)) == 24
+
+
+ODD = [
+    None,
+    True,
+    -1,
+    1 << 40,
+    0.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "\ud800",
+    [],
+    ["a"],
+    [1],
+    {},
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(CallRecord)])
+def test_whatever_a_file_says_a_record_fits_into_tables(name):
+    """A file may have been tampered with, or come from another program."""
+    from knime_mcp.audit.table import calls_table
+
+    for value in ODD:
+        data = {"run": "r", "status": "ok", "call": 1, name: value}
+        try:
+            record = CallRecord.from_json(data)
+        except ValueError:
+            continue
+        again = CallRecord.from_json(json.loads(json.dumps(record.to_json())))
+        assert again == record
+        assert calls_table([record]).num_rows == 1
+        assert hash(record)
+        assert sorted([(record.run, record.call), ("r", 2)])
+
+
+def test_numbers_and_texts_of_a_file_are_numbers_and_texts():
+    wrong = [("call", "1"), ("call", True), ("duration", "1"), ("result", 5), ("files", "ab"), ("run", None)]
+    for name, value in wrong:
+        with pytest.raises(ValueError, match=f"not a record of a call: '{name}' cannot be"):
+            CallRecord.from_json({"run": "r", "status": "ok", name: value})
+    assert CallRecord.from_json({"run": "r", "status": "ok", "duration": 1, "result": None}).duration == 1.0

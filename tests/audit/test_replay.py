@@ -142,7 +142,31 @@ def test_a_renamed_tool_is_missing_and_its_new_name_is_told(recorded, replayed):
     add = found.of("add")
     assert add.verdict == "tool missing"
     assert "renamed: 'sum' has its description and parameters" in add.reason
+    assert "--tool add=sum" in add.reason
     assert found.of("fail").verdict == "same"
+
+
+def test_a_renamed_tool_of_which_a_person_says_the_new_name(recorded, replayed):
+    servers = {replayed.url("/base"): replayed.url("/renamed")}
+    found = replay(recorded(), servers=servers, tools={"add": "sum"})
+    assert (found.of("add").verdict, found.of("add").reason) == ("same", None)
+    assert found.of("add").new.tool_name == "add"
+    wrong = replay(recorded(), servers=servers, tools={"add": "total"}).of("add")
+    assert wrong.verdict == "tool missing"
+    assert "no tool 'total'" in wrong.reason
+    other = replay(recorded(), servers=servers, tools={"add": "count"}).of("add")
+    assert other.verdict == "tool changed"
+    assert "parameters" in other.changes
+
+
+def test_a_new_name_hides_no_other_change(recorded, replayed):
+    """Also where the name is not new at all, and where the table has lost what the tool was like."""
+    servers = {replayed.url("/base"): replayed.url("/described")}
+    assert replay(recorded(), servers=servers, tools={"add": "add"}).of("add").changes == ("description",)
+    bare = [dataclasses.replace(call, tool=None) for call in recorded()]
+    renamed = {replayed.url("/base"): replayed.url("/renamed")}
+    lost = replay(bare, servers=renamed, tools={"add": "sum"}).of("add")
+    assert (lost.verdict, lost.changes) == ("tool changed", ("definition",))
 
 
 def test_a_server_that_is_gone(recorded):

@@ -193,3 +193,12 @@ def test_parquet_is_plain_parquet(written, tmp_path):
 def test_only_endings_that_say_what_to_write(written, tmp_path):
     with pytest.raises(TableError, match="no ending"):
         write_calls(written, tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("cell", ["99999999999", "-1", "1e300"])
+def test_numbers_that_are_none(written, cell):
+    table = calls_table(written)
+    column = pa.array([cell] * table.num_rows, pa.string())
+    changed = table.set_column(table.column_names.index("Call"), "Call", column)
+    with pytest.raises(TableError, match="The column Call cannot be read in row 1"):
+        records_of(changed)

@@ -5,8 +5,15 @@ import os
 import re
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+
+from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from knime_mcp.version import VERSION
+from tests.support.chat_server import ChatServer, call, calls
+from tests.support.host import get_host
 
 from .conftest import SECRET
 
@@ -183,3 +190,67 @@ def test_call_refuses_a_file_that_is_no_journal(cli, server, tmp_path, name, cod
     assert name in done.err
     assert (tmp_path / "diary.jsonl").read_text("utf-8") == "dear diary\n"
     assert len(server.said()) == before
+
+
+def killed(process, until, begun):
+    """Waits until something has begun, and ends the process as a crash would."""
+    try:
+        until(begun, "the last call began", 60)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            pytest.fail("was killed, and still runs")
+
+
+def finished_calls(cli, journal):
+    """What is on disk of a run that was killed, after checking that it verifies up to there."""
+    done = cli("audit", "verify", journal)
+    assert done.code == 1
+    assert f"{journal.name}: truncated" in done.out
+    assert "has no closing record" in done.err
+    assert "altered" not in done.out + done.err
+    lines = lines_of(journal)
+    return [(line["tool_name"], line["status"], line["result"]) for line in lines if line["kind"] == "call"]
+
+
+def test_killed_in_the_middle_of_an_agent(cli, server, until, tmp_path):
+    slow = {"seconds": 60, "label": "killed agent"}
+    turns = [
+        calls(call("add", {"a": 1, "b": 2})),
+        calls(call("echo", {"text": "x"})),
+        calls(call("slow", slow)),
+    ]
+    with ChatServer(turns) as model:
+        process = cli.start(
+            *("agent", "Add.", "--server", server.url, "--model-url", model.url, "--model", "test-model"),
+            *("--audit", "agent.jsonl"),
+        )
+        journal = tmp_path / "agent.jsonl"
+        killed(process, until, lambda: "started killed agent" in server.said())
+    assert finished_calls(cli, journal) == [("add", "ok", "3"), ("echo", "ok", "x")]
+
+
+def test_killed_in_the_middle_of_a_caller_node(cli, server, until, tmp_path):
+    rows = [
+        Column("seconds", "double", (0.0, 0.0, 60.0, 0.0)),
+        Column("label", "string", ("a", "b", "c", "d")),
+    ]
+    host = get_host()
+    described = SimpleNamespace(
+        id="org.knime_mcp.mcp",
+        version=VERSION,
+        describe=host.describe,
+        declared=lambda node_id: node_id,
+        get_dialog=host.dialog,
+    )
+    settings = {"server_url": server.url, "tool_name": "slow", "concurrency": 1}
+    caller = new_node(described, 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
+    line = Connection(1, 1, 2, caller.input_port("Parameters"))
+    write_workflow(Workflow("w", (table_creator(1, rows), caller), (line,)), tmp_path / "w.knwf")
+    before = server.said().count("started c")
+    process = cli.start("run", "w.knwf", "--out", "out")
+    killed(process, until, lambda: server.said().count("started c") > before)
+    (journal,) = (tmp_path / "out").rglob("*.jsonl")
+    assert [(name, status) for name, status, _ in finished_calls(cli, journal)] == [("slow", "ok")] * 2

@@ -117,3 +117,17 @@ def test_unknown_arguments_column_names_the_columns(cli, server, table):
     done = cli("batch", server.url, "echo", table("text,b\na,b\n"), "--arguments-column", "txet")
     assert done.code == 2
     assert "text, b" in done.err
+
+
+def test_an_altered_journal_is_not_resumed(cli, server, table, tmp_path):
+    done = cli("batch", server.url, "echo", table("text\na\nb\n"), "--audit", "a.jsonl", "--out", "r.csv")
+    assert done.code == 0
+    whole = (tmp_path / "a.jsonl").read_text("utf-8")
+    (tmp_path / "a.jsonl").write_text(whole.replace('"result":"a"', '"result":"c"'), "utf-8")
+    before = server.said()
+    done = cli("batch", server.url, "echo", "p.csv", "--resume", "a.jsonl", "--out", "r2.csv")
+    assert done.code == 1
+    assert "a.jsonl is not as it was written, so nothing is taken from it" in done.err
+    assert "Restore the file" in done.err
+    assert server.said() == before
+    assert not (tmp_path / "r2.csv").exists()

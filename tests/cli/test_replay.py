@@ -65,6 +65,10 @@ def test_another_server(cli, record, replayed):
     assert "tool changed" in done.out
     changed = cli("replay", "run.jsonl", "--server", f"{old}={replayed.url('/described')}", "--call-changed")
     assert changed.code == 0
+    renamed = ("replay", "run.jsonl", "--server", f"{old}={replayed.url('/renamed')}")
+    assert cli(*renamed).code == 1
+    assert cli(*renamed, "--tool", "add=sum").code == 0
+    assert cli(*renamed, "--tool", "add").code == 2
     gone = cli("replay", "run.jsonl", "--server", f"{old}=http://127.0.0.1:9/mcp", "--json")
     assert (gone.code, gone.json["counts"]) == (1, {"failed": 3})
 

@@ -239,3 +239,82 @@ def test_lists_and_odd_values_in_files(cli, server, extension, write, tmp_path):
     assert all(json.loads(tool["Tool"])["name"] == tool["Tool name"] for tool in tools)
     servers = pq.read_table(tmp_path / "out" / "1 MCP Tool Provider - Servers.parquet").to_pylist()
     assert len(servers) == 1
+
+
+def test_another_server(cli, server, extension, write):
+    old = "stdio:local"
+    file = write(
+        caller(extension, 1, old, "echo", arguments=[{"name": "text", "value": "a"}], on_error="fail"),
+        caller(extension, 2, server.url, "echo", arguments=[{"name": "text", "value": "b"}]),
+    )
+    refused = cli("run", file)
+    assert refused.code == 1
+    assert "command on this computer" in refused.err
+    done = cli("run", file, "--server", f"{old}={server.url}")
+    assert done.code == 0, done.err
+    assert "1 of 2: MCP Tool Caller (#1): " in done.err
+    assert " s, 1 row" in done.err
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ("https://a.example", "does not say which server to call instead of which"),
+        ("https://a.example=stdio:x", "does not say which server to call instead of which"),
+        (
+            "https://a.example=http://127.0.0.1:1/mcp",
+            "No node of the workflow names the server https://a.example",
+        ),
+        ("http://old.example=http://u:p@127.0.0.1:1/mcp", "user"),
+    ],
+)
+def test_servers_that_cannot_be(cli, extension, write, mapping, message):
+    done = cli("run", write(caller(extension, 1, "http://old.example/mcp", "echo")), "--server", mapping)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_credential_does_not_go_to_another_host(extension):
+    from knime_mcp.headless.workflows.servers import with_servers
+
+    own = caller(extension, 1, "https://old.example/mcp", "echo", credentials="prod")
+    other = caller(
+        extension,
+        2,
+        "https://old.example/mcp",
+        "echo",
+        variables=[VariableControl(("server_url",), used="u")],
+    )
+    flow = Workflow("w", (own, other))
+
+    def mapped(old, new):
+        found = with_servers(flow, {old: new}, extension.id).nodes
+        assert found[1] == other
+        model = found[0].parameters["model"]
+        assert model.keys() == own.parameters["model"].keys()
+        return model["server_url"], model["credentials"]
+
+    assert mapped("https://old.example", "https://new.example") == ("https://new.example/mcp", "")
+    assert mapped("https://old.example/mcp", "https://old.example/v2") == ("https://old.example/v2", "prod")
+    given = mapped("https://old.example/mcp", "https://new.example/mcp#credential=test")
+    assert given == ("https://new.example/mcp", "test")
+
+
+def test_a_metanode_on_its_own(cli, write):
+    from knime_mcp.knwf import OtherNode
+    from knime_mcp.knwf.writer import workflow_files
+
+    inner = workflow_files(Workflow("inner", (table(1, "in a metanode"),)))
+    node = OtherNode(2, "Part", "metanode", "Part (#2)/workflow.knime")
+    component = OtherNode(3, "Closed", "component", "Closed (#3)/settings.xml")
+    files = {f"Part (#2)/{path}": data for path, data in inner.items()} | {
+        "Closed (#3)/settings.xml": b"<config/>"
+    }
+    file = write(table(1, "x"), node, component, files=files)
+    done = cli("run", file)
+    assert done.code == 0, done.err
+    assert "in a metanode" in done.out
+    assert "Closed (#3) was left out: only KNIME runs components. No other node needs it" in done.err
+    said = cli("run", file, "--json").json
+    assert said["left_out"] == [{"id": 3, "name": "Closed", "why": "only KNIME runs components"}]
+    assert [own["inside"] for own in said["nodes"]] == [None, "Part"]

@@ -143,6 +143,24 @@ def everything(mode: str) -> Server:
     )
 
 
+def _bridged(name: str, *command: str | Path) -> Server:
+    script = [sys.executable, "-u", SERVERS / "stdio_bridge.py", "--port", "{port}", "--"]
+    return Server(name, [*script, *command])
+
+
+def filesystem(folder: Path) -> Server:
+    """`@modelcontextprotocol/server-filesystem` for a folder, behind a bridge to HTTP (path /mcp)."""
+    _needs("node")
+    program = build_peers.node_package("@modelcontextprotocol/server-filesystem") / "dist" / "index.js"
+    return _bridged("server-filesystem", build_peers.node(), program, folder)
+
+
+def clock() -> Server:
+    """`mcp-server-time`, behind a bridge to HTTP (path /mcp)."""
+    _needs("mcp2")
+    return _bridged("mcp-server-time", build_peers.python("mcp2").with_name("mcp-server-time"))
+
+
 def mcp2(certificate: Path | None = None) -> Server:
     """A server on the official SDK 2.x; paths /stateful, /stateless, /json, /stateless-json and /sse."""
     return _certified(_script("mcp2_server", "mcp2"), certificate)

@@ -193,3 +193,59 @@ def test_the_rig_finds_nothing_wrong(host, tmp_path):
     found = rig.check_knwf(str(tmp_path / "w.knwf"), host.host)
     assert found["problems"] == []
     assert len(found["nodes"]) == 9
+
+
+def test_nothing_waits_for_a_server_that_was_a_command(host):
+    local = MCPTool("read", "", {}, "stdio:files", "read", annotations={"readOnlyHint": True})
+    calls = [record(1), record(2, local), record(3, local), record(4), record(5)]
+    exported = audit_workflow(calls, name="w")
+    lines = [(own.source, own.destination) for own in exported.workflow.connections]
+    assert lines == [(1, 2), (1, 3), (1, 4), (4, 5)]
+    assert "start the server over HTTP first" in exported.workflow.nodes[1].annotation
+    about = exported.workflow.annotations[0].text
+    assert "--server stdio:files=http://" in about
+    assert "No other node waits" in about
+    first = audit_workflow([record(1, local), record(2), record(3)], name="w").workflow.connections
+    assert [(own.source, own.destination) for own in first] == [(2, 3)]
+    assert "stdio" not in audit_workflow([record(1)], name="w").workflow.annotations[0].text
+
+
+@pytest.mark.requirement("T50")
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        ({"city": "Konstanz", "days": 3, "factor": 2, "really": True}, ["Konstanz", 3, 2.0, True]),
+        ({"city-1": {"string": "Ulm"}, "days": {"integer": 4}, "factor": None}, ["Ulm", 4, 1.5, False]),
+        ({"configuration": {"city": "Bonn"}, "data_inputs": {"rows": "t1"}}, ["Bonn", 1, 1.5, False]),
+        ({"city": "⟨secret 0123456789ab⟩", "days": "many", "other": 1}, ["Rom", 1, 1.5, False]),
+    ],
+)
+def test_the_segment_of_a_workflow_tool_does_what_the_call_did(host, arguments, values):
+    from knime_mcp.knwf import Configuration, Workflow, configuration_node, read_configuration
+    from knime_mcp.tools.audit_segment import with_arguments
+
+    kinds = [
+        ("string", "city", "Rom"),
+        ("integer", "days", 1),
+        ("double", "factor", 1.5),
+        ("boolean", "really", False),
+    ]
+    nodes = tuple(
+        configuration_node(
+            node_id, Configuration(kind=kind, variable=f"v{node_id}", parameter=name, value=value)
+        )
+        for node_id, (kind, name, value) in enumerate(kinds, start=1)
+    )
+    changed = with_arguments(Workflow("inner", nodes), canonical_json(arguments))
+    assert [read_configuration(node).value for node in changed.nodes] == values
+    for text in (None, "", "[1]", "{", '"x"'):
+        assert with_arguments(Workflow("inner", nodes), text).nodes == nodes
+
+
+def test_a_secret_in_the_name_of_an_argument(host):
+    exported = audit_workflow([record(1, arguments={"a": {"⟨secret 0123456789ab⟩": 1}})], name="w")
+    assert exported.placeholders == ("node 1: /a",)
+    (node,) = exported.workflow.nodes
+    assert "0123456789ab" not in json.dumps(node.parameters)
+    result = host.run("mcp_tool_caller", [None, None, None], model_of(node), execute=False)
+    assert "placeholders for secrets that were not recorded: /a" in result.failure["message"]

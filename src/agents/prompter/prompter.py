@@ -5,7 +5,7 @@ The node and the command line both work through here; neither KNIME nor a termin
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,7 +15,6 @@ from ..run.events import Ending, PromptGiven
 from ..timeline.timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
 from ..toolbox.executor import ToolExecutor, ToolOptions
-from ..toolbox.host_thread import HostThread
 from .conversation import Entry, Outcome
 from .history import renamed
 
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
-    from ...audit.dispatch import Dispatcher
+    from ...audit.dispatch import Dispatcher, WorkflowRunner
     from ...audit.record import CallRecord
     from ...types.tool import Tool
     from ..run.events import AgentEvent
     from ..run.loop import AgentOptions, AgentOutcome
+    from ..toolbox.host_thread import HostThread
     from ..toolbox.toolset import Toolset
 
 ERROR_ENDING: Final = "error"
@@ -129,8 +129,8 @@ class Prompter:
         prompt: Prompt,
         *,
         is_canceled: Callable[[], bool],
+        host: HostThread,
         on_event: Callable[[AgentEvent], None] | None = None,
-        host: HostThread | None = None,
     ) -> Answered:
         """Answers a prompt, blocking. May be called in several threads at once.
 
@@ -138,7 +138,7 @@ class Prompter:
             prompt: The prompt.
             is_canceled: Asked about every 0.1 s, in the calling thread.
             on_event: Is told what happens, in the calling thread.
-            host: The thread in which workflows run, which has to look after them; by default the calling one.
+            host: The thread in which workflows run, another one than this, which has to look after them.
 
         Returns:
             What became of it, also if it failed.
@@ -203,7 +203,7 @@ class Prompter:
             usage=outcome.usage,
             duration=outcome.duration,
         )
-        shown = [renamed(message, self.toolset.shown_name) for message in messages]
+        shown = [renamed(self._marked(message), self.toolset.shown_name) for message in messages]
         return Answered(
             prompt=prompt,
             entries=_rows(prompt, shown, error, told),
@@ -214,6 +214,20 @@ class Prompter:
             ending=outcome.ending if error is None else None,
             notes=(*outcome.notes, *notes),
         )
+
+    def _marked(self, message: BaseMessage) -> BaseMessage:
+        """A model's message with the secrets among its arguments marked, as they are on record."""
+        from langchain_core.messages import AIMessage
+
+        if not isinstance(message, AIMessage) or not message.tool_calls:
+            return message
+        secrets = self.dispatcher.secrets
+        calls: list[Any] = []
+        for call in message.tool_calls:
+            bound = self.toolset.find(call["name"])
+            schema = "" if bound is None else bound.tool.schema_json
+            calls.append({**call, "args": secrets.mark(call["args"], schema)})
+        return message.model_copy(update={"tool_calls": calls})
 
     def failed(self, prompt: Prompt, error: MCPError) -> Answered:
         """Makes what becomes of a prompt that was never put to the model.
@@ -245,21 +259,20 @@ class _Run:
         registry: DataRegistry,
         timeline: PromptTimeline,
         on_event: Callable[[AgentEvent], None] | None,
-        host: HostThread | None,
+        host: HostThread,
     ) -> None:
         self._prompter = prompter
         self._prompt = prompt
         self._timeline = timeline
         self._on_event = on_event
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._own_host = None if host is not None else HostThread(self._wake)
-        host = host or self._own_host
-        run_workflow = prompter.dispatcher.run_workflow
+        self._over = threading.Event()
+        run_workflow, digest = prompter.dispatcher.run_workflow, prompter.dispatcher.workflow_digest
         self._executor = ToolExecutor(
             prompter.toolset,
             replace(
                 prompter.dispatcher,
-                run_workflow=None if run_workflow is None or host is None else host.runner(run_workflow),
+                run_workflow=None if run_workflow is None else host.runner(self._unless_over(run_workflow)),
+                workflow_digest=None if digest is None else host.teller(digest),
             ),
             on_record=self._record,
             registry=registry,
@@ -272,7 +285,7 @@ class _Run:
         return list(self._executor.notes)
 
     def run(self, messages: Sequence[BaseMessage], is_canceled: Callable[[], bool]) -> AgentOutcome:
-        """Runs the agent, and the workflows that it asks for, in the calling thread."""
+        """Runs the agent in the calling thread, and its workflows in the host's."""
         from ..run.loop import run_agent
 
         try:
@@ -285,20 +298,26 @@ class _Run:
                 is_canceled=is_canceled,
             )
         finally:
-            if self._own_host is not None:
-                self._own_host.close()
+            self._over.set()
+
+    def _unless_over(self, run_workflow: WorkflowRunner) -> WorkflowRunner:
+        """Runs no workflow whose turn comes after the run has ended, as by its time limit."""
+
+        def run(
+            tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+        ) -> tuple[str, tuple[Any, ...]]:
+            if self._over.is_set():
+                raise Canceled("The run ended before the workflow began")
+            return run_workflow(tool, arguments, tables)
+
+        return run
 
     def _event(self, event: AgentEvent) -> None:
         if isinstance(event, PromptGiven):
-            self._loop = asyncio.get_running_loop()
             event = replace(event, text=self._prompt.text or event.text)
         self._timeline.take(event)
         if self._on_event is not None:
             self._on_event(event)
-
-    def _wake(self) -> None:
-        if self._loop is not None and self._own_host is not None:
-            self._loop.call_soon_threadsafe(self._own_host.run_pending)
 
     def _record(self, record: CallRecord) -> CallRecord:
         kept = self._prompter.journal.append(replace(record, input_row=self._prompt.row))

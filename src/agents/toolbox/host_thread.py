@@ -57,6 +57,17 @@ class HostThread:
 
         return run
 
+    def teller(self, tell: Callable[[WorkflowTool], str | None]) -> Callable[[WorkflowTool], str | None]:
+        """Makes a function that says something about workflows from the host's thread.
+
+        Args:
+            tell: Says it; wants to be called in the host's thread.
+
+        Returns:
+            The same for all threads.
+        """
+        return lambda tool: self.call(lambda: tell(tool))
+
     def call(self, function: Callable[[], Any]) -> Any:
         """Calls a function in the host's thread and waits for it.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import heapq
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ...knwf import (
@@ -15,12 +16,12 @@ from ...knwf import (
     KnwfError,
     NativeNode,
     check,
-    topological_order,
 )
 from ...knwf.inside import inner_nodes
 from .boundary import BoundaryNode
 from .concatenate import Concatenate
 from .configuration import ConfigurationNode
+from .containers import expanded
 from .errors import RunError
 from .table_creator import TableCreator
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from ...knwf import Node, OtherNode, Workflow
     from ..host import ExtensionHost
+    from .containers import Expanded, LeftOut
     from .job import NodeKind, Ready
 
 _NATIVE: Final[dict[str, NodeKind]] = {
@@ -55,12 +57,19 @@ class Step:
         kind: What runs it.
         ready: What is known of it.
         sources: Per port from 0 on, which node and port it gets its data and variables from, or None.
+        inside: Name of the metanode that it is in, "" for none. It has another id there.
     """
 
     node: NativeNode
     kind: NodeKind
     ready: Ready
     sources: tuple[tuple[int, int] | None, ...]
+    inside: str = ""
+
+    @property
+    def label(self) -> str:
+        """How people know the node."""
+        return f"{label(self.node)} in '{self.inside}'" if self.inside else label(self.node)
 
     @property
     def is_source(self) -> bool:
@@ -76,11 +85,13 @@ class Plan:
         workflow: The workflow.
         steps: Its nodes in an order in which they can run.
         notes: What a person should know, in sentences.
+        left_out: Metanodes and components that stand alone and are not run here.
     """
 
     workflow: Workflow
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class NotRunnable(RunError):  # noqa: N818
@@ -105,8 +116,9 @@ class NotRunnable(RunError):  # noqa: N818
 
 
 def label(node: Node) -> str:
-    """How people know a node: its name, its label, and its number in the workflow."""
-    note = f" '{node.annotation}'" if isinstance(node, NativeNode) and node.annotation else ""
+    """How people know a node: its name, the first line of its label, and its number in the workflow."""
+    first = node.annotation.strip().partition("\n")[0].strip() if isinstance(node, NativeNode) else ""
+    note = f" '{first}'" if first else ""
     return f"{node.name}{note} (#{node.id})"
 
 
@@ -124,6 +136,8 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     steps: dict[int, Step] = {}
     notes: list[str] = []
     kinds = _Kinds(host)
+    whole, opened = workflow, expanded(workflow, lambda inside: plan_run(inside, host))
+    workflow = opened.workflow
     for node in workflow.nodes:
         try:
             kind = kinds.find(node, workflow)
@@ -135,12 +149,44 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
         steps[node.id] = step
         notes += [f"{label(node)}: {note}" for note in ready.notes]
     problems += _file_problems(workflow, {node.id for node in workflow.nodes} - steps.keys())
-    if not workflow.nodes:
+    if not whole.nodes:
         problems.append(("workflow", "It has no nodes."))
+    elif not workflow.nodes:
+        problems += [(label(own.node), str(_container(own.node, whole))) for own in opened.left_out]
     if problems:
         raise NotRunnable(workflow.name, tuple(problems))
-    order = topological_order(workflow)
-    return Plan(workflow=workflow, steps=tuple(steps[node_id] for node_id in order), notes=tuple(notes))
+    return Plan(
+        workflow=workflow,
+        steps=tuple(
+            replace(steps[node_id], inside=opened.names.get(node_id, "")) for node_id in _order(opened)
+        ),
+        notes=tuple(notes),
+        left_out=opened.left_out,
+    )
+
+
+def _order(opened: Expanded) -> list[int]:
+    """An order in which the nodes can run; of several that can, the one with the lowest number comes first.
+
+    So calls in an audit workflow run in recorded order, also where no line says so. What was in a metanode
+    counts as having its number.
+    """
+    behind: dict[int, list[int]] = {own.id: [] for own in opened.workflow.nodes}
+    waiting = dict.fromkeys(behind, 0)
+    for own in opened.workflow.connections:
+        behind[own.source].append(own.destination)
+        waiting[own.destination] += 1
+    ready = [(opened.places.get(node_id, node_id), node_id) for node_id in behind if not waiting[node_id]]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, node_id = heapq.heappop(ready)
+        order.append(node_id)
+        for next_id in behind[node_id]:
+            waiting[next_id] -= 1
+            if not waiting[next_id]:
+                heapq.heappush(ready, (opened.places.get(next_id, next_id), next_id))
+    return order
 
 
 class _Kinds:

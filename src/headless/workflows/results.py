@@ -60,6 +60,11 @@ def end_tables(report: RunReport) -> Iterator[EndTable]:
                 yield EndTable(outcome=outcome, port=name, table=value)
 
 
+def row_counts(outcome: NodeOutcome) -> tuple[int, ...]:
+    """How many rows each table has that a node gave."""
+    return tuple(own.arrow.num_rows for own in outcome.done.outputs if isinstance(own, OutputTable))
+
+
 def plain_table(table: OutputTable) -> pa.Table:
     """The table with types that every program reads, without RowIDs.
 
@@ -182,14 +187,18 @@ def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:
     """What became of a workflow, for other programs.
 
     Returns:
-        ``workflow``, ``ok``, ``nodes`` (``id``, ``name``, ``status``, ``message``, ``warnings``, ``seconds``,
-        ``outputs`` with rows and columns) and ``files``.
+        ``workflow``, ``ok``, ``notes``, ``nodes`` (``id``, ``name``, ``label``, ``inside``, ``status``,
+        ``message``, ``warnings``, ``seconds``, ``outputs`` with rows and columns), ``left_out`` (``id``,
+        ``name``, ``why``) and ``files``.
     """
     return {
         "workflow": report.plan.workflow.name,
         "ok": report.ok,
         "notes": list(report.plan.notes),
         "nodes": [_node(outcome) for outcome in report.outcomes],
+        "left_out": [
+            {"id": own.node.id, "name": own.node.name, "why": own.why} for own in report.plan.left_out
+        ],
         "files": [str(file) for file in files],
     }
 
@@ -200,6 +209,7 @@ def _node(outcome: NodeOutcome) -> dict[str, Any]:
         "id": outcome.node.id,
         "name": outcome.node.name,
         "label": outcome.node.annotation,
+        "inside": outcome.step.inside or None,
         "status": outcome.status.value,
         "message": outcome.message or None,
         "warnings": list(outcome.done.warnings),

@@ -17,6 +17,7 @@ from .errors import RunError
 from .job import World
 from .plan import plan_run
 from .runner import run_plan
+from .servers import with_servers
 from .variables import CredentialValue, parsed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class RunOptions:
 
     Attributes:
         workflow_dir: The folder of the workflow; its data area is ``data`` in it.
+        servers: Another server for a server that nodes name, see `with_servers`.
         settings: Texts for Configuration nodes (by flow variable, or by parameter) and workflow variables.
         find_credential: User name and password by name; None, or an `MCPError` that says where they could
             be, where there are none.
@@ -47,6 +49,7 @@ class RunOptions:
     """
 
     workflow_dir: Path
+    servers: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     find_credential: Callable[[str], CredentialValue | None] = lambda _: None
     is_canceled: Callable[[], bool] = bool
@@ -72,6 +75,7 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
     """
     from .tools import ToolRunner
 
+    workflow = with_servers(workflow, options.servers, host.id)
     plan = plan_run(workflow, host)
     workflow, values = with_settings(workflow, options.settings)
     values |= with_inputs(workflow, options.inputs)

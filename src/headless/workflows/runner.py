@@ -66,7 +66,7 @@ class NodeOutcome:
     @property
     def label(self) -> str:
         """How people know the node."""
-        return label(self.step.node)
+        return self.step.label
 
 
 class Watcher(Protocol):

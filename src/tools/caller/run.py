@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
-from ...audit.journal import SUFFIX, Journal, latest
+from ...audit.journal import SUFFIX, Journal
+from ...audit.resume import latest_to_resume
 from ...audit.secrets import without_digests
 from ...types.canonical import canonical_json
 from ...types.errors import Canceled, MCPError
@@ -245,8 +246,7 @@ class BlobStore:
 
 def _interrupted(options: RunOptions) -> JournalContent | None:
     """The last run of this kind, if it did not come to its end."""
-    content = latest(options.folder / JOURNALS, options.about)
-    return None if content is None or content.outcome == "complete" else content
+    return latest_to_resume(options.folder / JOURNALS, options.about)
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:

@@ -16,6 +16,7 @@ from ...audit.secrets import SecretMarker
 from ...types.columns import knime_value
 from ...types.errors import MCPError, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
+from ..audit_segment import segment_digest
 from ..connection import client_for
 from ..credentials import check_one_origin, credential_from_port, find_credential
 from ..session_pool import SessionPool
@@ -107,6 +108,7 @@ class Sessions:
             secrets=self._secrets,
             pinning=Pinning(pinning),
             run_workflow=None if execute is None else _workflow_runner(execute),
+            workflow_digest=segment_digest,
             save_blob=save_blob,
             is_canceled=self.stop.is_set,
         )

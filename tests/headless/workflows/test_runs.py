@@ -326,7 +326,7 @@ def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
         OtherNode(5, "Part", "component", "Part (#5)/settings.xml"),
         context(trial, 6),
         files={"Clean up (#4)/workflow.knime": inside, "Part (#5)/settings.xml": b"<config/>"},
-        lines=[(2, 1, 1, 1)],
+        lines=[(2, 1, 1, 1), (4, 1, 5, 1)],
     )
     problems, text = refused(trial, tmp_path, flow)
     assert set(problems) == {

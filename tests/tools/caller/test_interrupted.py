@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 
 def added(rows_of, call, tools):
     """How often the server was asked to add, by what it says itself."""
@@ -95,3 +97,32 @@ def test_canceled_before_the_first_call(server, tools_of, call):
     tools = tools_of(server.url("/one"))
     result = call(tools, {"a": [1, 2]}, tool_name="add", cancel=True)
     assert not result.ok
+
+
+@pytest.mark.parametrize("what", ["altered", "missing", "broken"])
+def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, rows_of, tmp_path, what):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    rows = {"a": [1, 2, 3, None], "b": [0] * 4}
+    assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1).ok
+    file = sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))[-1]
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    changed = {
+        "altered": [lines[0], lines[1].replace('"result":"1"', '"result":"9"'), *lines[2:]],
+        "missing": [lines[0], lines[1], *lines[3:]],
+        "broken": [lines[0], "{}\n", *lines[2:]],
+    }
+    assert changed[what] != lines
+    file.write_text("".join(changed[what]), "utf-8")
+    refused = call(tools, rows, tool_name="add", resume=True)
+    assert not refused.ok
+    message = refused.failure["message"]
+    assert file.name in message
+    assert "not as it was written" in message
+    assert "switch off resuming" in message
+    assert added(rows_of, call, tools) - before == 3
+
+    file.write_text("".join(lines[:3]), "utf-8")  # its end is missing: that is what an interrupted run leaves
+    resumed = rows_of(call(tools, rows, tool_name="add", resume=True))
+    assert [row["Result"] for row in resumed] == ["1", "2", "3", None]
+    assert added(rows_of, call, tools) - before == 4

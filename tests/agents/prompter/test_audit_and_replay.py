@@ -1,0 +1,238 @@
+"""The whole way: an agent over real servers and a workflow, its audit, the replay, the workflow, its run."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jsonpatch
+import pyarrow as pa
+import pytest
+
+from knime_mcp.headless.workflows.making import new_node
+from knime_mcp.knwf import (
+    Column,
+    Concatenation,
+    Configuration,
+    Connection,
+    VariableControl,
+    Workflow,
+    boundary_node,
+    check_archive,
+    concatenate_node,
+    configuration_node,
+    read_workflow,
+    table_creator,
+    write_workflow,
+)
+from knime_mcp.version import VERSION
+from tests.support import peers
+from tests.support import real_knime_host as rig
+from tests.support.chat_server import call, calls, says
+
+pytestmark = [pytest.mark.peer, pytest.mark.requirement("T49", "T50", "T61")]
+
+ROOT = Path(__file__).parents[3]
+DEADLINE = 120
+DETERMINISTIC = ["echo", "get-sum", "read_text_file", "convert_time"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "notes.txt").write_text("Desks are brown.\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def urls(folder):
+    """server-everything, a filesystem server, and a clock."""
+    with (
+        peers.running(peers.everything("streamableHttp")) as everything,
+        peers.running(peers.filesystem(folder)) as files,
+        peers.running(peers.clock()) as clock,
+    ):
+        yield [server.url("/mcp") for server in (everything, files, clock)]
+
+
+def knime_mcp(*words, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "knime_mcp.cli.app", *map(str, words)],
+        cwd=folder,
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT / "src"), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+        check=False,
+    )
+
+
+@pytest.fixture
+def segment(host, urls, tmp_path):
+    """A workflow that says its parameter through server-everything: the tool *Repeat* is made of it."""
+    described = SimpleNamespace(
+        id="org.knime_mcp.mcp",
+        version=VERSION,
+        describe=host.describe,
+        declared=lambda node_id: node_id,
+        get_dialog=host.dialog,
+    )
+    text = Configuration(kind="string", variable="text", parameter="text", value="nothing")
+    echo = new_node(
+        described,
+        2,
+        "mcp_tool_caller",
+        {
+            "server_url": urls[0],
+            "tool_name": "echo",
+            "arguments": [{"name": "message", "value": "-"}],
+            "on_error": "fail",
+        },
+        variables=[VariableControl(("arguments", "0", "value"), used="text")],
+    )
+    nodes = (
+        configuration_node(1, text),
+        echo,
+        table_creator(3, [Column("Result", "string", ())]),
+        concatenate_node(4, Concatenation(intersection=True)),
+        boundary_node(5, "message"),
+    )
+    lines = [(1, 1, 2, 0), (2, echo.output_port("Results"), 4, 1), (3, 1, 4, 2), (4, 1, 5, 1)]
+    file = tmp_path / "Repeat.knwf"
+    write_workflow(Workflow("Repeat", nodes, tuple(Connection(*line) for line in lines)), file)
+    return file
+
+
+@pytest.fixture
+def runs_the_segment(segment, tmp_path):
+    """What KNIME does with the tool: it runs the workflow. Counts how often."""
+    ran = []
+
+    def run(tool, parameters, inputs, hints):
+        out = tmp_path / f"segment-{len(ran)}"
+        ran.append(parameters)
+        done = knime_mcp("run", segment, "--set", f"text={parameters['text']}", "--out", out, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        with (out / "5 Tool Message Output.csv").open(encoding="utf-8", newline="") as file:
+            return next(csv.DictReader(file))["Result"], []
+
+    run.ran = ran
+    return run
+
+
+def test_agent_audit_replay_export_run(
+    host, urls, folder, segment, runs_the_segment, script, ask, tools_of, rows_of, journals, tmp_path
+):
+    from knime.types.tool import WorkflowTool as KnimeTool
+
+    host.add_file_store("repeat", segment.read_bytes())
+    workflow_tool = KnimeTool("Repeat", "Says it", {"text": {"type": "string"}}, 4, [], [], "repeat")
+    mcp = tools_of(*urls, column_form="carrier")
+    cells = mcp["Tool"].get().to_pyarrow().column(1)
+    tools = host.table(
+        pa.table(
+            {"Tool": pa.chunked_array([host.tool_column([workflow_tool]), *cells.chunks]).combine_chunks()}
+        )
+    )
+    notes, made = folder / "notes.txt", folder / "made.txt"
+    made.unlink(missing_ok=True)
+    at = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Kolkata"}
+    wanted = [
+        call("echo", {"message": "Grüße 😀"}),
+        call("get-sum", {"a": 1, "b": 2}),
+        call("read_text_file", {"path": str(notes)}),
+        call("get_file_info", {"path": str(notes)}),
+        call("convert_time", at),
+        call("get_current_time", {"timezone": "UTC"}),
+        call("write_file", {"path": str(made), "content": "made by the agent"}),
+        call("Repeat", {"configuration": {"text": "again and again"}}),
+    ]
+    # One after the other, so that the order is this one.
+    chat = script(*(calls(own) for own in wanted), says("Desks are brown."))
+    agent = ask(
+        chat,
+        tools,
+        user_message="Which colour do desks have?",
+        tool_handler=runs_the_segment,
+        save_audit_workflow_to=str(tmp_path / "audit.knwf"),
+    )
+    recorded = rows_of(agent, 1)
+    assert [row["Status"] for row in recorded] == ["ok"] * 8, [row["Error"] for row in recorded]
+    assert made.read_text("utf-8") == "made by the agent"
+    assert runs_the_segment.ran == [{"text": "again and again"}]
+    assert recorded[-1]["Result"] == "Echo: again and again"
+    assert recorded[-1]["Digest"].startswith("sha256:")
+
+    def replay(**parameters):
+        result = host.run(
+            "tool_call_replayer",
+            [agent.outputs[1].as_input(), None],
+            {"expected_head": agent.flow_variables["mcp_audit_head"], **parameters},
+            tool_handler=runs_the_segment,
+            workflow_dir=tmp_path / "replay",
+        )
+        assert rows_of(result, 1)[-1]["Verdict"] == "intact"
+        return {row["Tool name"]: row for row in rows_of(result)}
+
+    made.write_text("kept", encoding="utf-8")
+    os.utime(notes, (1_700_000_000, 1_700_000_000))
+    found = replay()
+    assert {name: found[name]["Verdict"] for name in DETERMINISTIC} == dict.fromkeys(DETERMINISTIC, "same")
+    assert found["write_file"]["Verdict"] == found["Repeat"]["Verdict"] == "skipped"
+    assert made.read_text("utf-8") == "kept"
+    assert len(runs_the_segment.ran) == 1
+    for name in ("get_file_info", "get_current_time"):
+        row = found[name]
+        assert row["Verdict"] == "different", row
+        before, now = (document(row, side) for side in ("Recorded", "New"))
+        assert before != now
+        assert jsonpatch.apply_patch(before, json.loads(row["Patch"])) == now
+    assert replay(also_call="Repeat")["Repeat"]["Verdict"] == "same"
+    assert len(runs_the_segment.ran) == 2
+
+    audit = tmp_path / "audit.knwf"
+    assert [own for own in check_archive(audit) if own.severity == "error"] == []
+    assert rig_problems(host, audit) == []
+    stored = read_workflow(audit)
+    texts = [note.text for note in stored.annotations]
+    assert any("Which colour do desks have?" in text for text in texts)
+    assert any("Desks are brown." in text for text in texts)
+    assert [node.name for node in stored.nodes] == ["MCP Tool Caller"] * 7 + ["Repeat"]
+
+    done = knime_mcp("run", audit, "--out", "made", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [
+        json.loads(line)
+        for file in sorted((tmp_path / "made").rglob("*.jsonl"))
+        for line in file.read_text("utf-8").splitlines()
+    ]
+    again = [line for line in lines if line["kind"] == "call"]
+    # In recorded order; the last one is in the metanode, with the agent's words.
+    assert [line["tool_name"] for line in again] == [*(row["Tool name"] for row in recorded[:-1]), "echo"]
+    for row, line in zip(recorded, again, strict=True):
+        if row["Tool name"] in DETERMINISTIC:
+            assert (line["arguments"], line["result"]) == (row["Arguments"], row["Result"])
+    assert again[-1]["result"] == recorded[-1]["Result"]
+    assert made.read_text("utf-8") == "made by the agent"  # who executes a step does again what it did
+
+
+def document(row, side):
+    """The result that the patch is about: text, or a JSON object or list, and the structured result."""
+    found = {"status": row[f"{side} status"], "result": row[f"{side} result"]}
+    try:
+        parsed = json.loads(found["result"])
+        found["result"] = parsed if isinstance(parsed, dict | list) else found["result"]
+    except ValueError:
+        pass
+    structured = row[f"{side} structured result"]
+    return found if structured is None else {**found, "structured_result": json.loads(structured)}
+
+
+def rig_problems(host, file):
+    """What the rig says; only KNIME's own Python has one."""
+    return rig.check_knwf(str(file), host.host)["problems"] if os.environ.get("KNIME_PYTHON_ROOT") else []
