@@ -65,7 +65,8 @@ def _print(
 ) -> None:
     rows = [
         (
-            "ok" if step.ok else "FAILED",
+            # What a server of another revision refuses on the way is no failure.
+            "ok" if step.ok else "FAILED" if error else "refused",
             step.phase,
             step.what,
             step.detail or "",

@@ -303,7 +303,7 @@ class MCPClient:
     def forget_server(self) -> None:
         """What was remembered of the server no longer holds. For the client's own parts."""
         if self._channel is not None:
-            memory.forget(self._settings.memory_key(self._channel.url))
+            memory.forget(self._settings.memory_key(self._channel))
 
     def _reached(self) -> "HttpChannel | StdioServer":
         return self._open_channel() if self._stdio is None else self._stdio

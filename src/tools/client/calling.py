@@ -219,11 +219,14 @@ class ToolCalls:
     def _explained(self, error: ServerError, name: str) -> MCPError:
         """Unknown tools are errors of their own; the specification has only a code for bad parameters."""
         text = error.what.lower()
-        if error.code != jsonrpc.INVALID_PARAMS or not (
-            "unknown tool" in text or "not found" in text or "no such tool" in text
-        ):
-            return error
         names = [] if self.listings.current is None else list(self.listings.current.by_name)
+        is_unknown = "unknown tool" in text or "no such tool" in text
+        if error.code == jsonrpc.INVALID_PARAMS:
+            is_unknown = is_unknown or "not found" in text
+        else:  # many servers throw what their library then reports under the code of its choice
+            is_unknown = is_unknown and name.lower() in text and name not in names
+        if not is_unknown:
+            return error
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)

@@ -17,6 +17,7 @@ from ...types.errors import (
     MCPError,
     ProtocolError,
     ServerError,
+    SessionLost,
     TimedOut,
     VersionError,
     origin_and_path,
@@ -53,7 +54,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _MOST_REMEMBERED: Final = 1024
 _OVER: Final = {"http": "by POST", "sse": "over the event stream", "stdio": "over stdio"}
-_NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy"})
+_NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy", "process"})
+# How long a stream may be silent before the second question is asked as well. Too short does no harm: the
+# answers come in whatever order.
+_PROBE_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,11 @@ class ConnectSettings:
     trace: Trace | None
     on_list_changed: Callable[[], None]
 
-    def memory_key(self, url: str) -> tuple[str, ...]:
+    def memory_key(self, server: "HttpChannel | StdioServer") -> tuple[str, ...]:
         """What the memory of a server's ways is kept by."""
+        command = tuple(server.command) if isinstance(server, StdioServer) else ()
         identity = self.authorization.identity if self.authorization is not None else ""
-        return (url, identity, self.transport, self.protocol_version or "")
+        return (server.url, identity, self.transport, self.protocol_version or "", *command)
 
 
 class _Memory:
@@ -121,7 +126,7 @@ def connect(
     Raises:
         MCPError: Which phase of connecting failed, why, and what to do next.
     """
-    key = settings.memory_key(channel.url)
+    key = settings.memory_key(channel)
     remembered = memory.get(key)
     if remembered is not None:
         try:
@@ -156,6 +161,7 @@ class _Connector:
         self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
         self._transport = self._first_transport()
         self._attempts: list[str] = []
+        self._has_probed = False
         self._negotiation = Negotiation(
             transport="stdio" if self._transport.kind == "stdio" else settings.transport,
             pinned=settings.protocol_version,
@@ -191,7 +197,7 @@ class _Connector:
                     outcome = self._open_sse()
                 case Discover() | Initialize():
                     outcome = self._ask(action)
-        except (ConnectError, TimedOut) as error:
+        except (ConnectError, SessionLost, TimedOut) as error:
             outcome = error
         self._note(action, outcome, time.monotonic() - started)
         return outcome
@@ -212,6 +218,9 @@ class _Connector:
         from ..transports.legacy_sse import LegacySse
 
         assert not isinstance(self._channel, StdioServer)
+        if self._transport.kind == "sse":  # that stream did not survive the probe
+            self._transport.close()
+            self._transport = self._first_transport()
         transport = LegacySse(self._channel, self._settings.limits, self._inbox)
         refusal = transport.open(self._wait)
         if refusal is not None:
@@ -245,8 +254,7 @@ class _Connector:
                 params = {"_meta": modern_meta(version, self._settings.requests)}
                 body = jsonrpc.encode(jsonrpc.request(request_id, "server/discover", params))
                 headers = request_headers("server/discover", params, version)
-                # A server of the handshake era may say nothing at all to what it does not know.
-                wait = wait.narrowed(idle=wait.timeouts.connect)
+                wait = self._probing(wait)
             case Initialize(version):
                 params = {
                     "protocolVersion": version,
@@ -256,6 +264,16 @@ class _Connector:
                 body = jsonrpc.encode(jsonrpc.request(request_id, "initialize", params))
                 headers = {}
         return self._transport.request(Call(request_id, body, headers, is_handshake=True), wait, self._inbox)
+
+    def _probing(self, wait: Wait) -> Wait:
+        """Less patience where another question follows: servers of the handshake era may be silent."""
+        if self._settings.protocol_version is not None or self._has_probed:
+            return wait
+        patience = wait.timeouts.connect
+        if self._transport.kind != "http":
+            self._has_probed = True
+            patience = min(patience, _PROBE_SECONDS)
+        return wait.narrowed(idle=patience)
 
     def _begin(self, agreed: Agreed) -> Conversation:
         transport = self._transport
@@ -270,8 +288,7 @@ class _Connector:
         )
         if agreed.era is Era.LEGACY:
             self._say_initialized()
-        if transport.kind != "stdio":
-            memory.put(self._key, Remembered(agreed.version, transport.kind))
+        memory.put(self._key, Remembered(agreed.version, transport.kind))
         trace = self._settings.trace
         if trace is not None and self._settings.authorization is not None:
             trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))

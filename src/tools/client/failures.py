@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final, cast
 
-from ...types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError
+from ...types.errors import AuthError, ConnectError, MCPError, ProtocolError, ServerError, origin_and_path
 from ..auth import Authorization
 from ..protocol.answers import Answer, Refusal, Response
 from ..protocol.challenges import Challenge, parse_challenges
@@ -20,6 +20,7 @@ from ..protocol.jsonrpc import (
 )
 
 _LONGEST_MESSAGE: Final = 1000
+_MOST_PAGES, _LONGEST_PAGE = 5, 200
 _LONGEST_ATTEMPT: Final = 200  # one of several in a list
 _FIXES: Final[dict[int, str]] = {
     400: "Check the URL: it must be the server's MCP endpoint",
@@ -64,15 +65,25 @@ _RPC_FIXES: Final[dict[int, str]] = {
     INVALID_PARAMS: "Compare tool name and arguments with what the server lists now",
     METHOD_NOT_FOUND: "The server does not offer this; list its tools again",
     HEADER_MISMATCH: "A proxy in between may change headers; try a direct connection",
-    URL_ELICITATION_REQUIRED: "The server wants a person to visit a web page first; its data says which",
 }
 
 
 def _rpc_fix(error: RpcError) -> str | None:
+    if error.code == URL_ELICITATION_REQUIRED:
+        return _visit(error)
     if error.code != MISSING_CAPABILITY:
         return _RPC_FIXES.get(error.code)
     names = ", ".join(as_object(as_object(error.data).get("requiredCapabilities"))) or "one it does not name"
     return f"The tool needs a client capability that this client does not have: {names}"
+
+
+def _visit(error: RpcError) -> str:
+    """Which web pages a person has to visit (2025-11-25, *URL Elicitation Required*); nothing is opened."""
+    wanted = as_object(error.data).get("elicitations")
+    entries = cast("list[Any]", wanted)[:_MOST_PAGES] if isinstance(wanted, list) else []
+    urls = [url for entry in entries if isinstance(url := as_object(entry).get("url"), str)]
+    pages = " and ".join(origin_and_path(url)[:_LONGEST_PAGE] for url in urls) or "a web page"
+    return f"A person has to visit {pages} first; the error's data holds the whole address. Then call again"
 
 
 def http_error(refusal: Refusal) -> ConnectError:

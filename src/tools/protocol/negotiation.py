@@ -10,14 +10,14 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwa
 3. Anything else means a server of the handshake era: ``initialize``.
 4. If that gets a 4xx, the URL may be one of the old HTTP+SSE transport: open the stream there, and ask the
 same
-   two questions over it.
+   two questions over it. Where the first one ends the stream, the second one is asked over another stream.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from ...types.errors import ConnectError, MCPError, TimedOut, VersionError
+from ...types.errors import ConnectError, MCPError, SessionLost, TimedOut, VersionError
 from .answers import Answer, Refusal, Response, rpc_error
 from .jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from .versions import (
@@ -96,7 +96,7 @@ class Remembered:
     """What an earlier negotiation with the same server came to."""
 
     version: str
-    transport: Literal["http", "sse"]
+    transport: Literal["http", "sse", "stdio"]
 
 
 class Negotiation:
@@ -183,9 +183,15 @@ class Negotiation:
         # Over stdio: the process has ended. Some servers do so on a method that they do not know.
         where = "protocol" if self._transport == "stdio" else "http"
         closed = isinstance(outcome, ConnectError) and outcome.phase == where
-        if silent or closed:
-            return self._initialize_or(cast("MCPError", outcome))
-        return Failed(cast("MCPError", outcome))
+        closed = closed or (isinstance(outcome, SessionLost) and self._over_stream)
+        if not (silent or closed):
+            return Failed(cast("MCPError", outcome))
+        action = self._initialize_or(cast("MCPError", outcome))
+        if self._over_stream and self._transport != "stdio" and isinstance(action, Initialize):
+            # The official Python SDK 1.0 to 1.6 ends the stream on a method that it does not know.
+            self._first_request = action
+            return OpenSse()
+        return action
 
     def _after_modern_error(self, outcome: Answer) -> Action:
         error = rpc_error(outcome)

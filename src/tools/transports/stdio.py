@@ -6,6 +6,7 @@ and last words, and those that come later are told to open a new session.
 """
 
 import logging
+import os
 import re
 import threading
 import time
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost
+from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
@@ -67,13 +68,15 @@ class StdioTransport:
         stream = self._stream(may_start=call.is_handshake)
         if not call.is_handshake:
             return self._ask(stream, call, wait, inbox)
+        was_asked, stream.was_asked = stream.was_asked, True
         try:
             return self._ask(stream, call, wait, inbox)
         except (ConnectError, SessionLost) as error:
-            if stream.has_answered and not self._closed:
-                # It refused the probe and then ended, perhaps while this was on its way.
+            if was_asked and not self._closed:
+                # It refused the probe, or broke on it unseen, and then ended, perhaps while this was on its
+                # way.
                 return self._ask(self._stream(may_start=True), call, wait, inbox)
-            raise ConnectError(error.what, phase="protocol", fix=_FIX) from None
+            raise ConnectError(error.what, phase="protocol", fix=stream.advice()) from None
 
     def _ask(self, stream: "_Stream", call: Call, wait: Wait, inbox: Inbox) -> Answer:
         pending = Pending(wait, inbox)
@@ -81,12 +84,16 @@ class StdioTransport:
         outgoing = stream.process.send(call.body)
         try:
             wait.for_event(pending.done)
+        except TimedOut as error:
+            words = stream.process.last_words()
+            if words:
+                error.what += f". The last words of its process: {words}"
+            raise
         finally:
             stream.calls.remove(call.id)
             if not outgoing.withdraw():
                 wait.unsent = False
         if pending.message is not None:
-            stream.has_answered = True
             return Response(pending.message, body=pending.body)
         assert pending.error is not None
         if isinstance(pending.error, ConnectError) and not outgoing.may_be_out:
@@ -158,7 +165,7 @@ class _Stream:
         self._line_bytes = min(limits.event_bytes, limits.result_bytes)
         self._noise: deque[str] = deque(maxlen=_KEPT_NOISE)
         self._skipped = 0
-        self.has_answered = False
+        self.was_asked = False
         self.calls = PendingCalls(inbox, self._answer)
         self.process = StdioProcess(server, self, line_bytes=self._line_bytes)
         self.process.serve()
@@ -202,6 +209,17 @@ class _Stream:
             fix="Ask the tool for less at once",
         )
         self.calls.fail(int(found[1]) if found else None, error)
+
+    def advice(self) -> str:
+        """What to do about a server that ended before it was of any use."""
+        missing = self._server.missing_variables(self.process.last_words())
+        if not missing:
+            return _FIX
+        unset = " and ".join([name for name in missing if name not in os.environ])
+        return (
+            f"A server gets few of our environment variables. {f'Set {unset} and pass' if unset else 'Pass'} "
+            f"{' and '.join(missing)} on (--env NAME)"
+        )
 
     def ended(self, reason: str) -> None:
         """See `Listener`."""

@@ -15,6 +15,8 @@ from ...types.routing import looks_secret
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _SHORTEST_SECRET: Final = 6
+_VARIABLE: Final = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(])", re.ASCII)
+_MOST_NAMED: Final = 5
 
 # What the official SDKs pass on, and nothing else: our own environment may hold the keys of other servers,
 # and KNIME's PYTHONPATH would make a Python server import the wrong packages.
@@ -81,6 +83,11 @@ class StdioServer:
         # bash exports functions as values that begin with "()", which have been used to run code.
         safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
         return safe | dict(self.env)
+
+    def missing_variables(self, said: str) -> list[str]:
+        """Names in what a server says that look like environment variables and are not in its environment."""
+        given = self.environment()
+        return [name for name in dict.fromkeys(_VARIABLE.findall(said)) if name not in given][:_MOST_NAMED]
 
     def secrets(self) -> Iterator[str]:
         """What the server may print but nobody must see: its variables, and keys in its arguments."""

@@ -213,7 +213,11 @@ class StreamableHttp:
                     fix="Look into the server's log; a proxy that cuts long replies is another usual cause",
                 )
             if failures >= _RESUME_ATTEMPTS:
-                raise ConnectError("The server's stream broke and could not be resumed", phase="http")
+                raise ConnectError(
+                    "The server's stream broke and could not be resumed",
+                    phase="http",
+                    fix="Look into the server's log; it may have ended, and the call may have run",
+                )
             seen = cursor.seen
             # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
             wait.sleep(cursor.retry)

@@ -52,6 +52,9 @@ def discover(request):
         sys.exit(3)
     if "silent on probe" in HABITS:
         return
+    if "breaks on probe" in HABITS:  # the official Python SDK 1.0 to 1.6: silent, the next line ends it
+        initialize.is_broken = True
+        return
     if "late probe" in HABITS and held_probe is None:
         held_probe = request
         locked_modern = True
@@ -66,6 +69,11 @@ def discover(request):
 
 
 def initialize(request):
+    if "silent" in HABITS:
+        print("waiting for the database", file=sys.stderr, flush=True)
+        return
+    if getattr(initialize, "is_broken", False):
+        sys.exit(1)
     if locked_modern:
         discover(held_probe)
         error(request, -32022, "modern only", supported=[MODERN], requested="2025-11-25")

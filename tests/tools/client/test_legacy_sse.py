@@ -51,6 +51,40 @@ class SseServer(ScriptedServer):
         self.push(event({"jsonrpc": "2.0", "id": request.json["id"], "result": result}, name="message"))
 
 
+class BrittleSseServer(SseServer):
+    """Ends a stream, or never speaks on it again, once it was asked what it does not know."""
+
+    def __init__(self, *, ends):
+        super().__init__(GET=self._open)
+        self._ends = ends
+        self._lost = False
+        self.streams = 0
+
+    def _open(self, request):
+        self.streams += 1
+        self._lost = False
+        head = event("/messages/?session_id=abc", name="endpoint")
+        if self._ends and self.streams == 1:
+            return stream(head, 0.2, Part.CLOSE, end=False)(request)
+        return stream(head, Part.EVENTS, end=False)(request)
+
+    def _post(self, request):
+        self._lost = self._lost or request.rpc == "server/discover"
+        return ACCEPTED if self._lost else super()._post(request)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_server_whose_stream_does_not_survive_the_probe_is_initialized_on_another_one(ends):
+    # The official Python SDK 1.0 to 1.6 ends the stream on a method that it does not know.
+    with (
+        BrittleSseServer(ends=ends) as server,
+        MCPClient(server.url, timeouts=Timeouts(connect=1.0, idle=5.0)) as client,
+    ):
+        assert client.server.protocol_version == LEGACY
+        assert client.call_tool("echo", {}).text == "hi"
+        assert server.streams == 2
+
+
 @pytest.mark.requirement("T1")
 @pytest.mark.parametrize("path", ["/sse", "/old"])
 def test_a_server_of_the_old_transport_is_found_and_used(path):

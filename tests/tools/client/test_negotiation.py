@@ -14,7 +14,7 @@ from knime_mcp.tools.protocol.negotiation import (
     Remembered,
     SseOpened,
 )
-from knime_mcp.types.errors import ConnectError, TimedOut, VersionError
+from knime_mcp.types.errors import ConnectError, SessionLost, TimedOut, VersionError
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 DISCOVER, INITIALIZE, SSE = Discover(MODERN), Initialize(LEGACY), OpenSse()
@@ -169,10 +169,16 @@ def test_a_modern_server_that_was_slow_is_asked_once_more():
     assert last == Failed(silent)
 
 
-def test_over_the_stream_silence_means_the_handshake_era():
-    *_, fifth, last = run(Negotiation(), Refusal(405), Refusal(405), SseOpened(), silent, initialized)
-    assert fifth == INITIALIZE
+@pytest.mark.parametrize("lost", [silent, closed, SessionLost("gone")])
+def test_over_the_stream_silence_means_the_handshake_era_on_another_stream(lost):
+    found = [Refusal(405), Refusal(405), SseOpened()]
+    *_, again, sixth, last = run(Negotiation(), *found, lost, SseOpened(), initialized)
+    assert (again, sixth) == (SSE, INITIALIZE)
     assert agreed(last, LEGACY)
+    *_, last = run(Negotiation(), *found, lost, SseOpened(), closed)
+    assert last == Failed(closed)
+    *_, last = run(Negotiation(), *found, lost, Refusal(404))
+    assert last == Failed(Refusal(404))
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,41 @@ def test_errors_with_foreign_ids_and_any_status_are_errors_of_the_call(era):
 
 
 @ERAS
-def test_an_unknown_tool_is_named_with_what_may_be_meant(era):
-    script = era(tools__call=rpc_error(-32602, "Unknown tool: ehco"))
+@pytest.mark.parametrize("code", [-32602, -32603, -32601, 0])  # the last three: what servers throw themselves
+def test_an_unknown_tool_is_named_with_what_may_be_meant(era, code):
+    script = era(tools__call=rpc_error(code, "Unknown tool: ehco"))
     with ScriptedServer(script) as server, MCPClient(server.url) as client:
         client.list_tools()
         with pytest.raises(ToolNotFound, match="Did you mean echo") as caught:
             client.call_tool("ehco")
     assert caught.value.suggestions == ("echo",)
+
+
+def test_a_page_that_a_person_must_visit_is_named_without_its_query_and_never_opened():
+    with ScriptedServer({"*": http(500)}) as page:
+        wanted = {
+            "mode": "url",
+            "elicitationId": "1",
+            "url": f"{page.url}/consent?ticket=hidden",
+            "message": "x",
+        }
+        script = legacy(tools__call=rpc_error(-32042, "consent first", {"elicitations": [wanted, None, {}]}))
+        with pytest.raises(ServerError, match="consent first") as caught:
+            call(script)
+        assert not page.requests
+    assert caught.value.code == -32042
+    assert caught.value.data["elicitations"][0] == wanted
+    assert "/consent first" in str(caught.value.fix)
+    assert "hidden" not in str(caught.value)
+
+
+@ERAS
+def test_a_tool_that_speaks_of_an_unknown_tool_is_not_missing_itself(era):
+    script = era(tools__call=rpc_error(-32603, "echo: unknown tool hammer"))
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        with pytest.raises(ServerError, match="hammer"):
+            client.call_tool("echo")
 
 
 @pytest.mark.parametrize("status", [406, 409, 413, 415, 421])

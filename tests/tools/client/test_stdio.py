@@ -144,6 +144,33 @@ def test_a_server_that_does_not_answer_the_probe_is_initialized_in_the_same_proc
     assert [step.phase for step in steps].count("process") == 1
 
 
+def test_a_server_whom_the_probe_breaks_unseen_is_started_again():
+    with connected("breaks on probe", timeouts=Timeouts(connect=0.5)) as client:
+        assert client.server.protocol_version == "2025-11-25"
+        first = pid_of(client)
+        with pytest.raises(ConnectError):
+            client.call_tool("die", {})
+        assert pid_of(client) != first  # remembered: it is not probed, and so not broken, again
+
+
+def test_a_server_that_never_answers_is_quoted():
+    with pytest.raises(TimedOut, match="waiting for the database"):
+        MCPClient(
+            stdio=child("silent on probe", "silent"), timeouts=Timeouts(connect=0.3, idle=1.5)
+        ).connect()
+
+
+def test_a_variable_that_the_server_misses_is_named(monkeypatch):
+    monkeypatch.setenv("SEARCH_API_KEY", "hidden-value")
+    command = [sys.executable, "-c", "raise SystemExit('SEARCH_API_KEY and SEARCH_TEAM_ID are required')"]
+    with pytest.raises(ConnectError) as caught:
+        MCPClient(stdio=StdioServer("child", command)).connect()
+    assert caught.value.fix == (
+        "A server gets few of our environment variables. "
+        "Set SEARCH_TEAM_ID and pass SEARCH_API_KEY and SEARCH_TEAM_ID on (--env NAME)"
+    )
+
+
 def test_a_late_answer_to_the_probe_does_no_harm():
     with connected("late probe", timeouts=QUICK) as client:
         assert client.server.protocol_version == "2026-07-28"
@@ -159,6 +186,12 @@ def test_a_modern_server_without_a_common_revision_is_not_initialized():
     with pytest.raises(VersionError, match="2099-01-01") as caught:
         connected("draft").connect()
     assert caught.value.server == "stdio:child"
+
+
+def test_a_slow_modern_server_gets_its_time_where_nothing_else_can_be_asked():
+    server = child("modern", "slow")
+    with MCPClient(stdio=server, protocol_version="2026-07-28", timeouts=Timeouts(connect=0.2)) as client:
+        assert client.server.protocol_version == "2026-07-28"
 
 
 def test_a_pinned_revision_skips_the_probe():
