@@ -7,7 +7,6 @@ asserted about time. `--smoke` only shows that everything runs.
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,12 +17,13 @@ from pathlib import Path
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool
+from timing import Row, Table
 
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
 from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 
-CHAT_SERVER = Path(__file__).parents[1] / "tests" / "support" / "chat_server.py"
+ROOT = Path(__file__).parents[1]
 
 
 def search(query: str) -> str:
@@ -73,8 +73,10 @@ def endpoint(calls: int, turns: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "script.json")
         file.write_text(json.dumps(script), encoding="utf-8")
-        command = [sys.executable, str(CHAT_SERVER), str(file), "--repeat"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        command = [sys.executable, "-m", "tests.support.chat_server", str(file), "--repeat"]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ) as process:
             assert process.stdout
             assert process.stdin
             try:
@@ -112,7 +114,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
     smoke = parser.parse_args().smoke
-    rounds, many, turns = (1, 5, 2) if smoke else (15, 200, 20)
+    measure(Table("Agent, loop"), smoke=smoke, rounds=1 if smoke else 15)
+
+
+def measure(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Turns with one call and with many, and conversations of many turns."""
+    many, turns = (5, 2) if smoke else (200, 20)
     options = AgentOptions(iteration_limit=turns)
     figures: dict[str, list[float]] = {}
 
@@ -135,7 +142,7 @@ def main() -> None:
             note("per turn (model + one call): loop", ours / (turns + 1))
             note("per turn (model + one call): by hand", seconds(lambda: by_hand(long, turns)) / (turns + 1))
     for name, values in figures.items():
-        print(f"{name:52}{statistics.median(values[1:]):>9.3f} ms")  # the first round warms up
+        table.add(Row("agent", name, "ms", tuple(values[1:])))  # the first round warms up
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class AgentTimeline:
         from ..agents.timeline.tool_kind import kind_of
 
         record = call.reply.record
-        kind = kind_of(call.reply.tool, recorded=record is not None)
+        kind = kind_of(call.reply.tool, recorded=record is not None, unfinished=call.reply.unfinished)
         status, meaning = status_of_call(call)
         self._line(
             (f"  {kind.glyph} {kind.word:8} ", "cyan"),

@@ -20,7 +20,7 @@ from tests.support.chat_server import ChatServer, call, calls, refuses, says
 
 from .loop_tools import Functions, model_at
 
-SUPPORT = Path(__file__).parents[1] / "support"
+ROOT = Path(__file__).parents[2]
 KEY = "sk-very-secret-0123456789"
 CREDENTIAL = Credential("openai", "", KEY)
 ODD_SCHEMA = {
@@ -267,8 +267,10 @@ def test_the_scripted_endpoint_as_a_command(tmp_path):
     script = tmp_path / "script.json"
     turns = [{"fails": 503}, {"calls": [["search", {"q": 1}]], "text": "Well"}, {"says": "Hello"}]
     script.write_text(json.dumps(turns), encoding="utf-8")
-    command = [sys.executable, str(SUPPORT / "chat_server.py"), str(script)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.support.chat_server", str(script)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
         model = model_at(None, url=process.stdout.readline().strip())
         tools = Functions(search=lambda arguments, _: str(arguments["q"]))
         outcome = run_agent(model, tools, [HumanMessage("Hi")])

@@ -5,11 +5,26 @@ from html.parser import HTMLParser
 
 import pytest
 
-from knime_mcp.agents.run.events import Ending, PromptGiven, RunEnded, TextDelta, TokenUsage, ToolStarted
-from knime_mcp.agents.timeline.timeline import PromptTimeline, duration_text, one_line, tokens_text
+from knime_mcp.agents.run.events import (
+    Ending,
+    PromptGiven,
+    RunEnded,
+    TextDelta,
+    TokenUsage,
+    ToolFinished,
+    ToolStarted,
+)
+from knime_mcp.agents.timeline.timeline import (
+    PromptTimeline,
+    duration_text,
+    one_line,
+    status_of_call,
+    tokens_text,
+)
 from knime_mcp.agents.timeline.timeline_page import timeline_page
 from knime_mcp.agents.timeline.tool_kind import BUILT_IN, MCP, UNKNOWN, WORKFLOW, kind_of
-from tests.agents.run_events import EVIL, REPORT, SEARCH, START, run_events
+from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
+from tests.agents.run_events import EVIL, REPORT, SEARCH, START, at, run_events
 
 
 class Page(HTMLParser):
@@ -168,3 +183,17 @@ def test_words_for_numbers():
         "at least 1,200 tokens in, 3 out"
     )
     assert one_line("a\n b" + "x" * 300, 10) == "a bxxxxxx…"
+
+
+def test_a_call_that_did_not_finish_hides_what_nobody_marked():
+    request = ToolRequest(id="a", name="login", arguments={"password": "hunter2"}, iteration=1)
+    reply = ToolReply(request=request, content="Error: canceled", failed=True, unfinished=True)
+    began = ToolStarted(request=request, shown_name="login", at=at(0))
+    ended = ToolFinished(reply=reply, shown_name="login", duration=1.0)
+    for events in ([began], [began, ended]):
+        timeline = PromptTimeline(events=[PromptGiven(text="Log in", at=at(0)), *events])
+        page = timeline_page([timeline])
+        assert "hunter2" not in page
+        assert "not finished" in page
+    assert status_of_call(ended) == ("not finished", "warning")
+    assert kind_of(None, recorded=False, unfinished=True).word == "tool"

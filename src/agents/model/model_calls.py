@@ -2,7 +2,7 @@
 
 Requests have no effects, so they are sent again as often as the kind of failure allows. A conversation that
 does not fit is sent once more with the oldest tool results left out, images to a model that refuses them as a
-note; the history itself keeps both.
+note; the history itself keeps both. Of tools that the endpoint refuses it is told less, see `tool_fitting`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from ..run.events import ModelRetried, TextDelta, TokenUsage
 from ..run.messages import has_images, sendable, text_of
 from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused, model_error
+from .tool_fitting import ToolFitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ _FIRST_WAIT: Final = 0.5
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
 _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
 _TRIMS: Final = 4
+_MOST_CHANGES: Final = 40  # of what is said about tools, in one turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class ModelCalls:
         self._images = images
         self._seconds_left = seconds_left
         self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
+        # Of a model at an endpoint all prompts share what was learned.
+        self._fitting = cast("ToolFitting", getattr(model, "fitting", None) or ToolFitting())
         self.notes: list[str] = []
 
     async def ask(
@@ -97,12 +101,13 @@ class ModelCalls:
             ModelError: There is none, after all tries.
         """
         usage = TokenUsage()
-        attempt = trims = 0
+        attempt = trims = changes = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has tries of its own
         while True:
             attempt += 1
+            offered = self._fitting.fit(tools)
             try:
-                message = await self._once(self._sent(messages), tools, iteration)
+                message = await self._once(self._sent(messages), offered, iteration)
                 usage += usage_of(message)
                 _require_content(message)
                 return Turn(message=message, usage=usage, attempts=attempt)
@@ -110,9 +115,11 @@ class ModelCalls:
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
-            adapted = self._adapt(problem, messages, trims)
+            changed = self._fit(problem, tools, offered) if changes < _MOST_CHANGES else None
+            adapted = changed or self._adapt(problem, messages, trims)
             if adapted is not None:
-                trims += 1
+                changes += changed is not None
+                trims += changed is None
                 self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
                 continue
             failures[type(problem)] += 1
@@ -180,6 +187,21 @@ class ModelCalls:
             return "sent again without images"
         return None
 
+    def _fit(
+        self,
+        problem: ModelError,
+        tools: Sequence[Mapping[str, Any]],
+        offered: Sequence[Mapping[str, Any]],
+    ) -> str | None:
+        """Changes what the endpoint is told of tools, if it objects to that; says how, else None."""
+        if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
+            return None
+        changed = self._fitting.learn(problem.what, tools, offered)
+        if changed is None:
+            return None
+        self._note(changed)
+        return "sent again with less about tools"
+
     def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
         """Half of what there is; the newest result stays, for the model needs it to go on."""
         results = [
@@ -222,8 +244,8 @@ def usage_of(message: AIMessage) -> TokenUsage:
         What the endpoint counted, or that it did not.
     """
     counted = message.usage_metadata
-    if not counted:
-        return TokenUsage(unreported=1)
+    if not counted or not (counted["input_tokens"] or counted["output_tokens"]):
+        return TokenUsage(unreported=1)  # some endpoints send zeros, which nobody counted
     return TokenUsage(input=counted["input_tokens"], output=counted["output_tokens"], turns=1)
 
 

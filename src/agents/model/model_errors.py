@@ -38,6 +38,14 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
+_NO_TOOLS: Final = re.compile(
+    r"not support (?:tools|tool|function)|tool[ _]choice requires"
+    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+    re.IGNORECASE,
+)
+_TOO_MANY_TOOLS: Final = re.compile(
+    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
+)
 
 
 class ModelError(MCPError):
@@ -229,10 +237,25 @@ def _of_status(error: Any, *, code: str, said: str, model: str, server: str | No
                 f"The endpoint does not take the request ({status}): {said}",
                 status=status,
                 server=server,
-                fix="The endpoint's own words say what it objects to; the usual causes are a model without"
-                " tools, a setting that the model does not know (temperature, token limit), and a tool's"
-                " schema",
+                fix=_fix_for_refusal(said),
             )
+
+
+def _fix_for_refusal(said: str) -> str:
+    if _NO_TOOLS.search(said):
+        return (
+            "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
+            " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+        )
+    if _TOO_MANY_TOOLS.search(said):
+        return (
+            "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that"
+            " the model searches for those that it needs"
+        )
+    return (
+        "The endpoint's own words say what it objects to; the usual causes are a model without tools, a"
+        " setting that the model does not know (temperature, token limit), and a tool's schema"
+    )
 
 
 def _too_long(said: str, status: int | None, server: str | None) -> ContextTooLong:

@@ -11,9 +11,11 @@ from langchain_core.messages.tool import invalid_tool_call
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
-from ..run.messages import read_arguments
+from ...types.canonical import without_surrogates
+from ..run.messages import GIVEN_BACK, read_arguments
 from .endpoint import CONNECT_SECONDS
 from .model_errors import ModelAnswerInvalid
+from .tool_fitting import ToolFitting
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -28,6 +30,7 @@ class EndpointModel(ChatOpenAI):
 
     _endpoint: Any = PrivateAttr(default=None)
     _transport: Any = PrivateAttr(default=None)
+    _fitting: ToolFitting = PrivateAttr(default_factory=ToolFitting)
 
     @classmethod
     def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
@@ -71,9 +74,27 @@ class EndpointModel(ChatOpenAI):
         """What must never be shown."""
         return cast("Endpoint", self._endpoint).secrets
 
+    @property
+    def fitting(self) -> ToolFitting:
+        """What the endpoint takes of tools, for all runs with this model."""
+        return self._fitting
+
     async def release_connections(self) -> None:
         """Closes the connections of the running event loop, which is about to end."""
         await cast("AsyncTransport", self._transport).release()
+
+    def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        """What is sent: with what the endpoint wants back, and without text that UTF-8 does not have."""
+        made = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
+        payload = cast("dict[str, Any]", made)
+        messages = self._convert_input(input_).to_messages()
+        for message, sent in zip(messages, payload["messages"], strict=True):
+            back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+            if back and sent.get("tool_calls"):
+                sent.update(back.get("message", {}))
+                for call in sent["tool_calls"]:
+                    call.update(back.get("calls", {}).get(call["id"], {}))
+        return _encodable(payload)
 
     def _create_chat_result(
         self,
@@ -100,15 +121,28 @@ class EndpointModel(ChatOpenAI):
         ]
         if message.get("refusal"):
             answer.additional_kwargs["refusal"] = message["refusal"]
+        back = _wanted_back(message, [*calls, *unreadable])
+        if back:
+            answer.additional_kwargs[GIVEN_BACK] = back
         return result
 
     def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any, **options: Any) -> Any:
-        """LangChain drops a refusal that is streamed; it is kept."""
+        """LangChain drops a refusal that is streamed, and what the endpoint wants back; they are kept."""
+        for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
+            for call in _calls(choice.get("delta")):
+                function = _function(call)
+                if isinstance(function.get("arguments"), dict):
+                    function["arguments"] = json.dumps(function["arguments"])
         made = super()._convert_chunk_to_generation_chunk(chunk, *args, **options)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
         for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
-            refusal = cast("dict[str, Any]", choice.get("delta") or {}).get("refusal")
-            if made is not None and isinstance(refusal, str):
-                made.message.additional_kwargs["refusal"] = refusal
+            delta = cast("dict[str, Any]", choice.get("delta") or {})
+            if made is None:
+                continue
+            if isinstance(delta.get("refusal"), str):
+                made.message.additional_kwargs["refusal"] = delta["refusal"]
+            back = _wanted_back(delta, _calls(delta))
+            if back:
+                made.message.additional_kwargs[GIVEN_BACK] = back
         return made
 
 
@@ -138,7 +172,48 @@ def _document(response: dict[str, Any] | openai.BaseModel) -> tuple[dict[str, An
             fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
         )
     answer["choices"] = [first]
-    return answer, cast("dict[str, Any]", message)
+    said = cast("dict[str, Any]", message)
+    said["role"] = "assistant"  # some endpoints leave it out
+    return answer, said
+
+
+def _calls(delta: object) -> list[dict[str, Any]]:
+    """The tool calls in a piece of a stream."""
+    found = cast("dict[str, Any]", delta).get("tool_calls") if isinstance(delta, dict) else None
+    return [call for call in cast("list[Any]", found or []) if isinstance(call, dict)]
+
+
+def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """What an endpoint wants back with the next request, or refuses that; OpenAI's own has none of it.
+
+    DeepSeek's and Moonshot's reasoning (https://api-docs.deepseek.com/guides/thinking_mode), OpenRouter's
+    (https://openrouter.ai/docs/use-cases/reasoning-tokens), and the signatures of Google's calls
+    (https://ai.google.dev/gemini-api/docs/thought-signatures).
+    """
+    whole = {name: message[name] for name in ("reasoning_content", "reasoning_details") if message.get(name)}
+    signed = {
+        _text(call.get("id")) or "": {"extra_content": call["extra_content"]}
+        for call in calls
+        if call.get("extra_content")
+    }
+    found: dict[str, Any] = {}
+    if whole:
+        found["message"] = whole
+    if signed:
+        found["calls"] = signed
+    return found
+
+
+def _encodable(value: Any) -> Any:
+    """The same without lone surrogates, which tools and models send and no request can hold."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, list):
+        return [_encodable(inner) for inner in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value)
+        return {_encodable(name): _encodable(inner) for name, inner in members.items()}
+    return value
 
 
 def _sorted_calls(raw: object) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -1,4 +1,11 @@
-"""Several prompts at a time: each in a thread of its own, what belongs to the host in the calling thread."""
+"""Prompts, each in a thread of its own; what belongs to the host stays in the calling thread.
+
+Workflows run in the thread in which KNIME executes the node, though its Python side could call from any
+(`_execute_tool` has a connection per thread, and KNIME pushes the node's context itself): only there does
+KNIME know that the node merely waits, and gives the place in its thread pool to the workflow's nodes. From
+another thread, as many agents as the pool has places would wait for each other for ever. While a workflow
+runs, KNIME itself looks at its cancel button, and the prompts' other calls and clocks go on in their threads.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +90,7 @@ def answers(
                 return future.result()
             if is_canceled():
                 stop.set()
+                host.close()  # no workflow begins any more
             busy.wait(_POLL_SECONDS)
             busy.clear()
 

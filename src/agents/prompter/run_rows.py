@@ -15,7 +15,7 @@ from ..toolbox.data_registry import TABLE, DataRegistry
 from .prompt_threads import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..run.events import AgentEvent
     from ..toolbox.host_thread import HostThread
@@ -85,16 +85,10 @@ class PromptRuns:
         self._tables = deque(maxlen=max(self.outputs, 1))
         limit, total = self.prompter.options.iteration_limit, len(prompts)
         progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
-        found = (
-            self._one_by_one(prompts, is_canceled, progress)
-            if self.concurrency == 1 or total == 1
-            else answers(
-                prompts,
-                self._ask,
-                concurrency=self.concurrency,
-                is_canceled=is_canceled,
-                on_event=progress,
-            )
+        # Also a single prompt has a thread of its own: while a workflow runs in this one, its other calls go
+        # on, and its clocks tick.
+        found = answers(
+            prompts, self._ask, concurrency=self.concurrency, is_canceled=is_canceled, on_event=progress
         )
         taken = 0
         with closing(found):
@@ -107,14 +101,6 @@ class PromptRuns:
             except Canceled as error:
                 raise self._canceled(error, taken, total) from None
         tell(1.0, "done")
-
-    def _one_by_one(
-        self, prompts: Sequence[Prompt], is_canceled: Callable[[], bool], progress: _Progress
-    ) -> Generator[Answered]:
-        for number, prompt in enumerate(prompts):
-            yield self._ask(
-                prompt, is_canceled=is_canceled, on_event=lambda event, n=number: progress(n, event)
-            )
 
     def data(self) -> list[Any]:
         """The tables for the data outputs: those that were registered last."""
@@ -166,7 +152,7 @@ class PromptRuns:
         *,
         is_canceled: Callable[[], bool],
         on_event: Callable[[AgentEvent], None],
-        host: HostThread | None = None,
+        host: HostThread,
     ) -> Answered:
         try:
             return self.prompter.ask(prompt, is_canceled=is_canceled, on_event=on_event, host=host)

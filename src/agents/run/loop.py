@@ -22,7 +22,7 @@ from ..model.model_calls import ModelCalls, Turn, finish_reason, refusal_of
 from ..model.model_errors import IterationLimit, PromptFiltered
 from ..toolbox.toolbox import ToolReply, ToolRequest
 from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
-from .messages import answer, repair, settle, text_of
+from .messages import answer, answer_of, called_in_text, repair, settle, text_of
 from .outcome import AgentOptions, AgentOutcome
 from .tool_threads import in_thread
 
@@ -231,7 +231,13 @@ class _Run:
                 "The answer was cut off at the model's token limit; raise it in the node that connects the"
                 " model"
             )
-        return Ending.ANSWER, text_of(message)
+        if self._toolbox.definitions() and called_in_text(message):
+            self._notes.append(
+                "The model wrote a tool call as text, so nothing was called: the endpoint does not read this"
+                " model's tool calls. Choose another model, or have the server parse them (vLLM:"
+                " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+            )
+        return Ending.ANSWER, answer_of(message)
 
     async def _answer_at_limit(self) -> tuple[Ending, str]:
         limit = self._options.iteration_limit
@@ -243,7 +249,7 @@ class _Run:
             )
         prompt = HumanMessage(content=self._options.limit_prompt)
         message, _ = await self._turn([*self._conversation, prompt], limit + 2, tools=False)
-        return Ending.LIMIT, text_of(message)
+        return Ending.LIMIT, answer_of(message)
 
     async def _run_tools(
         self, message: AIMessage, calls: Sequence[WantedCall], iteration: int
@@ -341,7 +347,7 @@ def _without_calls(message: AIMessage) -> AIMessage:
 
 
 def _unfinished(request: ToolRequest) -> ToolReply:
-    return ToolReply(request=request, content=_CANCELED, failed=True)
+    return ToolReply(request=request, content=_CANCELED, failed=True, unfinished=True)
 
 
 def _text(content: str | list[dict[str, Any]]) -> str:

@@ -23,6 +23,16 @@ _LONGEST_NAME: Final = 64
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
 _IMAGES: Final = frozenset({"image", "image_url"})
+_THOUGHTS: Final = re.compile(
+    r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
+)
+_CALL_IN_TEXT: Final = re.compile(
+    r"<tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
+)
+
+GIVEN_BACK: Final = "given_back"
+"""Key in ``additional_kwargs`` for what an endpoint wants to see again: under ``message`` the fields of the
+message, under ``calls`` those of each tool call, by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +68,11 @@ def settle(message: AIMessage, *, taken: set[str]) -> tuple[AIMessage, tuple[Wan
     for number, call in enumerate(wanted, 1):
         calls.append(_with_id(call, number, taken))
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
+    back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+    if back:
+        renamed = zip((own or "" for _, _, own in _raw_calls(message)), calls, strict=True)
+        by_id = {call.id: back["calls"][own] for own, call in renamed if own in back.get("calls", {})}
+        kwargs[GIVEN_BACK] = {**back, "calls": by_id}
     settled = AIMessage(
         content=cast("Any", message.content),
         additional_kwargs=kwargs,
@@ -220,6 +235,34 @@ def text_of(message: BaseMessage) -> str:
     return "".join(parts).strip()
 
 
+def answer_of(message: BaseMessage) -> str:
+    """The text of a message without the thoughts before it.
+
+    Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
+    without the opening mark, which is part of the model's prompt then.
+
+    Args:
+        message: A model's answer.
+
+    Returns:
+        Its text; all of it if nothing is left otherwise.
+    """
+    text = text_of(message)
+    return _THOUGHTS.sub("", text).strip() or text
+
+
+def called_in_text(message: BaseMessage) -> bool:
+    """Tells whether a model wrote a tool call into its answer, in a form that its server should have read.
+
+    Args:
+        message: A model's answer without tool calls.
+
+    Returns:
+        Whether the answer begins with one.
+    """
+    return _CALL_IN_TEXT.match(answer_of(message)) is not None
+
+
 def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
     """Name, arguments and id of each call; the arguments as text where LangChain could not read them."""
     # Of a stream the pieces: LangChain completes arguments that were cut off, which must not be called.
@@ -253,7 +296,8 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
         try:
             # Models put line breaks into texts as they are, hence not strict.
             read: object = json.loads(arguments, strict=False)
-        except ValueError as error:
+            json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
+        except (ValueError, RecursionError) as error:
             return None, f"The arguments are not valid JSON ({error}): {_quoted(arguments)}"
         if read is None:
             return {}, None

@@ -122,7 +122,9 @@ def arguments_line(call: ToolFinished | ToolStarted) -> str:
     """The arguments of a call on one line, secrets marked where the call is on record."""
     if isinstance(call, ToolFinished) and call.reply.record is not None:
         return one_line(call.reply.record.arguments or "")
-    request = call.reply.request if isinstance(call, ToolFinished) else call.request
+    if isinstance(call, ToolStarted) or call.reply.unfinished:
+        return ""  # nobody marked its secrets
+    request = call.reply.request
     if request.arguments is None:
         return "(unreadable)"
     return one_line(json.dumps(dict(request.arguments), ensure_ascii=False, default=str))
@@ -131,6 +133,8 @@ def arguments_line(call: ToolFinished | ToolStarted) -> str:
 def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
     """How a call ended, as a word and as what it means."""
     record = call.reply.record
+    if call.reply.unfinished:
+        return "not finished", "warning"
     if record is None:
         return ("failed", "bad") if call.reply.failed else ("ok", "good")
     if record.ok:

@@ -260,16 +260,17 @@ def _unfinished(event: ToolStarted) -> Html:
         "span",
         element("b", event.shown_name),
         badge("not finished", "warning"),
-        element("span", arguments_line(event), class_="soft"),
         class_="row",
     )
-    return details_of_call(summary, _block(arguments_line(event)))
+    return details_of_call(summary)
 
 
 def _arguments(call: ToolFinished) -> Html:
     record, request = call.reply.record, call.reply.request
     if record is not None and record.arguments is not None:
         return _block(record.arguments)
+    if call.reply.unfinished:
+        return note("Not shown: nobody marked the secrets in them before the run ended.")
     if request.error is not None:
         return note(_cut(request.error), kind="bad")
     return _block(json.dumps(dict(request.arguments or {}), ensure_ascii=False, default=str))
@@ -331,7 +332,7 @@ class _Clock:
 
 
 def _kind(call: ToolFinished) -> Any:
-    return kind_of(call.reply.tool, recorded=call.reply.record is not None)
+    return kind_of(call.reply.tool, recorded=call.reply.record is not None, unfinished=call.reply.unfinished)
 
 
 def _said(text: str) -> Html:

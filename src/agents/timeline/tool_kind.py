@@ -57,19 +57,29 @@ UNKNOWN: Final = ToolKind(
     "?",
     _icon('<circle cx="8" cy="8" r="6.5"/><path d="M6 6.5a2 2 0 1 1 2 2V9.5M8 12h.01"/>'),
 )
+UNFINISHED: Final = ToolKind(
+    "tool",
+    "…",
+    _icon('<circle cx="8" cy="8" r="6.5"/><path d="M5 8h.01M8 8h.01M11 8h.01"/>'),
+)
 
 
-def kind_of(tool: Tool | None, *, recorded: bool = True) -> ToolKind:  # @ToolTypeDispatch
+def kind_of(
+    tool: Tool | None, *, recorded: bool = True, unfinished: bool = False
+) -> ToolKind:  # @ToolTypeDispatch
     """Says what kind of tool was called.
 
     Args:
         tool: The tool, None for one of the agent's own or one that nobody knows.
         recorded: Whether the call is on record; calls of the agent's own tools are not.
+        unfinished: Whether the run ended before the call did.
 
     Returns:
         The kind.
     """
     match tool:
+        case None if unfinished:
+            return UNFINISHED
         case None:
             return UNKNOWN if recorded else BUILT_IN
         case MCPTool():

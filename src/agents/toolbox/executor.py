@@ -101,7 +101,11 @@ class ToolExecutor:
         self._options = options
         large = LargeResults(options.longest_result)
         self._replies = ReplyMaker(
-            registry=self.registry, large=large, images=options.images, largest_image=options.largest_image
+            registry=self.registry,
+            large=large,
+            images=options.images,
+            largest_image=options.largest_image,
+            notes=self.notes,
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
@@ -227,12 +231,14 @@ class ToolExecutor:
         )
         while not self._workflow_lock.acquire(timeout=_WAIT):
             if running.is_canceled():
-                canceled = Canceled("The run was canceled before the workflow began")
-                return self._reply(bound, running, self._record(replace(call, error=canceled), running))
-        try:
-            return self._reply(bound, running, self._record(call, running))
-        finally:
-            self._workflow_lock.release()
+                break
+        else:
+            try:
+                return self._reply(bound, running, self._record(call, running))
+            finally:
+                self._workflow_lock.release()
+        canceled = Canceled("The run was canceled before the workflow began")
+        return self._reply(bound, running, self._record(replace(call, error=canceled), running))
 
     def _bound(
         self, tool: Tool, params: Mapping[str, Any], running: RunningCall | None
@@ -291,9 +297,8 @@ class ToolExecutor:
         if bound is not None and outcome.answer is not None and not failed:
             content = self._replies.content(bound, outcome.answer, self._built_ins.reader)
         else:
-            content = self._replies.failure(
-                failure_text(outcome, bound), outcome.answer, self._built_ins.reader
-            )
+            told = failure_text(outcome, bound)
+            content = self._replies.failure(bound, told, outcome.answer, self._built_ins.reader)
         return ToolReply(
             request=running.request,
             content=content,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from ...tools.hidden_text import hidden_characters
 from ...tools.protocol.results import (
     ABSENT,
     AudioContent,
@@ -38,12 +39,14 @@ class ReplyMaker:
         large: Takes what is too long.
         images: Whether the model takes images.
         largest_image: Bytes of the largest image that is shown to the model.
+        notes: Takes what a person should know.
     """
 
     registry: DataRegistry
     large: LargeResults
     images: bool = True
     largest_image: int = 5_000_000
+    notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def content(self, bound: BoundTool, answer: Answer, reader: str) -> str | list[dict[str, Any]]:
         """Makes what the model sees of a result.
@@ -57,7 +60,7 @@ class ReplyMaker:
             Text, or a text block and image blocks.
         """
         items = self._register(bound, answer)
-        text = self.large.cut(_whole_text(answer), reader)
+        text = self.large.cut(self._seen(bound, _whole_text(answer)), reader)
         if items:
             listed = self.registry.describe(items)
             text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
@@ -67,10 +70,11 @@ class ReplyMaker:
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         return blocks + [_image_block(image) for image in images]
 
-    def failure(self, text: str, answer: Answer | None, reader: str) -> str:
+    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, reader: str) -> str:
         """Makes what the model sees of a failure.
 
         Args:
+            bound: The tool, None if there is none of that name.
             text: What went wrong.
             answer: What the tool answered all the same, None if it did not.
             reader: Name of the tool that reads on in long results.
@@ -80,7 +84,24 @@ class ReplyMaker:
         """
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
-        return self.large.cut(text, reader)
+        return self.large.cut(text if bound is None else self._seen(bound, text), reader)
+
+    def _seen(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
+        """What a server wrote, without what a person who reads along would not see; records keep it all."""
+        match bound.tool:
+            case MCPTool():
+                hidden = {position for position, _ in hidden_characters(text)}
+                if not hidden:
+                    return text
+                self.notes[
+                    f"Results of '{bound.shown_name}' hold hidden characters, which the model was not shown;"
+                    " look at them under Tool calls before you trust the server"
+                ] = None
+                return "".join(character for i, character in enumerate(text) if i not in hidden)
+            case WorkflowTool():
+                return text
+            case _:
+                assert_never(bound.tool)
 
     def _shows(self, image: ImageContent) -> bool:
         small = len(image.data) <= self.largest_image

@@ -42,6 +42,7 @@ class ToolReply:
         tool: The tool that was called, None for a built-in or unknown one.
         failed: The model is told of a failure.
         stop: The policy says that the run must not go on after this failure.
+        unfinished: The run ended before the tool did; whether it did its work is not known.
     """
 
     request: ToolRequest
@@ -50,6 +51,7 @@ class ToolReply:
     tool: Tool | None = None
     failed: bool = False
     stop: bool = False
+    unfinished: bool = False
 
 
 class Toolbox(Protocol):

@@ -1,6 +1,8 @@
 """The node *MCP Agent Prompter*, as KNIME runs it, with a scripted model and real servers."""
 
 import json
+import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -275,6 +277,15 @@ def test_secrets_do_not_leave_through_records(host, servers, script, rows_of, to
     assert "hunter2" not in str(rows)
     assert "sk-very-secret-key" not in str(rows)
     assert "sk-very-secret-key" not in (result.view_html or "")
+    assert "hunter2" not in result.view_html
+    talk = rows_of(result)
+    assert "hunter2" not in str(talk)
+    assert "sk-very-secret-key" not in str(talk)
+    asked = next(row["Conversation"].tool_calls for row in talk if row["Conversation"].tool_calls)
+    assert asked[0].arguments["user"] == "ada"
+    assert asked[0].arguments["password"].startswith("⟨secret ")
+    (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
+    assert "hunter2-hunter2" in str(sent)  # the model itself remembers what it wrote
     written = "".join(path.read_text("utf-8") for path in (tmp_path / "workflow").rglob("*.jsonl"))
     assert "hunter2" not in written
     assert "sk-very-secret-key" not in written
@@ -318,6 +329,45 @@ def test_long_results_are_cut_for_the_model_only(servers, script, ask, rows_of, 
     assert [len(row["Result"]) for row in rows_of(result, 1)] == [1024 * 1024]
     assert len(said(result)) == 6
     assert len(result.view_html) < 100_000
+
+
+@pytest.mark.requirement("T63")
+def test_clocks_tick_while_a_workflow_runs(host, servers, script, ask, tools_of, workflow_tools, journals):
+    where = []
+
+    def slow(tool, parameters, inputs, hints):
+        where.append(threading.current_thread())
+        until = time.monotonic() + 20
+        while len(journals()[0]) < 2:  # the call beside it was ended, and is on record
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return "late", []
+
+    mcp = tools_of(servers[0].url("/one"), column_form="carrier", include="wait")
+    cells = mcp["Tool"].get().to_pyarrow().column(1)
+    mixed = pa.chunked_array([workflow_tools, *cells.chunks]).combine_chunks()
+    server = script(calls(call("Greet", {"configuration": {"city": "Ulm"}}), call("wait", {"seconds": 30})))
+    tools = host.table(pa.table({"Tool": mixed}))
+    result = ask(server, tools, time_limit=1.0, tool_handler=slow)
+    assert "was not done after 1 seconds" in result.failure["message"]
+    assert [thread.name.startswith(("agent", "prompt")) for thread in where] == [False]  # the node's own
+    (lines,) = journals()
+    assert [line.get("status") for line in lines[1:3]] == ["canceled", "ok"]
+
+
+def test_no_workflow_begins_after_the_time_limit(host, script, ask, workflow_tools):
+    began = []
+
+    def slow(tool, parameters, inputs, hints):
+        began.append(tool.name)
+        time.sleep(1.5)  # KNIME cannot be interrupted either
+        return "late", []
+
+    greet = call("Greet", {"configuration": {"city": "Ulm"}})
+    tools = host.table(pa.table({"Tool": workflow_tools}))
+    result = ask(script(calls(greet, greet, greet)), tools, time_limit=1.0, tool_handler=slow)
+    assert "was not done after 1 seconds" in result.failure["message"]
+    assert began == ["Greet"]
 
 
 def test_a_time_limit(servers, script, ask, tools_of):

@@ -259,3 +259,14 @@ def test_a_canceled_run_begins_no_call(one):
     with pytest.raises(Canceled):
         made.call("wait", {"seconds": 60}, is_canceled=lambda: True)
     assert [record.status for record in made.records] == ["canceled"]
+
+
+def test_what_a_person_does_not_see_is_not_told_to_the_model(one):
+    made = one()
+    said = "a\u200bb\x1b[2J\u202ec\U000e0041 👨\u200d👩\u200d👧"
+    reply = made.call("login", {"user": said, "password": "p"})
+    assert reply.content.startswith("ab[2Jc 👨\u200d👩\u200d👧 logged in")
+    assert made.records[0].result.startswith(said)
+    (note,) = made.executor.notes
+    assert note.startswith("Results of 'login' hold hidden characters, which the model was not shown;")
+    assert "no luck" in made.call("fail", {"why": "no \u200bluck"}).content

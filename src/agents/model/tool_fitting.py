@@ -1,0 +1,199 @@
+"""What an endpoint is told of tools after it refused some: no more is changed than what it objects to.
+
+Tools go to the model as their servers describe them. Some endpoints refuse the whole request for one of them:
+OpenAI's service takes 1,024 characters of a tool's description; several want ``properties`` in every object
+and ``items`` in every array, or no ``anyOf`` at the top. Their error names the tool, by name or position.
+What the tool is called with is checked against the server's own schema in any case.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TOO_LONG: Final = re.compile(
+    r"description.{0,120}?(?:too long|max(?:imum)?[ _]length|at most|exceed|longer than)", re.I | re.S
+)
+_LENGTH: Final = re.compile(
+    r"(?:max(?:imum)?[ _]length(?: of)?|at most|longer than|limit of)\D{0,3}(\d{2,6})", re.I
+)
+_USUAL_LENGTH: Final = 1024
+_SHORTEST: Final = 100
+_SCHEMA: Final = re.compile(
+    r"schema|function\.parameters|tools?\W{0,3}\d+\W{1,3}parameters|function_declarations|tool parameters"
+    r"|\"function\",\s*\"parameters\"",
+    re.I,
+)
+# Google's own words count within the one tool that all functions are parts of.
+_POSITIONS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"function_declarations\[(\d+)",
+        r"tools[\[.](\d+)",
+        r"\"path\":\s*\[\s*(\d+),\s*\"function\"",
+    )
+)
+_QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
+_BRANCHES: Final = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else")
+_DEEPEST: Final = 64
+
+
+class ToolFitting:
+    """What one endpoint takes, as far as it said so. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._longest: int | None = None
+        self._simpler: set[str] = set()
+        self._all_simpler = False
+        self._left_out: set[str] = set()
+
+    def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Makes what is sent.
+
+        Args:
+            definitions: The functions as they should be.
+
+        Returns:
+            The functions that the endpoint takes; the same ones as long as it refused none.
+        """
+        with self._lock:
+            return [
+                self._fitted(dict(definition))
+                for definition in definitions
+                if _name(definition) not in self._left_out
+            ]
+
+    def learn(
+        self, said: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """Finds out what to change.
+
+        Args:
+            said: The endpoint's words.
+            definitions: The functions as they should be.
+            sent: What the endpoint refused, as `fit` made it.
+
+        Returns:
+            What is different from now on, in words for a person; None if the words are not about tools, or
+            nothing is left to change.
+        """
+        if not sent:
+            return None
+        with self._lock:
+            if _TOO_LONG.search(said):
+                return self._shorten(said, sent)
+            if not _SCHEMA.search(said):
+                return None
+            name = _named(said, [_name(definition) for definition in sent])
+            return self._simplify_all() if name is None else self._simplify(name, definitions, sent)
+
+    def _shorten(self, said: str, sent: Sequence[Mapping[str, Any]]) -> str | None:
+        found = _LENGTH.search(said)
+        limit = max(_SHORTEST, int(found[1]) if found else _USUAL_LENGTH)
+        if not any(len(definition["function"]["description"]) > limit for definition in sent):
+            return None
+        self._longest = min(limit, self._longest or limit)
+        return (
+            f"The endpoint takes only {self._longest:,} characters of a tool's description: longer ones were"
+            " cut, and the rest was sent with the parameters"
+        )
+
+    def _simplify(
+        self, name: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+    ) -> str:
+        own, was_sent = (
+            next(d["function"]["parameters"] for d in found if _name(d) == name)
+            for found in (definitions, sent)
+        )
+        # Another prompt may have learned the same since this request was sent.
+        if _bare(was_sent) != _bare(simpler_schema(own)):
+            self._simpler.add(name)
+            return (
+                f"The endpoint refuses the schema of the tool '{name}', so the model was told a simpler one"
+            )
+        self._left_out.add(name)
+        return f"The endpoint refuses the tool '{name}', so the model had to do without it"
+
+    def _simplify_all(self) -> str | None:
+        if self._all_simpler:
+            return None
+        self._all_simpler = True
+        return "The endpoint refuses the schema of some tool, so the model was told simpler ones"
+
+    def _fitted(self, definition: dict[str, Any]) -> dict[str, Any]:
+        function = cast("dict[str, Any]", definition["function"])
+        parameters = cast("dict[str, Any]", function["parameters"])
+        if self._all_simpler or function["name"] in self._simpler:
+            parameters = simpler_schema(parameters)
+        text = str(function.get("description") or "")
+        if self._longest is not None and len(text) > self._longest:
+            rest = f"The tool's description goes on: {text[self._longest - 1 :]}"
+            parameters = {**parameters, "description": f"{rest}\n{parameters.get('description', '')}".strip()}
+            text = f"{text[: self._longest - 1]}…"
+        if parameters is function["parameters"]:
+            return definition
+        return {**definition, "function": {**function, "description": text, "parameters": parameters}}
+
+
+def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the schema of a tool that strict endpoints take, as near to the server's as possible.
+
+    Args:
+        schema: The server's schema.
+
+    Returns:
+        An object with properties, without alternatives at the top, where every object has ``properties``
+        and every array ``items``.
+    """
+    simple = cast("dict[str, Any]", _completed(dict(schema), 0))
+    for word in ("$schema", *_BRANCHES):
+        simple.pop(word, None)
+    return {**simple, "type": "object", "properties": simple.get("properties", {})}
+
+
+def _completed(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, list):
+        return [_completed(inner, depth + 1) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    schema = cast("dict[str, Any]", value)
+    completed: dict[str, Any] = {}
+    for word, inner in schema.items():
+        # What stands under these words is data, not a schema.
+        completed[word] = (
+            inner if word in {"enum", "const", "default", "examples"} else _completed(inner, depth + 1)
+        )
+    kind = schema.get("type")
+    kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
+    if "array" in kinds and "items" not in schema:
+        completed["items"] = {}
+    if "object" in kinds and not isinstance(schema.get("properties"), dict):
+        completed["properties"] = {}
+    return completed
+
+
+def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {word: value for word, value in schema.items() if word != "description"}
+
+
+def _name(definition: Mapping[str, Any]) -> str:
+    return str(definition["function"]["name"])
+
+
+def _named(said: str, sent: Sequence[str]) -> str | None:
+    """The tool that an endpoint's words are about."""
+    for quoted in _QUOTED.findall(said):
+        if quoted in sent:
+            return quoted
+    found = next(filter(None, (pattern.search(said) for pattern in _POSITIONS)), None)
+    if found is None:
+        return None
+    position = int(found[1])
+    return sent[position] if position < len(sent) else None

@@ -1,0 +1,1 @@
+"""Node knowledge: which nodes exist, and how they are configured."""

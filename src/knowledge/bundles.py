@@ -1,0 +1,244 @@
+"""Finds KNIME's plug-ins (Eclipse bundles) in folders: jars, folders, folders with jars inside.
+
+Reads nothing but the names at first; files are read one by one, and those in jars straight out of the jar.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from .plugin_xml import read_manifest
+from .safe_xml import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+_NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
+_BUNDLES_INFO: Final = PurePosixPath("configuration/org.eclipse.equinox.simpleconfigurator/bundles.info")
+_LARGEST_INNER_JAR: Final = 256 * 1024 * 1024
+_MANIFEST: Final = "META-INF/MANIFEST.MF"
+_WANTED: Final = (".xml", ".class", ".properties", ".jar")
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read; the text says why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Bundle:
+    """A plug-in.
+
+    Attributes:
+        location: The jar or folder.
+        name: Its symbolic name; the file's if it has no manifest.
+        version: Its version, or None.
+        files: Path inside, with slashes -> how to read it; what is in a jar inside has the jar's path and
+            ``!/`` in front.
+        unreadable: (what, why) of what inside could not be opened.
+    """
+
+    location: Path
+    name: str = ""
+    version: str | None = None
+    files: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, "Callable[[], bytes]"])
+    unreadable: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def read(self, name: str) -> bytes:
+        """A file inside.
+
+        Raises:
+            UnreadableError: It cannot be read.
+        """
+        try:
+            return self.files[name]()
+        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError) as error:
+            # zipfile raises RuntimeError for encrypted entries, zlib.error is a ValueError's sibling below.
+            raise UnreadableError(f"cannot be read: {error}") from None
+        except Exception as error:
+            # Decompressors raise their own kinds (zlib.error, lzma.LZMAError), with no common base.
+            raise UnreadableError(f"cannot be unpacked: {error}") from None
+
+    def place(self, name: str) -> str:
+        """A file inside as people find it."""
+        if self.location.is_dir():
+            return str(self.location / name)
+        return f"{self.location}!/{name}"
+
+
+def find_bundles(root: Path) -> list[Path]:
+    """The jars and folders below `root` that are plug-ins, sorted.
+
+    Args:
+        root: An installed KNIME, whose active plug-ins are taken; else a folder (or one plug-in).
+
+    Raises:
+        OSError: `root` cannot be read.
+    """
+    if root.is_file():
+        return [root]
+    active = _active_bundles(root)
+    if active is not None:
+        return active
+    found: list[Path] = []
+    # With each folder, whether descriptions in it already belong to a folder further up.
+    pending = [(root, False)]
+    while pending:
+        folder, covered = pending.pop()
+        if _is_bundle(folder):
+            found.append(folder)
+            continue
+        with os.scandir(folder) as entries:
+            inside = list(entries)
+        if not covered and any(entry.name.endswith(".xml") for entry in inside):
+            found.append(folder)
+            covered = True
+        for entry in inside:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _NEVER:
+                    pending.append((Path(entry.path), covered))
+            elif entry.name.endswith(".jar"):
+                found.append(Path(entry.path))
+    return sorted(found)
+
+
+@contextmanager
+def opened(location: Path) -> Generator[Bundle]:
+    """Opens a plug-in while entered.
+
+    Raises:
+        UnreadableError: It is no jar, or cannot be read.
+    """
+    bundle = Bundle(location=location)
+    archives: list[zipfile.ZipFile] = []
+    try:
+        try:
+            if location.is_dir():
+                _list_folder(bundle)
+            else:
+                archives.append(zipfile.ZipFile(location))
+                _list_archive(bundle, archives[0], "")
+        except (OSError, zipfile.BadZipFile, ValueError) as error:
+            raise UnreadableError(f"cannot be read: {error}") from None
+        _open_inner_jars(bundle, archives)
+        _identify(bundle)
+        yield bundle
+    finally:
+        for archive in archives:
+            archive.close()
+
+
+def _active_bundles(root: Path) -> list[Path] | None:
+    """What an installation's list of bundles names; None if there is no such list."""
+    listed = root / _BUNDLES_INFO
+    if not listed.is_file():
+        plugins = root / "plugins"
+        return find_bundles(plugins) if plugins.is_dir() and root != plugins else None
+    found: list[Path] = []
+    for line in listed.read_text(encoding="utf-8").splitlines():
+        parts = line.split(",")
+        # name,version,location,start level,started: the location is a URI, relative to the installation.
+        if line.startswith("#") or len(parts) < 3:
+            continue
+        place = parts[2].removeprefix("file:").replace("%20", " ")
+        path = (root / place).resolve()
+        if path.exists():
+            found.append(path)
+    return sorted(dict.fromkeys(found))
+
+
+def _list_folder(bundle: Bundle) -> None:
+    # Jars in a folder that is no plug-in are plug-ins of their own.
+    wanted = _WANTED if _is_bundle(bundle.location) else (".xml",)
+    for folder, folders, names in os.walk(bundle.location):
+        folders[:] = sorted(
+            name for name in folders if name not in _NEVER and not _is_bundle(Path(folder, name))
+        )
+        for name in sorted(names):
+            if name.endswith(wanted) or name == "MANIFEST.MF":
+                path = Path(folder, name)
+                bundle.files[path.relative_to(bundle.location).as_posix()] = _file_reader(path)
+
+
+def _is_bundle(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("plugin.xml", "fragment.xml", _MANIFEST))
+
+
+def _file_reader(path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        if path.stat().st_size > LARGEST and path.suffix != ".jar":
+            raise ValueError(f"it has more than {LARGEST:,} bytes")
+        return path.read_bytes()
+
+    return read
+
+
+def _list_archive(bundle: Bundle, archive: zipfile.ZipFile, prefix: str) -> None:
+    for info in archive.infolist():
+        if info.filename.endswith(_WANTED) or info.filename == _MANIFEST:
+            bundle.files.setdefault(prefix + info.filename, _entry_reader(archive, info))
+
+
+def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], bytes]:
+    def read() -> bytes:
+        most = _LARGEST_INNER_JAR if info.filename.endswith(".jar") else LARGEST
+        with archive.open(info) as file:
+            # Not the size that the directory claims, but what comes out.
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise ValueError(f"it has more than {most:,} bytes")
+        return data
+
+    return read
+
+
+def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile]) -> None:
+    """Opens the jars that the plug-in runs code from: those of its class path, or all where it names none."""
+    listed = _class_path(bundle)
+    for name in [name for name in bundle.files if name.endswith(".jar")]:
+        if listed is not None and name not in listed:
+            continue
+        try:
+            archive = zipfile.ZipFile(io.BytesIO(bundle.read(name)))
+        except (UnreadableError, zipfile.BadZipFile, OSError, ValueError) as error:
+            bundle.unreadable.append(
+                (name, f"cannot be read: {error}".replace("cannot be read: cannot", "cannot"))
+            )
+            continue
+        archives.append(archive)
+        _list_archive(bundle, archive, f"{name}!/")
+
+
+def _class_path(bundle: Bundle) -> set[str] | None:
+    headers = _headers(bundle)
+    named = headers.get("Bundle-ClassPath")
+    return None if named is None else {part.partition(";")[0].strip() for part in named.split(",")}
+
+
+def _headers(bundle: Bundle) -> dict[str, str]:
+    if _MANIFEST not in bundle.files:
+        return {}
+    try:
+        return read_manifest(bundle.read(_MANIFEST))
+    except UnreadableError as error:
+        bundle.unreadable.append((_MANIFEST, str(error)))
+        return {}
+
+
+def _identify(bundle: Bundle) -> None:
+    headers = _headers(bundle)
+    named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
+    bundle.name = named or bundle.location.name.removesuffix(".jar")
+    # Source checkouts say `.qualifier` for what the build fills in.
+    bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
+
+
+def inner_names(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """Every file with its path as code sees it: without the jar it is in."""
+    for name in bundle.files:
+        yield name, name.rpartition("!/")[2]

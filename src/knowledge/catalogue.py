@@ -1,0 +1,322 @@
+"""Reads a catalogue: any number of threads and processes at once, while another one is put in its place.
+
+A catalogue's file is never changed, only replaced. `Catalogue` notices the new file with the next question;
+`Catalogue.reading` gives a view that stays the same while it is used, whatever happens to the file.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from . import stored
+from .errors import CatalogueError
+from .model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
+from .schema import APPLICATION_ID, SCHEMA_VERSION, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+_REBUILD: Final = "Build it again: knime-mcp nodes build"
+_MOST_IDLE: Final = 8
+_SUMMARY: Final = "row, id, node_type, subtype, name, category, short_description, deprecated, successor"
+
+Fingerprint = tuple[int, int, int, int]
+
+
+class CatalogueReader:
+    """One version of a catalogue, for as long as `Catalogue.reading` lasts; for one thread at a time.
+
+    Attributes:
+        origin: What it was built from; belongs into every answer.
+        db: The database, for search; see `knime_mcp.knowledge.schema`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.fingerprint = fingerprint(path)
+        self.db = _connect(path)
+        try:
+            self.origin = self._checked_origin()
+        except BaseException:
+            self.db.close()
+            raise
+
+    def node(self, node_id: str) -> NodeSpec | None:
+        """The node with exactly this id, or None."""
+        return self._one("SELECT body FROM nodes WHERE id = ?", node_id)
+
+    def find(self, node_type: str, subtype: str) -> NodeSpec | None:
+        """The node with exactly this type and subtype, or None."""
+        return self._one("SELECT body FROM nodes WHERE node_type = ? AND subtype = ?", node_type, subtype)
+
+    def at(self, row: int) -> NodeSpec:
+        """The node with a number from `NodeSummary` or the search index.
+
+        Raises:
+            CatalogueError: There is none, so the catalogue is damaged.
+        """
+        found = self._one("SELECT body FROM nodes WHERE row = ?", row)
+        if found is None:
+            raise _damaged(self._path, f"it has no node {row}")
+        return found
+
+    def nodes(self, node_type: str | None = None) -> Iterator[NodeSpec]:
+        """All nodes, or those of a type, always in the same order: by type, then as lists show them."""
+        where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
+        for (body,) in self._rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
+            yield self._spec(body)
+
+    def __iter__(self) -> Iterator[NodeSpec]:
+        return self.nodes()
+
+    def __len__(self) -> int:
+        return self.origin.nodes
+
+    def summaries(
+        self, node_type: str | None = None, *, offset: int = 0, limit: int = -1
+    ) -> list[NodeSummary]:
+        """What lists show, in the order of `nodes`.
+
+        Args:
+            node_type: Only this type.
+            offset: How many to leave out at first.
+            limit: How many at most; -1: all.
+        """
+        where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
+        rows = self._rows(
+            f"SELECT {_SUMMARY} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
+            *values,
+            limit,
+            offset,
+        )
+        return [_summary(row) for row in rows]
+
+    def summary(self, row: int) -> NodeSummary:
+        """What lists show of the node with this number.
+
+        Raises:
+            CatalogueError: There is none, so the catalogue is damaged.
+        """
+        rows = self._rows(f"SELECT {_SUMMARY} FROM nodes WHERE row = ?", row)  # noqa: S608 - no input
+        if not rows:
+            raise _damaged(self._path, f"it has no node {row}")
+        return _summary(rows[0])
+
+    def named(self, name: str) -> list[NodeSummary]:
+        """The nodes with this name, whatever its case, accents and punctuation; those in use first."""
+        rows = self._rows(
+            f"SELECT {_SUMMARY} FROM nodes WHERE name_key = ? ORDER BY deprecated, row",  # noqa: S608 - no input
+            folded(name),
+        )
+        return [_summary(row) for row in rows]
+
+    def types(self) -> dict[str, tuple[str, ...]]:
+        """Every node type with its subtypes, always in the same order: as packs list them, then sorted."""
+        rows = self._rows("SELECT name, subtypes FROM types ORDER BY position")
+        return {name: tuple(json.loads(subtypes)) for name, subtypes in rows}
+
+    def type_names(self) -> tuple[str, ...]:
+        """The node types, in the order of `types`."""
+        return tuple(name for (name,) in self._rows("SELECT name FROM types ORDER BY position"))
+
+    def old_names(self) -> list[OldName]:
+        """What packs called their types and nodes before."""
+        rows = self._rows("SELECT node_type, subtype, instead, exact, note FROM old_names ORDER BY rowid")
+        return [
+            OldName(
+                node_type=node_type,
+                subtype=subtype,
+                instead=tuple(json.loads(instead)),
+                exact=bool(exact),
+                note=note,
+            )
+            for node_type, subtype, instead, exact, note in rows
+        ]
+
+    def close(self) -> None:
+        """Ends this view; only `Catalogue` does that."""
+        self.db.close()
+
+    def _checked_origin(self) -> CatalogueOrigin:
+        path = self._path
+        (application,), (version,), (pages,), (size,) = (
+            self._rows(f"PRAGMA {name}")[0]
+            for name in ("application_id", "user_version", "page_count", "page_size")
+        )
+        if application != APPLICATION_ID:
+            raise CatalogueError(f"{path} is a database, but no node catalogue", fix=f"{_REBUILD}.")
+        if version > SCHEMA_VERSION:
+            raise CatalogueError(
+                f"The node catalogue {path} was built by a newer knime-mcp"
+                f" (its format is {version}, this one reads {SCHEMA_VERSION})",
+                fix=f"Update knime-mcp, or {_REBUILD[0].lower()}{_REBUILD[1:]} with this one.",
+            )
+        if version < SCHEMA_VERSION:
+            raise CatalogueError(
+                f"The node catalogue {path} was built by an older knime-mcp"
+                f" (its format is {version}, this one reads {SCHEMA_VERSION})",
+                fix=f"{_REBUILD}.",
+            )
+        if pages * size != path.stat().st_size and fingerprint(path) == self.fingerprint:
+            raise _damaged(path, "it is cut off")
+        rows = self._rows("SELECT origin FROM meta")
+        try:
+            return stored.origin_of(json.loads(rows[0][0]))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise _damaged(path, str(error)) from None
+
+    def _one(self, query: str, *values: Any) -> NodeSpec | None:
+        rows = self._rows(query, *values)
+        return self._spec(rows[0][0]) if rows else None
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self.db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self._path, str(error)) from None
+
+    def _spec(self, body: Any) -> NodeSpec:
+        try:
+            return stored.unpacked(body)
+        except stored.DamagedError as error:
+            raise _damaged(self._path, str(error)) from None
+
+
+class Catalogue:
+    """A catalogue's file.
+
+    Threads may share one. Use it as a context manager, or call `close`.
+
+    Args:
+        path: The file.
+
+    Raises:
+        CatalogueError: There is none, it is damaged, or of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._idle: list[CatalogueReader] = []
+        with self.reading():
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def reading(self) -> Generator[CatalogueReader]:
+        """Gives the newest version, which stays the same while entered.
+
+        Raises:
+            CatalogueError: There is no file any more, it is damaged, or of another version.
+        """
+        reader = self._take()
+        try:
+            yield reader
+        finally:
+            self._give_back(reader)
+
+    @property
+    def origin(self) -> CatalogueOrigin:
+        """What the newest version was built from."""
+        with self.reading() as reader:
+            return reader.origin
+
+    def node(self, node_id: str) -> NodeSpec | None:
+        """See `CatalogueReader.node`."""
+        with self.reading() as reader:
+            return reader.node(node_id)
+
+    def nodes(self, node_type: str | None = None) -> list[NodeSpec]:
+        """See `CatalogueReader.nodes`; read whole."""
+        with self.reading() as reader:
+            return list(reader.nodes(node_type))
+
+    def types(self) -> dict[str, tuple[str, ...]]:
+        """See `CatalogueReader.types`."""
+        with self.reading() as reader:
+            return reader.types()
+
+    def close(self) -> None:
+        """Closes the file; reading again opens it again."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.close()
+
+    def _take(self) -> CatalogueReader:
+        now = fingerprint(self.path)
+        with self._lock:
+            fitting = [reader for reader in self._idle if reader.fingerprint == now]
+            stale = [reader for reader in self._idle if reader.fingerprint != now]
+            taken = fitting.pop() if fitting else None
+            self._idle = fitting
+        for reader in stale:
+            reader.close()
+        return taken or CatalogueReader(self.path)
+
+    def _give_back(self, reader: CatalogueReader) -> None:
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append(reader)
+                return
+        reader.close()
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """What differs when another file stands at this path.
+
+    Raises:
+        CatalogueError: There is none.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        reason = (
+            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        )
+        raise CatalogueError(f"The node catalogue {path} {reason}", fix=f"{_REBUILD}.") from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        # A catalogue is replaced, never changed: without locks, any number of readers, and read-only media.
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
+    except sqlite3.Error as error:
+        raise CatalogueError(
+            f"The node catalogue {path} cannot be opened: {error}", fix=f"{_REBUILD}."
+        ) from None
+
+
+def _summary(row: tuple[Any, ...]) -> NodeSummary:
+    number, node_id, node_type, subtype, name, category, short_description, deprecated, successor = row
+    return NodeSummary(
+        row=number,
+        id=node_id,
+        node_type=node_type,
+        subtype=subtype,
+        name=name,
+        category=category,
+        short_description=short_description,
+        deprecated=bool(deprecated),
+        successor=successor,
+    )
+
+
+def _damaged(path: Path, why: str) -> CatalogueError:
+    return CatalogueError(f"The node catalogue {path} is damaged: {why}", fix=f"{_REBUILD}.")

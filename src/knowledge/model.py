@@ -1,0 +1,310 @@
+"""What is known about a node, whatever it was read from.
+
+A node is the same value whether it comes from KNIME's node descriptions, from a Python extension or from a
+spec pack. Both formats of spec packs end here too: a legacy spec's parameters also stand in `configurations`,
+a modern spec's configurations also stand in `parameters`, so that no reader has to ask which one it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class SourceKind(StrEnum):
+    """What a node was read from."""
+
+    KNIME = "knime"
+    """Node descriptions and registrations of KNIME plug-ins."""
+    PYTHON_EXTENSION = "python extension"
+    """An extension in Python that was imported."""
+    SPEC_PACK = "spec pack"
+    """A YAML file of node specifications."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a node's description comes from.
+
+    Attributes:
+        kind: What it was read from.
+        name: The plug-in, the extension's id or the pack's name.
+        version: Its version; None where the source does not say.
+        file: The file, as it was given: a jar with the entry behind ``!/``, a YAML file with its line.
+    """
+
+    kind: SourceKind
+    name: str
+    version: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A value that a parameter may have.
+
+    Attributes:
+        value: As it is written into the settings.
+        label: As it is shown; empty where it is shown as it is written.
+        description: What it means.
+    """
+
+    value: Any
+    label: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A setting of a node, or a field of what goes in or comes out at run time.
+
+    Attributes:
+        name: The key in the settings, with those of its groups in front (``errors.error_column``). KNIME's
+            XML descriptions only know the label in the dialog: see `NodeSpec.settings_known`.
+        type: ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or what a pack
+            calls it; None where the source does not say.
+        required: Whether there is no configuration without it.
+        default_value: JSON; meaningless unless `has_default`.
+        has_default: Whether a default is declared, which may be null.
+        description: Plain text.
+        enum_values: The values allowed; empty: any. The same as in `options`.
+        options: The values allowed with their labels and what they mean.
+        min: Smallest number.
+        max: Largest number.
+        min_exclusive: `min` itself is not allowed.
+        max_exclusive: `max` itself is not allowed.
+        validation_pattern: A regular expression for texts.
+        label: As it is shown in the dialog; empty where it is shown as `name`.
+        advanced: Not shown at first.
+        secret: Holds a secret, or names one.
+        tab: The dialog's tab or section; empty for none.
+        since_version: The first version that has it.
+    """
+
+    name: str
+    type: str | None = None
+    required: bool = False
+    default_value: Any = None
+    has_default: bool = False
+    description: str = ""
+    enum_values: tuple[Any, ...] = ()
+    options: tuple[Option, ...] = ()
+    min: float | int | None = None
+    max: float | int | None = None
+    min_exclusive: bool = False
+    max_exclusive: bool = False
+    validation_pattern: str | None = None
+    label: str = ""
+    advanced: bool = False
+    secret: bool = False
+    tab: str = ""
+    since_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFormat:
+    """What travels through a port.
+
+    Attributes:
+        mime_type: Such as ``application/json``.
+        schema: A JSON schema, as text.
+        examples: Such data, as text.
+    """
+
+    mime_type: str
+    schema: str | None = None
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A place where nodes are connected.
+
+    Attributes:
+        name: As it is shown.
+        type: What may be connected, as people call it: ``Table``, ``Database Connection``, ``main``; empty
+            where the source does not say.
+        type_id: The same as the system calls it, such as a Java class; None where there is none.
+        description: Plain text.
+        optional: The node runs with nothing connected.
+        required: The opposite of `optional`, kept because specs name it so.
+        group: A person adds as many of this kind as wanted.
+        max_connections: -1: any number.
+        data_format: What travels through it, if that is said.
+        validation_schema: A JSON schema for what travels through it.
+    """
+
+    name: str
+    type: str = ""
+    type_id: str | None = None
+    description: str = ""
+    optional: bool = False
+    required: bool = True
+    group: bool = False
+    max_connections: int = 1
+    data_format: DataFormat | None = None
+    validation_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a node shows.
+
+    Attributes:
+        name: As it is shown.
+        description: Plain text.
+    """
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """A node.
+
+    Attributes:
+        id: Unique in a catalogue, and stable: ``TRIGGER.MANUAL`` in spec packs, the factory class in KNIME
+            (with ``#`` and what tells nodes of one factory apart), ``<extension>.<node>`` in Python.
+        node_type: ``TRIGGER`` and the like in spec packs; KNIME's kind of node in capitals otherwise:
+            ``SOURCE``, ``MANIPULATOR``, ``LOOP_START``.
+        subtype: Unique within `node_type`; for KNIME's and Python nodes the same as `id`.
+        name: As it is shown.
+        version: Of the spec; for others of the plug-in or extension; empty where nobody says.
+        category: Where it stands in the node repository, from the root on, as names that are shown.
+        category_path: The same as identifiers, such as ``/manipulation/row``.
+        short_description: One or two sentences.
+        description: Plain text; paragraphs apart by an empty line.
+        aliases: Other ids or names it had or is known under.
+        keywords: Words that people look for.
+        parameters: The settings.
+        settings_known: Whether `parameters` has the keys that are in the settings, and all of them. If not, a
+            configuration cannot be judged.
+        input_ports: In order.
+        output_ports: In order.
+        views: What it shows.
+        configurations: The settings again, as modern specs name them.
+        input_params: What it takes at run time.
+        output_params: What it hands on at run time.
+        tags: As the spec says.
+        attached_nodes: Ids or types of nodes that may be attached to it; None unless the spec says.
+        examples: JSON objects, as the spec has them.
+        deprecated: Kept for old workflows only.
+        successor: The id, or else the name, of the node to use instead.
+        hidden: Not shown in the node repository.
+        origin: What it was read from.
+    """
+
+    id: str
+    node_type: str
+    subtype: str
+    name: str
+    version: str = ""
+    category: tuple[str, ...] = ()
+    category_path: str = ""
+    short_description: str = ""
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    settings_known: bool = False
+    input_ports: tuple[Port, ...] = ()
+    output_ports: tuple[Port, ...] = ()
+    views: tuple[View, ...] = ()
+    configurations: tuple[Parameter, ...] = ()
+    input_params: tuple[Parameter, ...] = ()
+    output_params: tuple[Parameter, ...] = ()
+    tags: tuple[str, ...] = ()
+    attached_nodes: tuple[str, ...] | None = None
+    examples: tuple[Mapping[str, Any], ...] = ()
+    deprecated: bool = False
+    successor: str | None = None
+    hidden: bool = False
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSummary:
+    """What lists show of a node; read without the rest.
+
+    Attributes:
+        row: Its number in this catalogue file, as in the search index; not stable across builds.
+        id: See `NodeSpec.id`.
+        node_type: See `NodeSpec.node_type`.
+        subtype: See `NodeSpec.subtype`.
+        name: As it is shown.
+        category: From the root on, joined by `` / ``.
+        short_description: One or two sentences.
+        deprecated: Kept for old workflows only.
+        successor: The node to use instead.
+    """
+
+    row: int
+    id: str
+    node_type: str
+    subtype: str
+    name: str
+    category: str
+    short_description: str
+    deprecated: bool
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSummary:
+    """A source of a catalogue.
+
+    Attributes:
+        kind: What it is.
+        name: The plug-in, extension or pack.
+        version: Its version, or None.
+        nodes: How many nodes it brought.
+    """
+
+    kind: SourceKind
+    name: str
+    version: str | None
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueOrigin:
+    """What a catalogue was built from; part of every answer.
+
+    Attributes:
+        version: Changes exactly when the content does: the first 12 hexadecimal digits of a SHA-256 over it.
+        built_at: When, in UTC, as ISO 8601 with seconds.
+        built_by: The version of this program that built it.
+        nodes: How many nodes there are.
+        sources: Where they come from, sorted.
+    """
+
+    version: str
+    built_at: str
+    built_by: str
+    nodes: int
+    sources: tuple[SourceSummary, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldName:
+    """A name that a pack once used, and what to use now.
+
+    Attributes:
+        node_type: The old type, such as ``HUMAN_LOOP_NODE``.
+        subtype: The old subtype, such as ``HUMAN_SLACK``; None if only the type is meant.
+        instead: Ids of nodes, or a type if `subtype` is None. If `exact`, one: the same thing under its new
+            name. Otherwise nothing is the same, and these, if any, are the nearest.
+        exact: Whether `instead` is what the old name stood for.
+        note: Why, for a person.
+    """
+
+    node_type: str
+    subtype: str | None
+    instead: tuple[str, ...]
+    exact: bool = True
+    note: str = ""

@@ -1,0 +1,202 @@
+"""Reads values out of a spec pack, and collects what is wrong with them, by file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from .yaml_positions import Path, Place, PlacedYaml
+
+
+class Problems:
+    """What is wrong with a file.
+
+    Args:
+        file: Its name, for people.
+        source: Its content; None if that could not be read.
+    """
+
+    def __init__(self, file: str, source: PlacedYaml | None = None) -> None:
+        self.file = file
+        self.lines: list[tuple[int, int, str]] = []
+        self._source = source
+
+    def add(self, path: Path, what: str) -> None:
+        """Notes that something is wrong at a key."""
+        assert self._source is not None
+        self.add_at(self._source.at(path), f"{key_of(path)}: {what}" if path else what)
+
+    def add_at(self, place: Place, what: str) -> None:
+        """Notes that something is wrong in a line."""
+        self.lines.append((place.line, place.column, what))
+
+    def line_of(self, path: Path) -> int:
+        """The line of a key."""
+        assert self._source is not None
+        return self._source.at(path).line
+
+    def text(self) -> str:
+        """All of it, one line each, in the order of the file."""
+        return "\n".join(f"{self.file}:{line}:{column}: {what}" for line, column, what in sorted(self.lines))
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+
+class Fields:
+    """A mapping in a pack; every reader method notes a problem instead of raising."""
+
+    def __init__(self, data: Any, path: Path, problems: Problems) -> None:
+        self.path = path
+        self._problems = problems
+        self._data: Mapping[str, Any] = {}
+        self._is_mapping = isinstance(data, Mapping)
+        if isinstance(data, Mapping):
+            self._data = cast("Mapping[str, Any]", data)
+        else:
+            problems.add(path, f"must be a mapping of keys, not {kind_of(data)}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._data
+
+    def keys(self) -> list[str]:
+        """The keys, in order."""
+        return list(self._data)
+
+    def wrong(self, key: str, what: str) -> None:
+        """Notes that something is wrong at a key."""
+        self._problems.add((*self.path, key) if key else self.path, what)
+
+    def allow(self, *keys: str) -> None:
+        """Notes every other key, with the one that was probably meant."""
+        for key, value in self._data.items():
+            if key in keys:
+                continue
+            if value is None and " " in key:
+                self.wrong(key, "is not a key here; a text with a comma inside { } has to be in quotes")
+            else:
+                near = difflib.get_close_matches(key, keys, n=1)
+                meant = f"; did you mean '{near[0]}'?" if near else f"; allowed: {', '.join(keys)}"
+                self.wrong(key, f"is not a key here{meant}")
+
+    def any(self, key: str, default: Any = None) -> Any:
+        """The value as it stands."""
+        return self._data.get(key, default)
+
+    def text(self, key: str, default: str = "", *, required: bool = False) -> str:
+        """A text, without spaces around it."""
+        value = self._data.get(key)
+        if value is None:
+            if required and self._is_mapping:
+                self.wrong(key if key in self._data else "", f"'{key}' is missing")
+            return default
+        if not isinstance(value, str):
+            self.wrong(key, f"must be a text, not {kind_of(value)}; put it in quotes")
+            return default
+        if required and not value.strip():
+            self.wrong(key, "must not be empty")
+        return value.strip()
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """A truth value."""
+        value = self._data.get(key, default)
+        if not isinstance(value, bool):
+            self.wrong(key, f"must be true or false, not {kind_of(value)}")
+            return default
+        return value
+
+    def whole(self, key: str, default: int) -> int:
+        """A whole number."""
+        value = self._data.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.wrong(key, f"must be a whole number, not {kind_of(value)}")
+            return default
+        return value
+
+    def number(self, key: str) -> float | int | None:
+        """A number, or None."""
+        value = self._data.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.wrong(key, f"must be a number, not {kind_of(value)}")
+            return None
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts."""
+        found: list[str] = []
+        for index, value in enumerate(self.entries(key)):
+            if isinstance(value, str) and value.strip():
+                found.append(value.strip())
+            else:
+                self._problems.add(
+                    (*self.path, key, index), f"must be a text that is not empty, not {kind_of(value)}"
+                )
+        return tuple(found)
+
+    def entries(self, key: str) -> Sequence[Any]:
+        """A list, or an empty one."""
+        value = self._data.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.wrong(key, f"must be a list, not {kind_of(value)}")
+            return ()
+        return cast("list[Any]", value)
+
+    def each(self, key: str) -> list[Fields]:
+        """A list of mappings."""
+        return [
+            Fields(value, (*self.path, key, index), self._problems)
+            for index, value in enumerate(self.entries(key))
+        ]
+
+    def named(self, key: str) -> list[tuple[str, Fields]]:
+        """A mapping of names to mappings."""
+        value = self._data.get(key)
+        if value is None:
+            return []
+        inner = Fields(value, (*self.path, key), self._problems)
+        return [(name, inner.inside(name)) for name in inner.keys()]  # noqa: SIM118 - keys() is not dict's
+
+    def inside(self, key: str) -> Fields:
+        """A mapping under a key."""
+        return Fields(self._data.get(key), (*self.path, key), self._problems)
+
+    def mapping(self, key: str) -> Mapping[str, Any] | None:
+        """A mapping as it stands, or None."""
+        value = self._data.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            self.wrong(key, f"must be a mapping of keys, not {kind_of(value)}")
+            return None
+        return cast("dict[str, Any]", value)
+
+
+def key_of(path: Path) -> str:
+    """A key path as people read it: ``nodes[3].parameters[0].name``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in words."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "a truth value"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a text" if value.strip() else "an empty text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping of keys"

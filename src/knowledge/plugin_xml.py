@@ -1,0 +1,118 @@
+"""Reads what a plug-in registers in ``plugin.xml`` or ``fragment.xml``: nodes, sets of nodes, categories."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .safe_xml import local_name, parse_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from xml.etree.ElementTree import Element
+
+_NODES: Final = "org.knime.workbench.repository.nodes"
+_SETS: Final = "org.knime.workbench.repository.nodesets"
+_CATEGORIES: Final = "org.knime.workbench.repository.categories"
+_CONTINUED: Final = re.compile(rb"\r?\n ")
+_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A node in ``plugin.xml``.
+
+    Attributes:
+        factory: The factory's class.
+        category_path: Such as ``/io/read``; ``/`` where it is not said, as in KNIME.
+        deprecated: Only opens old workflows.
+        hidden: Not shown in the node repository.
+    """
+
+    factory: str
+    category_path: str
+    deprecated: bool
+    hidden: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginXml:
+    """What a plug-in registers.
+
+    Attributes:
+        nodes: Its nodes.
+        node_sets: Classes that know, in Java, which nodes there are.
+        categories: Full path (``/io/read``) -> name as it is shown.
+    """
+
+    nodes: tuple[Registration, ...] = ()
+    node_sets: tuple[str, ...] = ()
+    categories: Mapping[str, str]
+
+
+def read_plugin_xml(data: bytes, texts: Mapping[str, str] | None = None) -> PluginXml:
+    """Reads a ``plugin.xml`` or ``fragment.xml``.
+
+    Args:
+        data: The file.
+        texts: ``plugin.properties``, for names such as ``%category``.
+
+    Raises:
+        XmlRefusedError: It cannot be read.
+    """
+    nodes: list[Registration] = []
+    sets: list[str] = []
+    categories: dict[str, str] = {}
+    for extension in parse_xml(data):
+        point = extension.get("point", "")
+        for element in extension:
+            kind = local_name(element)
+            if point == _NODES and kind == "node":
+                nodes.append(_registration(element))
+            elif point in (_NODES, _SETS) and kind == "nodeset":
+                sets.append(element.get("factory-class", "").strip())
+            elif point == _CATEGORIES and kind == "category":
+                path = joined_path(element.get("path", "/"), element.get("level-id", ""))
+                categories[path] = _translated(element.get("name", ""), texts or {})
+    return PluginXml(nodes=tuple(nodes), node_sets=tuple(sets), categories=categories)
+
+
+def joined_path(path: str, level: str = "") -> str:
+    """A category's path in its one form: ``/io/read``, and ``/`` for the root."""
+    return "/" + "/".join(part for part in f"{path}/{level}".strip().split("/") if part.strip())
+
+
+def read_manifest(data: bytes) -> dict[str, str]:
+    """The main section of a ``MANIFEST.MF``: header -> value without parameters behind a semicolon."""
+    headers: dict[str, str] = {}
+    for line in _CONTINUED.sub(b"", data).decode("utf-8", "replace").splitlines():
+        if not line.strip():
+            break
+        name, _, value = line.partition(":")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def read_properties(data: bytes) -> dict[str, str]:
+    """A ``plugin.properties``: key -> text."""
+    found: dict[str, str] = {}
+    for line in data.decode("latin-1").replace("\\\r\n", "").replace("\\\n", "").splitlines():
+        key, separator, value = line.strip().partition("=")
+        if separator and not key.startswith(("#", "!")):
+            found[key.strip()] = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value.strip())
+    return found
+
+
+def _registration(element: Element) -> Registration:
+    return Registration(
+        factory=element.get("factory-class", "").strip(),
+        category_path=joined_path(element.get("category-path", "/")),
+        deprecated=element.get("deprecated", "").strip().lower() == "true",
+        hidden=element.get("hidden", "").strip().lower() == "true",
+    )
+
+
+def _translated(name: str, texts: Mapping[str, str]) -> str:
+    name = " ".join(name.split())
+    return texts.get(name[1:], name) if name.startswith("%") else name

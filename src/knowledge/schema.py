@@ -1,0 +1,116 @@
+"""The catalogue's file: an SQLite database that is written once, and then only read.
+
+::
+
+    meta      one row: everything that `CatalogueOrigin` says, as JSON
+    types     the node types in their order, each with its subtypes in theirs, as JSON
+    nodes     a row per node: what lists and look-ups need, and `body`, the whole `NodeSpec`
+    ports     a row per port, to find what fits what
+    old_names what packs called their nodes before
+    texts     a row per node: the words of each field, as they are indexed
+    search    FTS5 over `texts`, with the node's row number; rank with bm25(search, …) by field
+    terms     fts5vocab of `search`: every word and in how many nodes it is
+    spelling  words of names, aliases and categories, and each with one letter left out
+
+`body` is compressed with zlib, whose checksum notices damage.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Final
+
+APPLICATION_ID: Final = 0x6B6E6D63
+"""``knmc``: says in the file's header that it is a catalogue (https://www.sqlite.org/fileformat.html)."""
+
+SCHEMA_VERSION: Final = 1
+"""Raised when the tables or the JSON in them change; a catalogue of another version is built anew."""
+
+FIELDS: Final = ("name", "aliases", "category", "parameters", "description")
+"""The columns of ``texts`` and ``search``, the weightiest first."""
+
+TABLES: Final = """
+CREATE TABLE meta (origin TEXT NOT NULL);
+CREATE TABLE types (position INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, subtypes TEXT NOT NULL);
+CREATE TABLE nodes (
+    row INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    node_type TEXT NOT NULL,
+    subtype TEXT NOT NULL,
+    name TEXT NOT NULL,
+    name_key TEXT NOT NULL,
+    category TEXT NOT NULL,
+    short_description TEXT NOT NULL,
+    deprecated INTEGER NOT NULL,
+    hidden INTEGER NOT NULL,
+    successor TEXT,
+    body BLOB NOT NULL,
+    UNIQUE (node_type, subtype)
+);
+CREATE TABLE ports (
+    node INTEGER NOT NULL REFERENCES nodes,
+    side TEXT NOT NULL CHECK (side IN ('input', 'output')),
+    position INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    type_id TEXT,
+    optional INTEGER NOT NULL,
+    many INTEGER NOT NULL,
+    PRIMARY KEY (node, side, position)
+) WITHOUT ROWID;
+CREATE TABLE old_names (
+    node_type TEXT NOT NULL,
+    subtype TEXT,
+    instead TEXT NOT NULL,
+    exact INTEGER NOT NULL,
+    note TEXT NOT NULL
+);
+CREATE TABLE texts (
+    row INTEGER PRIMARY KEY, name TEXT, aliases TEXT, category TEXT, parameters TEXT, description TEXT
+);
+CREATE VIRTUAL TABLE search USING fts5 (
+    name, aliases, category, parameters, description,
+    content = 'texts', content_rowid = 'row',
+    tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3 4'
+);
+CREATE VIRTUAL TABLE terms USING fts5vocab (search, row);
+CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, term)) WITHOUT ROWID;
+"""
+
+INDEXES: Final = """
+CREATE INDEX nodes_by_name ON nodes (name_key);
+CREATE INDEX ports_by_type ON ports (side, type);
+CREATE INDEX old_names_by_subtype ON old_names (subtype);
+"""
+
+_WORD: Final = re.compile(r"\w+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
+
+
+def folded(text: str) -> str:
+    """A text without case and accents, its words apart by one space: for comparing names."""
+    plain = unicodedata.normalize("NFKD", text)
+    kept = "".join(letter for letter in plain if not unicodedata.combining(letter)).casefold()
+    return " ".join(_WORD.findall(kept.replace("_", " ")))
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text as they are indexed: folded, and the humps of CamelCase also one by one.
+
+    Returns:
+        Words in order; ``RowFilter`` gives ``rowfilter``, ``row``, ``filter``.
+    """
+    return [part for word in _WORD.findall(text.replace("_", " ")) for part in _parts_of(word)]
+
+
+@lru_cache(maxsize=50_000)  # descriptions say the same words over and over
+def _parts_of(word: str) -> tuple[str, ...]:
+    parts = _HUMP.sub(" ", word).split()
+    spelled = [word, *parts] if len(parts) > 1 else [word]
+    return tuple(part for entry in spelled for part in folded(entry).split())
+
+
+def spellings(word: str) -> set[str]:
+    """A word and everything that one letter less makes of it: two words one edit apart share one of these."""
+    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}

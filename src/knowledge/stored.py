@@ -1,0 +1,130 @@
+"""A node as JSON, and as the bytes in the catalogue's file."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from .model import (
+    CatalogueOrigin,
+    DataFormat,
+    NodeSpec,
+    Option,
+    Origin,
+    Parameter,
+    Port,
+    SourceKind,
+    SourceSummary,
+    View,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+_PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
+    NodeSpec: {
+        "parameters": Parameter,
+        "input_ports": Port,
+        "output_ports": Port,
+        "views": View,
+        "configurations": Parameter,
+        "input_params": Parameter,
+        "output_params": Parameter,
+    },
+    Parameter: {"options": Option},
+    CatalogueOrigin: {"sources": SourceSummary},
+}
+"""Fields that hold a tuple of further values."""
+
+
+class DamagedError(Exception):
+    """Bytes that no node was written as."""
+
+
+def packed(spec: NodeSpec) -> bytes:
+    """A node as bytes; the same node always gives the same ones."""
+    text = json.dumps(to_json(spec), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return zlib.compress(text.encode(), 6)
+
+
+def unpacked(body: bytes) -> NodeSpec:
+    """Reverses `packed`.
+
+    Raises:
+        DamagedError: These are not such bytes.
+    """
+    try:
+        return _value(NodeSpec, json.loads(zlib.decompress(body)))
+    except (zlib.error, ValueError, TypeError, KeyError) as error:
+        raise DamagedError(f"a node cannot be read ({error})") from None
+
+
+def to_json(value: Any) -> Any:
+    """A value of the model as JSON, without what is as it is by default."""
+    if isinstance(value, tuple):
+        return [to_json(entry) for entry in cast("tuple[Any, ...]", value)]
+    if not is_dataclass(value):
+        return value
+    kind = cast("type[Any]", type(value))  # pyright: ignore[reportUnknownArgumentType] - of an Any
+    found: dict[str, Any] = {}
+    for name, default in _defaults(kind).items():
+        entry = getattr(value, name)
+        if default is MISSING or entry != default or (isinstance(entry, bool) != isinstance(default, bool)):
+            found[name] = to_json(entry)
+    return found
+
+
+def origin_of(document: Mapping[str, Any]) -> CatalogueOrigin:
+    """A catalogue's origin from its JSON.
+
+    Raises:
+        KeyError: Something is missing.
+        TypeError: Something is there that does not belong there.
+        ValueError: A kind of source that does not exist.
+    """
+    return _value(CatalogueOrigin, document)
+
+
+def _value(kind: type[T], document: Mapping[str, Any]) -> T:
+    parts = _PARTS.get(kind, {})
+    found: dict[str, Any] = {}
+    for name, entry in document.items():
+        part = parts.get(name)
+        if part is not None:
+            found[name] = tuple(_value(part, inner) for inner in entry)
+        else:
+            convert = _SPECIAL.get(name)
+            found[name] = convert(entry) if convert else entry
+    return kind(**found)
+
+
+def _data_format(document: Mapping[str, Any] | None) -> DataFormat | None:
+    return None if document is None else _value(DataFormat, document)
+
+
+def _origin(document: Mapping[str, Any]) -> Origin:
+    return _value(Origin, document)
+
+
+def _texts(entries: list[str] | None) -> tuple[str, ...] | None:
+    return None if entries is None else tuple(entries)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "origin": _origin,
+    "kind": SourceKind,
+    "data_format": _data_format,
+    **dict.fromkeys(
+        ("category", "aliases", "keywords", "tags", "attached_nodes", "examples", "enum_values"), _texts
+    ),
+}
+"""How fields are read that JSON has no form for."""
+
+
+@cache
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    return {field.name: field.default for field in fields(kind)}

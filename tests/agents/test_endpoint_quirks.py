@@ -1,0 +1,176 @@
+"""What endpoints send that call themselves compatible with OpenAI's, and what they want back."""
+
+import json
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from knime_mcp.agents.run.events import Ending
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.run.messages import answer_of
+from tests.support.chat_server import ChatServer, Turn, call, calls, says
+
+from .loop_tools import Functions, model_at
+
+
+def answers(message, **more):
+    """An answer as the endpoint writes it; `message` is sent as it is."""
+    choice = {"message": message, "finish_reason": "stop", **more}
+    return Turn(body=json.dumps({"choices": [choice]}).encode())
+
+
+def streams(*deltas):
+    """A streamed answer as the endpoint writes it."""
+    choices = [{"delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"delta": {}, "finish_reason": "stop"})
+    lines = [f"data: {json.dumps({'choices': [{'index': 0, **choice}]})}\n\n" for choice in choices]
+    head = (("Content-Type", "text/event-stream"),)
+    return Turn(body="".join([*lines, "data: [DONE]\n\n"]).encode(), headers=head)
+
+
+def wants(name, arguments, id="c1", **more):  # noqa: A002
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
+
+
+def play(*turns, stream=False, **tools):
+    functions = Functions(**{"add": lambda arguments, _: "3", **tools})
+    with ChatServer(turns) as server:
+        outcome = run_agent(
+            model_at(server), functions, [HumanMessage("Hi")], AgentOptions(stream=stream)
+        ).checked()
+    assert server.complaints == []
+    assert server.unplayed == 0
+    return outcome, server, functions
+
+
+@pytest.mark.parametrize(
+    ("message", "ids"),
+    [
+        ({"role": "assistant", "content": None, "tool_calls": [wants("add", {"a": 1}, None)]}, ["call_1"]),
+        (
+            {"role": "assistant", "tool_calls": [wants("add", "{}", "x"), wants("add", "{}", "x")]},
+            ["x", "x_2"],
+        ),
+        ({"content": "", "tool_calls": [wants("add", "{}", ""), wants("add", "")]}, ["call_1", "c1"]),
+        ({"role": "assistant", "tool_calls": [wants("add", "{}", 7)]}, ["7"]),
+        ({"tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]}, ["call_1"]),
+    ],
+)
+def test_tool_calls_in_odd_forms_are_made(message, ids):
+    outcome, server, tools = play(answers(message), says("ok"))
+    assert outcome.text == "ok"
+    assert [request.id for request in tools.requests] == ids
+    assert [m["tool_call_id"] for m in server.requests[1].messages if m["role"] == "tool"] == ids
+
+
+def test_a_streamed_call_with_arguments_as_an_object():
+    delta = {"tool_calls": [{**wants("add", {"x": 1}), "index": 0}]}
+    with pytest.warns(UserWarning, match="Pydantic"):  # of the client library: a text was expected
+        outcome, _, tools = play(streams(delta), streams({"content": "ok"}), stream=True)
+    assert outcome.text == "ok"
+    assert [request.arguments for request in tools.requests] == [{"x": 1}]
+
+
+def test_content_as_a_list_of_parts():
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]},
+        {"type": "text", "text": "Hello "},
+        {"type": "text", "text": "you"},
+    ]
+    assert play(answers({"role": "assistant", "content": parts}))[0].text == "Hello you"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("<think>first\nthis</think>\n\nHello", "Hello"),
+        ("the opening mark is in the prompt</think>Hello", "Hello"),
+        ("<think>only thoughts</think>", "<think>only thoughts</think>"),
+        ("<think>never closed", "<think>never closed"),
+        ("Write <think>…</think> around thoughts", "Write <think>…</think> around thoughts"),
+    ],
+)
+def test_thoughts_are_no_part_of_the_answer(said, answer):
+    outcome, _, _ = play(says(said))
+    assert outcome.text == answer
+    assert outcome.messages[-1].content == said
+    assert answer_of(outcome.messages[-1]) == answer
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_and_signatures_go_back_with_their_calls(stream):
+    signed = {"extra_content": {"google": {"thought_signature": "sig"}}}
+    thinks = {"role": "assistant", "content": "", "reasoning_content": "I add."}
+    asked = [wants("add", "{}", "a", **signed), wants("add", "{}", "b")]
+    if stream:
+        deltas = [{"tool_calls": [{**one, "index": n}]} for n, one in enumerate(asked)]
+        turn = streams({**thinks, "reasoning_content": "I "}, {"reasoning_content": "add."}, *deltas)
+        last = streams({"content": "3", "reasoning_content": "Done."})
+    else:
+        turn = answers({**thinks, "tool_calls": asked})
+        last = answers({"role": "assistant", "content": "3", "reasoning_content": "Done."})
+    outcome, server, _ = play(turn, last, stream=stream)
+    assert outcome.text == "3"
+    (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
+    assert sent["reasoning_content"] == "I add."
+    assert sent["tool_calls"][0]["extra_content"] == signed["extra_content"]
+    assert "extra_content" not in sent["tool_calls"][1]
+
+
+def test_openais_own_answers_are_sent_back_without_anything_else():
+    _, server, _ = play(calls(call("add")), says("ok"))
+    (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
+    assert sent.keys() == {"role", "content", "tool_calls"}
+
+
+def test_broken_characters_end_nothing():
+    body = b"""{"choices": [{"message": {"role": "assistant", "content": "a\\ud800b", "tool_calls": [
+        {"id": "c\\udfff", "type": "function",
+         "function": {"name": "add", "arguments": "{\\"x\\": \\"\\\\ud800\\"}"}}
+        ]}, "finish_reason": "tool_calls"}]}"""
+    outcome, server, _ = play(Turn(body=body), says("你好 😀"), add=lambda arguments, _: "x\ud800y")
+    assert outcome.text == "你好 😀"
+    _, said, given = server.requests[1].messages
+    assert said["content"] == "a\ufffdb"
+    assert said["tool_calls"][0]["id"] == given["tool_call_id"] == "c\ufffd"
+    assert given["content"] == "x\ufffdy"
+
+
+@pytest.mark.parametrize("arguments", ['{"x": NaN}', '{"x": 1e999}', "[" * 100_000])
+def test_arguments_that_json_cannot_hold_are_told_to_the_model(arguments):
+    outcome, _, tools = play(calls(call("add", arguments)), says("ok"))
+    assert outcome.text == "ok"
+    (request,) = tools.requests
+    assert request.arguments is None
+    assert "not valid JSON" in request.error
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['<tool_call>{"name": "add"}</tool_call>', "<think>so</think>[TOOL_CALLS]add{}", "<|python_tag|>add()"],
+)
+def test_a_call_that_is_only_text_is_said(text):
+    outcome, _, _ = play(says(text))
+    assert outcome.ending is Ending.ANSWER
+    (note,) = outcome.notes
+    assert "wrote a tool call as text" in note
+
+
+def test_a_call_as_text_without_tools_is_an_answer():
+    with ChatServer([says("<tool_call>{}</tool_call>")]) as server:
+        outcome = run_agent(model_at(server), Functions(), [HumanMessage("Hi")])
+    assert outcome.notes == ()
+
+
+@pytest.mark.parametrize(
+    "usage", [{}, {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None}]
+)
+def test_zeros_that_nobody_counted_are_no_tokens(usage):
+    document = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}], "usage": usage}
+    outcome, _, _ = play(Turn(body=json.dumps(document).encode()))
+    assert (outcome.usage.turns, outcome.usage.unreported) == (0, 1)
+
+
+def test_a_megabyte_of_answer():
+    text = "é😀 " * 300_000
+    assert play(says(text))[0].text == text.strip()

@@ -1,0 +1,205 @@
+"""Nodes of Python extensions: this one, as the host describes it, and what its settings really refuse."""
+
+import dataclasses
+
+import pytest
+
+from knime_mcp.cli.exits import CommandError
+from knime_mcp.cli.nodes_extension import extension_nodes, own_files, own_nodes
+from knime_mcp.knowledge import build, places
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.introspection import plain_text, read_extension
+from knime_mcp.version import VERSION
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    return {node.id.rpartition(".")[2]: node for node in own_nodes()}
+
+
+def settings(node):
+    return {parameter.name: parameter for parameter in node.parameters}
+
+
+def test_this_extension_is_described_whole(nodes):
+    assert {"mcp_tool_provider", "mcp_tool_caller", "mcp_agent_prompter", "tool_call_replayer"} <= set(nodes)
+    caller = nodes["mcp_tool_caller"]
+    assert (caller.name, caller.node_type, caller.version) == ("MCP Tool Caller", "MANIPULATOR", VERSION)
+    assert caller.id == caller.subtype == "org.knime_mcp.mcp.mcp_tool_caller"
+    assert caller.category == ("Community Nodes", "Model Context Protocol")
+    assert caller.settings_known
+    assert [(port.name, port.type, port.optional) for port in caller.input_ports] == [
+        ("Tools", "Table", True),
+        ("Parameters", "Table", True),
+        ("Credential", "Credential", True),
+    ]
+    agent = nodes["mcp_agent_prompter"]
+    assert agent.input_ports[0].type == "Chat Model"
+    assert agent.input_ports[0].type_id == "org.knime_mcp.mcp.ChatModel"
+    assert [port.name for port in agent.input_ports if port.group] == ["Data inputs"]
+    assert agent.views[0].name == "Timeline"
+    for node in nodes.values():
+        assert "**" not in node.description, node.id
+        assert "`" not in node.description + "".join(p.description for p in node.parameters), node.id
+
+
+def test_settings_have_types_defaults_ranges_choices_and_groups(nodes):
+    caller = settings(nodes["mcp_tool_caller"])
+    concurrency = caller["concurrency"]
+    assert (concurrency.type, concurrency.min, concurrency.max) == ("integer", 1, 64)
+    assert concurrency.default_value == 4
+    assert concurrency.advanced
+    assert caller["connect_timeout"].type == "float"
+    assert caller["transport"].type == "enum"
+    assert caller["transport"].enum_values == ("auto", "http", "sse")
+    assert caller["transport"].options[1].label == "Streamable HTTP"
+    assert not caller["server_url"].advanced
+    grouped = settings(nodes["mcp_agent_prompter"])["errors.error_handling"]
+    assert grouped.tab == "Errors"
+
+
+def test_choices_that_depend_on_what_is_connected_are_no_list_of_allowed_values(nodes):
+    """Or a check of a configuration would refuse every credential and column that a person has."""
+    for node in nodes.values():
+        for name in ("credentials", "tool_column", "prompt_column", "tool"):
+            if name in settings(node):
+                assert settings(node)[name].enum_values == (), (node.id, name)
+
+
+def test_every_default_is_one_that_the_node_accepts(nodes):
+    for node in nodes.values():
+        for parameter in node.parameters:
+            assert parameter.has_default, (node.id, parameter.name)
+            if parameter.enum_values:
+                assert parameter.default_value in parameter.enum_values, (node.id, parameter.name)
+
+
+def test_an_extension_that_cannot_be_imported_says_which_and_why(tmp_path):
+    (tmp_path / "knime.yml").write_text(
+        "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: src/gone\n"
+    )
+    with pytest.raises(CommandError, match=r"(?s)knime\.yml cannot be read: .*gone"):
+        extension_nodes(tmp_path / "knime.yml")
+
+
+def test_exclusive_bounds_arrays_and_unknown_ports_of_other_extensions():
+    node = {
+        "id": "n",
+        "name": "N",
+        "node_type": "Source",
+        "category": "/x/y",
+        "keywords": [],
+        "is_deprecated": True,
+        "is_hidden": False,
+        "short_description": "Short.",
+        "full_description": "",
+        "input_port_specifier": [],
+        "output_port_specifier": [
+            {
+                "name": "o",
+                "type_string": "a.b.HTTPThing",
+                "description": "",
+                "group": False,
+                "optional": False,
+            }
+        ],
+        "views": [],
+    }
+    description = {"extension": {"id": "g.x", "version": "1.0.0"}, "categories": [], "nodes": [node]}
+    bound = {"min": {"parameters": {"min": 0, "isExclusive": True}, "errorMessage": ""}}
+    dialog = {
+        "data": {"model": {"share": 0.5, "many": []}},
+        "schema": {
+            "properties": {
+                "model": {
+                    "properties": {
+                        "share": {"type": "number", "title": "Share"},
+                        "many": {"type": "array", "items": {"oneOf": [{"const": "a", "title": "A"}]}},
+                        "rare": {"anyOf": [{"const": "a", "title": "A"}]},
+                    }
+                }
+            }
+        },
+        "ui_schema": {
+            "elements": [
+                {
+                    "scope": "#/properties/model/properties/share",
+                    "type": "Control",
+                    "options": {"validation": bound},
+                }
+            ]
+        },
+    }
+    (found,) = read_extension(description, {"n": dialog}, closed={"n": {"many"}}, file="knime.yml")
+    share, many, rare = found.parameters
+    assert (share.type, share.min, share.min_exclusive, share.label) == ("float", 0, True, "Share")
+    assert (many.type, many.enum_values, many.options[0].label) == ("array", ("a",), "A")
+    assert (rare.type, rare.has_default) == ("array", False)
+    assert (found.category, found.deprecated, found.output_ports[0].type) == (("x", "y"), True, "HTTPThing")
+    (without,) = read_extension(description, {}, closed={}, file="knime.yml")
+    assert not without.settings_known
+    assert dataclasses.replace(found, parameters=(), configurations=(), settings_known=False) == without
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("One.\n\n    Two **bold** and *it* and `co*de*`\n    goes on.\n\n    - a\n    - b\n", "One.\n\n"),
+        ("2 * 3 * 4 and a_b_c", "2 * 3 * 4 and a_b_c"),
+        ("", ""),
+    ],
+)
+def test_markdown_becomes_text(markdown, text):
+    found = plain_text(markdown)
+    if text.endswith("\n"):
+        assert found == "One.\n\nTwo bold and it and co*de* goes on.\n\n- a\n- b"
+    else:
+        assert found == text
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "cache" / "knime-mcp"
+
+
+def test_the_default_catalogue_needs_no_build_and_is_built_once(cache, nodes):
+    asked = []
+
+    def extension():
+        asked.append(1)
+        return list(nodes.values())
+
+    path = places.default_catalogue(extension, made_of=own_files())
+    assert path.parent == cache
+    assert places.default_catalogue(extension, made_of=own_files()) == path
+    assert len(asked) == 1
+    with Catalogue(path) as catalogue:
+        assert len(catalogue.nodes()) == 39 + len(nodes)
+        assert catalogue.types()["TRIGGER"][0] == "MANUAL"
+
+
+def test_the_default_catalogue_is_built_anew_when_what_it_is_made_of_changes(cache, tmp_path):
+    source = tmp_path / "node.py"
+    source.write_text("one")
+    first = places.default_catalogue(list, made_of=[source])
+    source.write_text("other")
+    second = places.default_catalogue(list, made_of=[source, tmp_path / "gone.py"])
+    assert first != second
+    assert first.is_file()
+
+
+def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    path = places.default_catalogue(list)
+    with Catalogue(path) as catalogue:
+        assert len(catalogue.nodes()) == 39
+
+
+def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(build.CatalogueError, match=r"There are no nodes in .*empty\. Name the folder"):
+        build.build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "empty"], with_own_packs=False)
+    assert not (tmp_path / "o.sqlite").exists()

@@ -1,0 +1,377 @@
+"""The catalogue's file: read as it was written, by many at once, while it is replaced, and when damaged."""
+
+import dataclasses
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.knowledge import stored
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.errors import CatalogueError
+from knime_mcp.knowledge.model import (
+    DataFormat,
+    NodeSpec,
+    OldName,
+    Option,
+    Origin,
+    Parameter,
+    Port,
+    SourceKind,
+    View,
+)
+from knime_mcp.knowledge.schema import SCHEMA_VERSION, folded, spellings, words_in
+from knime_mcp.knowledge.writing import write_catalogue
+
+ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
+FULL = NodeSpec(
+    id="TRIGGER.WEBHOOK",
+    node_type="TRIGGER",
+    subtype="WEBHOOK",
+    name="Wéb Hook",
+    version="1.0.0",
+    category=("A", "B"),
+    category_path="/a/b",
+    short_description="Short.",
+    description="Long.",
+    aliases=("Callback",),
+    keywords=("endpoint",),
+    parameters=(
+        Parameter(
+            name="mode",
+            type="enum",
+            required=True,
+            default_value=None,
+            has_default=True,
+            enum_values=("a", 2, None, False),
+            options=(Option(value="a", label="A", description="The first."), Option(value=2)),
+            min=0,
+            max=1.5,
+            validation_pattern="^a",
+            secret=True,
+            tab="T",
+        ),
+    ),
+    settings_known=True,
+    input_ports=(
+        Port(
+            name="in",
+            type="Table",
+            type_id="x.Table",
+            optional=True,
+            required=False,
+            group=True,
+            max_connections=-1,
+            data_format=DataFormat(mime_type="application/json", schema="{}", examples=("1",)),
+            validation_schema={"type": "object"},
+        ),
+    ),
+    output_ports=(Port(name="out"),),
+    views=(View(name="v", description="d"),),
+    input_params=(Parameter(name="i"),),
+    output_params=(Parameter(name="o", default_value=False, has_default=True),),
+    tags=("t",),
+    attached_nodes=(),
+    examples=({"name": "e", "configurations": {"mode": [1, {"x": None}]}},),
+    deprecated=True,
+    successor="TRIGGER.NEW",
+    hidden=True,
+    origin=ORIGIN,
+)
+
+
+def simple(subtype, node_type="ACTION", **fields):
+    values = {"name": subtype.title(), "origin": ORIGIN, **fields}
+    return NodeSpec(id=f"{node_type}.{subtype}", node_type=node_type, subtype=subtype, **values)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "nodes.sqlite"
+
+
+def test_a_node_comes_back_as_it_was_written(path):
+    origin = write_catalogue(path, [FULL, simple("ONE")])
+    with Catalogue(path) as catalogue:
+        assert catalogue.node("TRIGGER.WEBHOOK") == FULL
+        assert catalogue.node("trigger.webhook") is None
+        assert catalogue.origin == origin
+        with catalogue.reading() as reader:
+            assert reader.find("TRIGGER", "WEBHOOK") == FULL
+            assert list(reader) == list(reader.nodes())
+            assert len(reader) == 2
+            assert [entry.id for entry in reader.named("web  HOOK")] == ["TRIGGER.WEBHOOK"]
+            (entry,) = reader.summaries("TRIGGER")
+            assert reader.summary(entry.row) == entry
+            assert reader.at(entry.row) == FULL
+            assert (entry.category, entry.deprecated, entry.successor) == ("A / B", True, "TRIGGER.NEW")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    default=JSON,
+    values=st.lists(JSON, max_size=3),
+    text=st.text(),
+    low=st.none() | st.integers() | st.floats(allow_nan=False),
+)
+def test_every_value_survives_packing(default, values, text, low):
+    parameter = Parameter(
+        name=text,
+        description=text,
+        default_value=default,
+        has_default=True,
+        enum_values=tuple(values),
+        options=tuple(Option(value=value, label=text) for value in values),
+        min=low,
+    )
+    spec = dataclasses.replace(FULL, description=text, parameters=(parameter,), examples=({text: default},))
+    assert stored.unpacked(stored.packed(spec)) == spec
+
+
+def test_types_and_nodes_keep_the_order_of_packs_and_are_sorted_otherwise(path):
+    nodes = [
+        simple("Z", "LATER", name="zeta"),
+        simple("Y", "LATER", name="Älpha"),
+        simple("X", "LATER", name="beta", deprecated=True),
+        simple("TWO"),
+        simple("ONE"),
+        simple("M", "EARLIER"),
+    ]
+    write_catalogue(path, nodes, type_order=["ACTION", "EMPTY"])
+    with Catalogue(path) as catalogue:
+        assert catalogue.types() == {
+            "ACTION": ("TWO", "ONE"),
+            "EMPTY": (),
+            "EARLIER": ("M",),
+            "LATER": ("Y", "Z", "X"),
+        }
+        with catalogue.reading() as reader:
+            everything = [entry.id for entry in reader.summaries()]
+            assert [node.id for node in catalogue.nodes()] == everything
+            assert [e.id for e in reader.summaries(offset=1, limit=2)] == everything[1:3]
+
+
+def test_the_same_nodes_make_the_same_version_and_others_another(path, tmp_path):
+    first = write_catalogue(path, [FULL, simple("ONE")])
+    again = write_catalogue(tmp_path / "again.sqlite", [simple("ONE"), FULL])
+    other = write_catalogue(path, [FULL, simple("ONE", description="changed")])
+    assert first.version == again.version != other.version
+
+
+def test_old_names_are_kept(path):
+    old = [
+        OldName(node_type="ACTION_NODE", subtype=None, instead=("ACTION",)),
+        OldName(node_type="ACTION_NODE", subtype="RUN", instead=(), exact=False, note="gone"),
+    ]
+    write_catalogue(path, [simple("ONE")], old_names=old)
+    with Catalogue(path) as catalogue, catalogue.reading() as reader:
+        assert reader.old_names() == old
+
+
+def test_two_nodes_with_one_id_are_refused_and_nothing_is_written(path):
+    write_catalogue(path, [simple("OLD")])
+    with pytest.raises(CatalogueError, match=r"ACTION\.ONE: in p\.yaml:3 and in p\.yaml:3"):
+        write_catalogue(path, [simple("ONE"), simple("ONE")])
+    with Catalogue(path) as catalogue:
+        assert [node.subtype for node in catalogue.nodes()] == ["OLD"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_search_table_is_filled_by_field(path):
+    write_catalogue(path, [FULL, simple("ROW_FILTER", name="RowFilter")])
+    with Catalogue(path) as catalogue, catalogue.reading() as reader:
+
+        def hits(query):
+            return [
+                row for (row,) in reader.db.execute("SELECT rowid FROM search WHERE search MATCH ?", (query,))
+            ]
+
+        first = reader.summaries("ACTION")[0].row
+        second = reader.summaries("TRIGGER")[0].row
+        assert hits("name:filter") == hits("row*") == [first]
+        assert hits("name:web") == hits("aliases:callback") == hits("aliases:endpoint") == [second]
+        assert hits("category:b") == hits("parameters:mode") == hits("description:long") == [second]
+        assert hits("name:callback") == []
+        terms = {term for (term,) in reader.db.execute("SELECT term FROM terms")}
+        assert {"rowfilter", "row", "filter", "web"} <= terms
+        near = reader.db.execute(
+            "SELECT DISTINCT term FROM spelling WHERE key IN ('fiter', 'flter')"
+        ).fetchall()
+        assert near == [("filter",)]
+
+
+def test_words():
+    assert words_in("RowFilter Crème HTTPRequest") == [
+        *("rowfilter", "row", "filter", "creme"),
+        *("httprequest", "http", "request"),
+    ]
+    assert folded("  Straße_Ünï-Code ") == "strasse uni code"
+    assert spellings("abc") == {"abc", "bc", "ac", "ab"}
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (None, "does not exist"),
+        (b"", "is a database, but no node catalogue"),
+        (b"no database at all, but long enough to look like one " * 20, "damaged"),
+        ("other", "is a database, but no node catalogue"),
+        ("newer", "newer knime-mcp.*format is 2, this one reads 1.*Update knime-mcp"),
+        ("older", "older knime-mcp"),
+        ("cut", "damaged"),
+        ("zeroed", "damaged"),
+        ("no meta", "damaged"),
+    ],
+)
+def test_a_file_that_is_no_usable_catalogue_says_so(path, content, what):
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        write_catalogue(path, [FULL])
+        _break(path, content)
+    with pytest.raises(CatalogueError, match=f"(?s){what}.*nodes build") as caught:
+        Catalogue(path)
+    assert str(path) in str(caught.value)
+
+
+def _break(path, how):
+    changes = {
+        "other": "PRAGMA application_id = 7",
+        "newer": f"PRAGMA user_version = {SCHEMA_VERSION + 1}",
+        "older": f"PRAGMA user_version = {SCHEMA_VERSION - 1}",
+        "no meta": "DELETE FROM meta",
+    }
+    if how in changes:
+        db = sqlite3.connect(path)
+        db.execute(changes[how])
+        db.commit()
+        db.close()
+        return
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2 + 1] if how == "cut" else data[:100] + b"\0" * (len(data) - 100))
+
+
+def test_damage_in_a_node_is_an_error_when_it_is_read_and_never_another_answer(path):
+    write_catalogue(path, [FULL, simple("ONE")])
+    body = stored.packed(FULL)
+    data = path.read_bytes()
+    assert data.count(body) == 1
+    path.write_bytes(data.replace(body, body[:-3] + b"\1\2\3"))
+    with Catalogue(path) as catalogue:
+        assert catalogue.node("ACTION.ONE") == simple("ONE")
+        with pytest.raises(CatalogueError, match="damaged: a node cannot be read"):
+            catalogue.node("TRIGGER.WEBHOOK")
+
+
+def test_a_new_file_is_taken_with_the_next_question_and_not_within_one(path):
+    write_catalogue(path, [simple("OLD")])
+    with Catalogue(path) as catalogue:
+        with catalogue.reading() as reader:
+            write_catalogue(path, [simple("NEW")])
+            assert [node.subtype for node in reader] == ["OLD"]
+            assert [node.subtype for node in catalogue.nodes()] == ["NEW"]
+            assert reader.origin != catalogue.origin
+        assert [node.subtype for node in catalogue.nodes()] == ["NEW"]
+        path.unlink()
+        with pytest.raises(CatalogueError, match="does not exist"):
+            catalogue.nodes()
+        write_catalogue(path, [simple("BACK")])
+        assert [node.subtype for node in catalogue.nodes()] == ["BACK"]
+
+
+def test_threads_read_whole_catalogues_while_it_is_replaced_again_and_again(path):
+    def version(number):
+        return [simple(f"N{index}", description=f"version {number}") for index in range(40)]
+
+    write_catalogue(path, version(0))
+    stop = threading.Event()
+    problems, seen = [], set()
+    with Catalogue(path) as catalogue:
+
+        def read():
+            while not stop.is_set():
+                try:
+                    with catalogue.reading() as reader:
+                        found = {node.description for node in reader}
+                        assert len(found) == 1, found
+                        assert len(reader.types()["ACTION"]) == 40
+                        seen.update(found)
+                except Exception as error:
+                    problems.append(error)
+                    return
+
+        threads = [threading.Thread(target=read) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for number in range(1, 9):
+            write_catalogue(path, version(number))
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert not problems
+    assert len(seen) > 1
+
+
+READER = """
+import sys
+from pathlib import Path
+from knime_mcp.knowledge.catalogue import Catalogue
+with Catalogue(Path(sys.argv[1])) as catalogue:
+    for line in sys.stdin:
+        print(catalogue.origin.version, [node.subtype for node in catalogue.nodes()], flush=True)
+"""
+
+
+def test_two_processes_read_one_file_while_a_third_replaces_it(path):
+    first = write_catalogue(path, [simple("OLD")])
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-c", READER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    try:
+
+        def ask(reader):
+            reader.stdin.write("?\n")
+            reader.stdin.flush()
+            return reader.stdout.readline().strip()
+
+        assert [ask(reader) for reader in readers] == [f"{first.version} ['OLD']"] * 2
+        second = write_catalogue(path, [simple("NEW")])
+        assert [ask(reader) for reader in readers] == [f"{second.version} ['NEW']"] * 2
+    finally:
+        for reader in readers:
+            reader.stdin.close()
+            assert reader.wait(20) == 0
+            reader.stdout.close()
+
+
+def test_a_catalogue_is_readable_where_nothing_can_be_written(path):
+    write_catalogue(path, [FULL])
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        with Catalogue(path) as catalogue:
+            assert catalogue.node(FULL.id) == FULL
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_odd_names_of_files(tmp_path):
+    path = tmp_path / "a b?c#d%20é.sqlite"
+    write_catalogue(path, [FULL])
+    with Catalogue(path) as catalogue:
+        assert catalogue.node(FULL.id) == FULL
