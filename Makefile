@@ -62,16 +62,16 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e ".[cli,server,graph]" --group test
+	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch]" --group test
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e ".[cli,server,graph]" --group dev
+	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch]" --group dev
 	@touch $@
 
 .venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
 	$(PYTHON) -m venv .venv-knime
 	.venv-knime/bin/python -m pip --quiet install --upgrade "pip>=25.1"
-	.venv-knime/bin/python -m pip --quiet install ".[cli,server,graph]" --group test --group real-knime
+	.venv-knime/bin/python -m pip --quiet install ".[cli,server,graph,gateway,elasticsearch]" --group test --group real-knime
 	.venv-knime/bin/python -m pip --quiet uninstall -y knime-mcp
 	@touch $@

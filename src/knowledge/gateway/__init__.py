@@ -1,0 +1,1 @@
+"""The node knowledge over plain HTTP, for programs that do not speak MCP."""

@@ -1,0 +1,111 @@
+"""Who may call what: key, scope and rate, looked at before anything else of a request is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from .errors import MCPError, MCPErrorType, invalid_request
+from .keys import KeyStoreError
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from .gateway import Gateway
+    from .keys import ApiKey, Scope
+    from .observability import RequestRecord
+
+KEY_HEADER: Final = "X-API-Key"
+_CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
+
+
+def admit(gateway: Gateway, request: Request, scope: Scope, record: RequestRecord) -> None:
+    """Lets a request in.
+
+    Args:
+        gateway: What it is sent to.
+        request: The request; its body is not touched.
+        scope: What its key must be good for.
+        record: Told whose key it is.
+
+    Raises:
+        MCPError: 401: no key, or none that works. 403: it lacks the scope. 429: too many requests.
+    """
+    key = _key_of(gateway, request)
+    record.client, record.key_id = key.name, key.id
+    per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
+    wait = gateway.limiter.wait_for(key.id, per_minute)
+    if wait:
+        gateway.metrics.refused("rate")
+        raise invalid_request(
+            f"This key may send {per_minute} requests per minute. Try again in {wait} s.",
+            status=429,
+            headers={"Retry-After": str(wait)},
+            details={"retry_after_seconds": wait},
+        )
+    if scope not in key.scopes:
+        gateway.metrics.refused("scope")
+        raise invalid_request(
+            f"This key lacks the scope {scope.value}. Ask for a key that has it.",
+            status=403,
+            details={"missing_scope": scope.value},
+        )
+
+
+def _key_of(gateway: Gateway, request: Request) -> ApiKey:
+    sent = request.headers.getlist(KEY_HEADER)
+    if len(sent) != 1:
+        gateway.metrics.refused("key")
+        what = "Send an API key" if not sent else "Send one API key, not several,"
+        raise invalid_request(f"{what} in the header {KEY_HEADER}.", status=401, headers=_CHALLENGE)
+    try:
+        key = gateway.keys.verify(sent[0])
+    except KeyStoreError as error:
+        raise MCPError(
+            MCPErrorType.DATABASE_ERROR, str(error), "Keys cannot be looked up at the moment."
+        ) from None
+    if key is None:
+        gateway.metrics.refused("key")
+        raise invalid_request(
+            "This API key is unknown, expired or revoked. Ask for another one.",
+            status=401,
+            headers=_CHALLENGE,
+        )
+    return key
+
+
+async def read_body(gateway: Gateway, request: Request) -> None:
+    """Reads the body of a request, for whoever asks the request for it afterwards.
+
+    Raises:
+        MCPError: 415: it is not declared as JSON. 413: it is too large. 408: it comes too slowly.
+    """
+    most = gateway.settings.gateway_max_body_bytes
+    declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if declared != "application/json":
+        raise invalid_request("Send JSON, with the header Content-Type: application/json.", status=415)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise invalid_request("Send the body uncompressed.", status=415)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        with anyio.fail_after(gateway.settings.gateway_request_timeout):
+            async for part in request.stream():
+                size += len(part)
+                # A client only reads the answer after it has sent everything: up to a point, read on.
+                if size > 8 * most:
+                    break
+                parts = [*parts, part] if size <= most else []
+    except TimeoutError:
+        raise invalid_request(
+            "The body of the request came too slowly.", status=408, headers={"Connection": "close"}
+        ) from None
+    if size > most:
+        raise invalid_request(
+            f"The body of the request is larger than {most} bytes. Ask for less at a time.",
+            status=413,
+            details={"max_bytes": most},
+            headers={"Connection": "close"} if size > 8 * most else None,
+        )
+    request._body = b"".join(parts)  # pyright: ignore[reportPrivateUsage] - what Request.body() keeps

@@ -1,0 +1,200 @@
+"""The tool ``elasticsearch``: searches indices that were allowed. It does not exist until some were."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...types.errors import ArgumentsInvalid, SettingInvalid
+from .errors import MCPError, MCPErrorType, unavailable
+from .tools import GatewayTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .settings import GatewaySettings
+
+NAME: Final = "elasticsearch"
+_SECONDS: Final = 10
+_LARGEST: Final = 4 * 1024 * 1024
+_DEFAULT_SIZE: Final = 10
+_SEARCH_KEYS: Final = frozenset({"query", "size", "from", "sort", "_source", "fields", "highlight", "aggs"})
+_REFUSED: Final = frozenset(
+    {"index", "_index", "indexed_shape", "percolate", "wrapper", "script", "script_score", "scripted_metric"}
+)
+"""Parts of queries that reach other indices, run programs, or hide a query."""
+_UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again later."
+
+
+class ElasticsearchTool:
+    """The tool. Threads may share it; close it at the end.
+
+    Args:
+        settings: Host, key, allowed indices, most results.
+
+    Raises:
+        SettingInvalid: The client library is not installed.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        try:
+            from elasticsearch import Elasticsearch
+        except ModuleNotFoundError:
+            raise SettingInvalid(
+                "ELASTICSEARCH_INDICES is set, but the client is not installed",
+                setting="ELASTICSEARCH_INDICES",
+                fix="pip install 'knime-mcp[elasticsearch]'",
+            ) from None
+        self._indices = settings.elasticsearch_indices
+        self._most = settings.mcp_max_results_per_tool
+        host = settings.elasticsearch_host
+        if "://" not in host:
+            host = f"http://{host}:{settings.elasticsearch_port}"
+        elif host.rpartition("://")[2].find(":") < 0:
+            host = f"{host.rstrip('/')}:{settings.elasticsearch_port}"
+        key = settings.elasticsearch_api_key
+        self._client = Elasticsearch(
+            host,
+            api_key=key.get_secret_value() if key else None,
+            request_timeout=_SECONDS + 2,
+            max_retries=1,
+            retry_on_timeout=False,
+        )
+
+    def tools(self) -> Iterable[GatewayTool]:
+        """The tool."""
+        return (
+            GatewayTool(
+                name=NAME,
+                description="Search Elasticsearch: a query in its Query DSL, in one of the allowed indices.",
+                parameters={
+                    "type": "object",
+                    "properties": {
+                        "index": {
+                            "type": "string",
+                            "enum": list(self._indices),
+                            "description": "Name of the index",
+                        },
+                        "query": {
+                            "type": "object",
+                            "description": "Query DSL, such as {'match': {'title': 'joiner'}}; or a search"
+                            " body: query with size, from, sort, _source, fields, highlight, aggs.",
+                        },
+                    },
+                    "required": ["index", "query"],
+                    "additionalProperties": False,
+                },
+                category="search",
+                tags=("search", "elasticsearch"),
+                guidance=f"At most {self._most} hits per call; 'from' goes on.",
+                examples=({"index": self._indices[0], "query": {"match_all": {}}},),
+            ),
+        )
+
+    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments as they are; refuses queries that reach further than the index.
+
+        Raises:
+            ArgumentsInvalid: Such a query, or a search body with parts that are not allowed.
+        """
+        del name
+        query = arguments.get("query")
+        if isinstance(query, dict):
+            _check(cast("dict[str, Any]", query), "/query")
+            self._body(cast("dict[str, Any]", query))
+        return arguments
+
+    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Searches.
+
+        Raises:
+            MCPError: Elasticsearch does not answer, or does not take the query.
+        """
+        del name
+        from elastic_transport import ConnectionError as NotReached
+        from elastic_transport import ConnectionTimeout
+        from elasticsearch import ApiError, TransportError
+
+        body = self._body(arguments["query"])
+        try:
+            found = self._client.search(
+                index=arguments["index"], body=body | {"timeout": f"{_SECONDS}s"}, allow_no_indices=False
+            ).body
+        except (NotReached, ConnectionTimeout) as error:
+            why = f"Elasticsearch does not answer ({type(error).__name__})"
+            raise unavailable(why, _UNAVAILABLE) from None
+        except ApiError as error:
+            raise _refused_by_server(error.status_code, error.body) from None
+        except TransportError as error:
+            raise unavailable(f"Elasticsearch: {type(error).__name__}", _UNAVAILABLE) from None
+        answer: dict[str, Any] = {key: value for key, value in found.items() if key != "_shards"}
+        if len(json.dumps(answer)) > _LARGEST:
+            raise MCPError(
+                MCPErrorType.SERVICE_ERROR,
+                "Elasticsearch: an answer that is too large",
+                f"The answer is larger than {_LARGEST} bytes. Ask for fewer hits, or fewer fields.",
+            )
+        return answer
+
+    def problem(self) -> str | None:
+        """Nothing that is known without asking; the node knowledge works without it."""
+        return None
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._client.close()
+
+    def _body(self, query: dict[str, Any]) -> dict[str, Any]:
+        body: dict[str, Any] = dict(query) if set(query) & _SEARCH_KEYS else {"query": query}
+        unknown = sorted(set(body) - _SEARCH_KEYS)
+        if unknown:
+            raise ArgumentsInvalid(
+                f"A search body may not have {', '.join(unknown)[:200]}",
+                pointer="/query",
+                tool=NAME,
+                fix=f"Allowed: {', '.join(sorted(_SEARCH_KEYS))}.",
+            )
+        size = body.setdefault("size", min(_DEFAULT_SIZE, self._most))
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= self._most:
+            raise ArgumentsInvalid(
+                f"size is a whole number from 0 to {self._most}", pointer="/query/size", tool=NAME
+            )
+        return body
+
+
+def _check(value: Any, pointer: str) -> None:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, Any]", value).items():
+            if key in _REFUSED or key.startswith("script"):
+                raise ArgumentsInvalid(
+                    f"'{key[:40]}' is not allowed in a query: it could reach other indices or run programs",
+                    pointer=pointer,
+                    tool=NAME,
+                )
+            _check(inner, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"[:200])
+    elif isinstance(value, list):
+        for place, inner in enumerate(cast("list[Any]", value)):
+            _check(inner, f"{pointer}/{place}"[:200])
+
+
+def _refused_by_server(status: int, body: Any) -> MCPError:
+    kind = ""
+    if isinstance(body, dict):
+        error = cast("dict[str, Any]", body).get("error")
+        kind = str(cast("dict[str, Any]", error).get("type", "")) if isinstance(error, dict) else ""
+    kind = kind if kind.replace("_", "").isalnum() else ""
+    message = f"Elasticsearch answered {status}{f' ({kind})' if kind else ''}"
+    if status == 400:
+        return MCPError(
+            MCPErrorType.PARAMETER_ERROR,
+            message,
+            f"Elasticsearch does not take this query{f' ({kind})' if kind else ''}.",
+            details={"pointer": "/query"},
+        )
+    if status == 429 or status >= 500:
+        return unavailable(message, _UNAVAILABLE)
+    return MCPError(
+        MCPErrorType.SERVICE_ERROR,
+        message,
+        "Elasticsearch does not let this gateway search there. The gateway's log says more.",
+    )

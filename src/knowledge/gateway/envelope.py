@@ -1,0 +1,90 @@
+"""How answers and errors are wrapped: as JSON-RPC, as the internal endpoints do, or not at all."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, assert_never
+
+from fastapi import Response
+
+from .models import (
+    InternalToolFailure,
+    MCPErrorResponse,
+    RPCErrorData,
+    RPCErrorObject,
+    RPCErrorResponse,
+    TextContent,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from .errors import MCPError
+    from .observability import RequestRecord
+
+
+class Envelope(Enum):
+    """How an endpoint wraps what it answers."""
+
+    JSON_RPC = "JSON-RPC"
+    INTERNAL = "internal"
+    PLAIN = "plain"
+
+
+def answer(body: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer with this body."""
+    return Response(
+        body.model_dump_json(by_alias=True), status, headers=headers, media_type="application/json"
+    )
+
+
+def tool_result(name: str, structured: dict[str, Any], record: RequestRecord) -> ToolResult:
+    """What a call gave."""
+    return ToolResult(
+        content=[TextContent(text=f"Tool '{name}' executed successfully")],
+        isError=False,
+        structuredContent=structured,
+        _tool_name=name,
+        _execution_time_ms=record.tool_ms or 0.0,
+        _request_id=record.request_id,
+    )
+
+
+def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Response:
+    """The answer that tells a caller about an error.
+
+    Args:
+        error: What went wrong.
+        envelope: How the endpoint wraps its answers.
+        record: Of the request.
+    """
+    prefix = "Error: Tool execution failed: " if error.of_tool else "Error: "
+    text = prefix + error.user_message
+    shared: dict[str, Any] = {
+        "content": [TextContent(text=text)],
+        "_tool_name": record.tool,
+        "_execution_time_ms": record.tool_ms,
+        "_request_id": record.request_id,
+        "error_type": error.error_type.value,
+        "details": error.details or None,
+    }
+    body: BaseModel
+    match envelope:
+        case Envelope.JSON_RPC:
+            data = RPCErrorData(**shared, user_message=error.user_message)
+            body = RPCErrorResponse(
+                id=record.request_id if record.rpc_id is None else record.rpc_id,
+                error=RPCErrorObject(code=error.code, message=text, data=data),
+            )
+        case Envelope.INTERNAL:
+            body = InternalToolFailure(**shared)
+        case Envelope.PLAIN:
+            body = MCPErrorResponse(
+                error=error.user_message,
+                error_type=error.error_type.value,
+                details={**error.details, "request_id": record.request_id},
+            )
+        case _:
+            assert_never(envelope)
+    return answer(body, status=error.status, headers=error.headers)

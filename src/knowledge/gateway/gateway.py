@@ -1,0 +1,115 @@
+"""What the two listeners share, and the one way in which a tool is called."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from .errors import MCPError, MCPErrorType, unavailable, unforeseen
+from .limits import RateLimiter
+from .metrics import Metrics
+from .observability import LOGGER, RequestRecord, Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .keys import KeyStore
+    from .settings import GatewaySettings
+    from .tools import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """A gateway: its settings, its tools, its keys, and who watches.
+
+    Attributes:
+        settings: How it runs.
+        registry: The tools.
+        keys: The keys.
+        metrics: Counts.
+        spans: Traces.
+        limiter: Counts requests per key.
+    """
+
+    settings: GatewaySettings
+    registry: ToolRegistry
+    keys: KeyStore
+    metrics: Metrics = field(default_factory=Metrics)
+    spans: Spans = field(default_factory=Spans)
+    limiter: RateLimiter = field(default_factory=RateLimiter)
+
+    def tools(self) -> ToolRegistry:
+        """The tools.
+
+        Raises:
+            MCPError: They are switched off.
+        """
+        if not self.settings.mcp_enabled:
+            raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
+        return self.registry
+
+    def problem(self) -> str | None:
+        """What keeps tools from working; None if nothing does. For threads."""
+        return self.registry.problem() if self.settings.mcp_enabled else None
+
+    async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
+        """Checks arguments and runs a tool, in a thread.
+
+        Args:
+            name: The tool.
+            arguments: What was sent.
+            record: Told what becomes known.
+
+        Returns:
+            The structured result.
+
+        Raises:
+            MCPError: It failed, for whatever reason.
+        """
+        registry = self.tools()
+        record.tool = registry.find(name).name
+        query = arguments.get("query")
+        if isinstance(query, str):
+            record.query_hash = self.keys.hashed(query)
+        checked = registry.validate_tool_params(name, arguments)
+        started = time.perf_counter()
+        outcome = "ok"
+        with self.spans.call(name) as span:
+            try:
+                with anyio.fail_after(self.settings.gateway_tool_timeout):
+                    return await anyio.to_thread.run_sync(
+                        registry.invoke_tool, name, checked, abandon_on_cancel=True
+                    )
+            except Exception as error:
+                failure = _as_mcp_error(error)
+                outcome = failure.error_type.value
+                self.spans.failed(span, outcome)
+                raise failure from None
+            finally:
+                seconds = time.perf_counter() - started
+                record.tool_ms = round(seconds * 1000, 2)
+                self.metrics.call(tool=name, outcome=outcome, seconds=seconds)
+
+
+def _as_mcp_error(error: Exception) -> MCPError:
+    if isinstance(error, MCPError):
+        return error
+    if isinstance(error, TimeoutError):
+        return unavailable("The tool took longer than GATEWAY_TOOL_TIMEOUT", "The tool took too long.")
+    log_place(error)
+    failure = unforeseen(error)
+    return MCPError(MCPErrorType.INTERNAL_ERROR, failure.message, failure.user_message)
+
+
+def log_place(error: BaseException) -> None:
+    """Logs where an unforeseen error happened; not its text, which may quote what was sent."""
+    trace, places = error.__traceback__, list[str]()
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    LOGGER.error("Unexpected %s at %s", type(error).__name__, " < ".join(reversed(places[-8:])))

@@ -1,0 +1,294 @@
+"""API keys: made, listed and revoked by the command line, looked up by the gateway with every request.
+
+Only a digest of a key is kept. A key is 32 random bytes, so a plain SHA-256 is enough: slow hashes are there
+for passwords, which can be guessed. The file is SQLite: a key that was shown is on disk, a revoked one is
+refused with the next request, whatever happens to the processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import sqlite3
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ...types.errors import MCPError, SettingInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+_PREFIX: Final = "kmcp"
+_SECRET_BYTES: Final = 32
+_LONGEST: Final = 128
+_APPLICATION_ID: Final = 0x6B6D6B79
+_COLUMNS: Final = "id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at"
+_SCHEMA: Final = f"""
+    CREATE TABLE keys (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL,
+        rate_limit INTEGER, created_at TEXT NOT NULL, expires_at TEXT, revoked_at TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE meta (salt BLOB NOT NULL);
+    PRAGMA application_id = {_APPLICATION_ID};
+    PRAGMA user_version = 1;
+"""
+
+
+class Scope(StrEnum):
+    """What a key is good for."""
+
+    TOOLS_READ = "tools:read"
+    TOOLS_EXECUTE = "tools:execute"
+    HEALTH_CHECK = "health:check"
+
+
+class KeyStoreError(MCPError):
+    """The file of keys cannot be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """What is known about a key; not the key.
+
+    Attributes:
+        id: Its public part.
+        name: Of the client that has it.
+        scopes: What it is good for.
+        rate_limit: Requests per minute; 0: any number; None: as the settings say.
+        created_at: When, in UTC.
+        expires_at: From when on it is refused; None: never.
+        revoked_at: Since when it is refused; None: it is not revoked.
+    """
+
+    id: str
+    name: str
+    scopes: frozenset[Scope]
+    rate_limit: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    def works(self, now: datetime | None = None) -> bool:
+        """Whether it is neither revoked nor expired."""
+        expired = self.expires_at is not None and (now or datetime.now(UTC)) >= self.expires_at
+        return self.revoked_at is None and not expired
+
+
+class KeyStore:
+    """A file of keys. Threads and processes may share it.
+
+    Use it as a context manager, or call `close`.
+
+    Args:
+        path: The file; made if there is none, readable by its owner only.
+
+    Raises:
+        KeyStoreError: It cannot be read or made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        with self._reported():
+            self._create()
+            self._db = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
+        try:
+            with self._reported():
+                self._db.execute("PRAGMA synchronous = FULL")
+                if self._db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
+                    raise KeyStoreError(
+                        f"{path} is a database, but not one of keys",
+                        fix="Set GATEWAY_KEYS_FILE to another file.",
+                    )
+                self._salt = bytes(self._db.execute("SELECT salt FROM meta").fetchone()[0])
+        except BaseException:
+            self._db.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create(
+        self,
+        name: str,
+        scopes: Iterable[Scope],
+        *,
+        rate_limit: int | None = None,
+        days: float | None = None,
+    ) -> tuple[str, ApiKey]:
+        """Makes a key.
+
+        Args:
+            name: Of the client that gets it; appears in logs.
+            scopes: What it is good for.
+            rate_limit: Requests per minute; 0: any number; None: as the settings say.
+            days: After how many days it is refused; None: never.
+
+        Returns:
+            The key itself, which nobody can find out later, and what is known about it.
+
+        Raises:
+            SettingInvalid: A name that cannot be shown, or no scopes.
+            KeyStoreError: It cannot be written.
+        """
+        wanted = frozenset(scopes)
+        if not name.strip() or not name.isprintable() or len(name) > 100:
+            raise SettingInvalid("A key's name is 1 to 100 printable characters", setting="name")
+        if not wanted:
+            raise SettingInvalid("A key without a scope is good for nothing", setting="scopes")
+        now = datetime.now(UTC)
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
+        key = ApiKey(
+            id=secrets.token_hex(6),
+            name=name.strip(),
+            scopes=wanted,
+            rate_limit=rate_limit,
+            created_at=now,
+            expires_at=None if days is None else now + timedelta(days=days),
+            revoked_at=None,
+        )
+        row = (
+            key.id,
+            key.name,
+            _digest(secret),
+            " ".join(sorted(wanted)),
+            rate_limit,
+            now.isoformat(),
+            key.expires_at.isoformat() if key.expires_at else None,
+            None,
+        )
+        with self._reported():
+            self._db.execute(f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608 - no input
+        return f"{_PREFIX}_{key.id}_{secret}", key
+
+    def verify(self, presented: str) -> ApiKey | None:
+        """Finds out whose key it is.
+
+        Args:
+            presented: What a client sent.
+
+        Returns:
+            The key if it is one that works, otherwise None.
+
+        Raises:
+            KeyStoreError: The file cannot be read.
+        """
+        prefix, _, rest = presented.partition("_")
+        key_id, _, secret = rest.partition("_")
+        if len(presented) > _LONGEST or prefix != _PREFIX or not secret:
+            return None
+        rows = self._rows("WHERE id = ?", key_id)
+        if not rows or not hmac.compare_digest(bytes(rows[0][2]), _digest(secret)):
+            return None
+        key = _key(rows[0])
+        return key if key.works() else None
+
+    def all(self) -> list[ApiKey]:
+        """All keys, also those that no longer work, the oldest first."""
+        return [_key(row) for row in self._rows("ORDER BY created_at, id")]
+
+    def revoke(self, which: str) -> ApiKey:
+        """Lets a key no longer work.
+
+        Args:
+            which: Its id, or its name if only one key that works has it.
+
+        Returns:
+            The key, as it is now.
+
+        Raises:
+            SettingInvalid: No such key, or several.
+            KeyStoreError: It cannot be written.
+        """
+        found = [key for key in self.all() if key.id == which]
+        found = found or [key for key in self.all() if key.name == which and key.works()]
+        if len(found) != 1:
+            what = f"{len(found)} keys are called so" if found else "There is no such key"
+            raise SettingInvalid(
+                f"{what}: {which}", setting="key", fix="knime-mcp nodes keys list shows ids."
+            )
+        with self._reported():
+            self._db.execute(
+                "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
+                (datetime.now(UTC).isoformat(), found[0].id),
+            )
+        return _key(self._rows("WHERE id = ?", found[0].id)[0])
+
+    def hashed(self, text: str) -> str:
+        """A text as a short hash that only who has this file can compare; for query patterns in logs."""
+        folded = " ".join(text.casefold().split()).encode("utf-8", "replace")
+        return hashlib.blake2b(folded, key=self._salt, digest_size=6).hexdigest()
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            self._db.close()
+
+    def _create(self) -> None:
+        if self.path.exists():
+            return
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Made elsewhere and linked into place: of two processes that start at once, one makes the file.
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        try:
+            db = sqlite3.connect(draft, isolation_level=None)
+            try:
+                db.executescript(_SCHEMA)
+                db.execute("INSERT INTO meta (salt) VALUES (?)", (secrets.token_bytes(16),))
+                # Readers do not wait for who makes a key.
+                db.execute("PRAGMA journal_mode = WAL")
+            finally:
+                db.close()
+            try:
+                os.link(draft, self.path)
+            except FileExistsError:
+                pass
+            except OSError:  # no hard links here
+                draft.replace(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _rows(self, rest: str, *values: Any) -> list[Any]:
+        with self._reported(), self._lock:
+            return self._db.execute(f"SELECT {_COLUMNS} FROM keys {rest}", values).fetchall()  # noqa: S608 - no input
+
+    @contextmanager
+    def _reported(self) -> Generator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise KeyStoreError(
+                f"The keys in {self.path} cannot be used: {error}",
+                fix="GATEWAY_KEYS_FILE, or --keys-file, says where they are.",
+            ) from None
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _key(row: Any) -> ApiKey:
+    key_id, name, _, scopes, rate_limit, created_at, expires_at, revoked_at = row
+    return ApiKey(
+        id=key_id,
+        name=name,
+        scopes=frozenset(map(Scope, scopes.split())),
+        rate_limit=rate_limit,
+        created_at=datetime.fromisoformat(created_at),
+        expires_at=datetime.fromisoformat(expires_at) if expires_at else None,
+        revoked_at=datetime.fromisoformat(revoked_at) if revoked_at else None,
+    )

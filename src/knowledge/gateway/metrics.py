@@ -1,0 +1,95 @@
+"""Figures for Prometheus: calls by tool, times, errors, cache hits. Served on the internal listener only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from ...version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The figures of one gateway.
+
+    Labels only take values that the gateway knows, never what a client made up.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "knime_mcp_gateway_requests",
+            "Requests.",
+            ("listener", "route", "method", "status"),
+            registry=self._registry,
+        )
+        self._request_seconds = Histogram(
+            "knime_mcp_gateway_request_seconds",
+            "Time from the request's headers to the end of the answer.",
+            ("listener", "route"),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._calls = Counter(
+            "knime_mcp_gateway_tool_calls", "Calls of tools.", ("tool", "outcome"), registry=self._registry
+        )
+        self._call_seconds = Histogram(
+            "knime_mcp_gateway_tool_seconds",
+            "Time that tools took.",
+            ("tool",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._errors = Counter(
+            "knime_mcp_gateway_errors", "Errors that were answered.", ("error_type",), registry=self._registry
+        )
+        self._lookups = Counter(
+            "knime_mcp_gateway_cache_lookups",
+            "Questions to a cache.",
+            ("cache", "outcome"),
+            registry=self._registry,
+        )
+        self._refused = Counter(
+            "knime_mcp_gateway_refused", "Requests not let in.", ("reason",), registry=self._registry
+        )
+        self._healthy = Gauge(
+            "knime_mcp_gateway_healthy", "Whether the tools work: 1 or 0.", registry=self._registry
+        )
+        Gauge(
+            "knime_mcp_gateway_info", "The gateway that runs.", ("version",), registry=self._registry
+        ).labels(VERSION).set(1)
+
+    def request(self, *, listener: str, route: str, method: str, status: int, seconds: float) -> None:
+        """Counts a request that was answered."""
+        self._requests.labels(listener, route, method, str(status)).inc()
+        self._request_seconds.labels(listener, route).observe(seconds)
+
+    def call(self, *, tool: str, outcome: str, seconds: float) -> None:
+        """Counts a call of a tool: ``ok`` or the type of its error."""
+        self._calls.labels(tool, outcome).inc()
+        self._call_seconds.labels(tool).observe(seconds)
+
+    def error(self, error_type: str) -> None:
+        """Counts an error that was answered."""
+        self._errors.labels(error_type).inc()
+
+    def refused(self, reason: str) -> None:
+        """Counts a request that was not let in: ``key``, ``scope`` or ``rate``."""
+        self._refused.labels(reason).inc()
+
+    def lookups(self, cache: str) -> Callable[[bool], None]:
+        """What a cache tells about its questions."""
+        hit, miss = (self._lookups.labels(cache, outcome) for outcome in ("hit", "miss"))
+        return lambda was_there: (hit if was_there else miss).inc()
+
+    def exposed(self, *, healthy: bool) -> bytes:
+        """The figures, as Prometheus reads them."""
+        self._healthy.set(healthy)
+        return generate_latest(self._registry)

@@ -1,0 +1,112 @@
+"""Around every request: an id, a span, a line of log, figures, and headers that browsers heed."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from .envelope import Envelope, failure
+from .errors import unforeseen
+from .gateway import log_place
+from .observability import RequestRecord, log_request
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from .gateway import Gateway
+
+REQUEST_ID: Final = "X-Request-ID"
+RECORD: Final = "knime_mcp.record"
+_GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+
+
+class Observed:
+    """ASGI middleware that observes requests.
+
+    Args:
+        app: What answers them.
+        gateway: Who counts.
+        listener: ``public`` or ``internal``.
+    """
+
+    def __init__(self, app: ASGIApp, *, gateway: Gateway, listener: str) -> None:
+        self._app = app
+        self._gateway = gateway
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        record = RequestRecord(request_id=given if _GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
+        scope[RECORD] = record
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        with self._gateway.spans.request(method, headers) as span:
+            exchange = _Exchange(self, scope, send, record, method, span)
+            try:
+                await self._app(scope, receive, exchange.send)
+            except Exception as error:
+                log_place(error)
+                await exchange.sorry(error, receive)
+            finally:
+                exchange.finish()
+
+    def finished(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
+        """Writes down how a request ended."""
+        # The template of the path: the path itself is made up by clients.
+        route: str = getattr(scope.get("route"), "path", "unmatched")
+        self._gateway.spans.answered(span, record, method=method, route=route)
+        self._gateway.metrics.request(
+            listener=self._listener,
+            route=route,
+            method=method,
+            status=record.status,
+            seconds=record.elapsed_ms / 1000,
+        )
+        log_request(record, listener=self._listener, method=method, route=route)
+
+
+class _Exchange:
+    def __init__(
+        self, observed: Observed, scope: Scope, send: Send, record: RequestRecord, method: str, span: Any
+    ) -> None:
+        self._observed = observed
+        self._scope = scope
+        self._send = send
+        self._record = record
+        self._method = method
+        self._span = span
+        self._begun = False
+        self._finished = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._begun = True
+            self._record.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers[REQUEST_ID] = self._record.request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers.setdefault("Cache-Control", "no-store")
+        elif message["type"] == "http.response.body" and not message.get("more_body"):
+            # Before the end goes out: of every request that was answered, there is a line in the log.
+            self.finish()
+        await self._send(message)
+
+    async def sorry(self, error: Exception, receive: Receive) -> None:
+        if self._begun:
+            return
+        told = unforeseen(error)
+        self._record.error_type, self._record.error = told.error_type.value, told.message
+        await failure(told, Envelope.PLAIN, self._record)(self._scope, receive, self.send)
+
+    def finish(self) -> None:
+        if not self._finished:
+            self._finished = True
+            self._observed.finished(self._scope, self._record, self._method, self._span)

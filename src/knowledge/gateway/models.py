@@ -1,0 +1,214 @@
+"""The bodies of requests and answers, field by field as the design documents show them."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic reads it
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Arguments = dict[str, Any]
+_EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class MCPToolSchema(BaseModel):
+    """A tool, as the simple endpoint lists it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class MCPToolsResponse(BaseModel):
+    """The tools, as the simple endpoint lists them."""
+
+    tools: list[MCPToolSchema]
+
+
+class MCPInvokeRequest(_Request):
+    """A call, to the simple endpoint."""
+
+    tool_name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
+    params: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
+
+
+class MCPInvokeResponse(BaseModel):
+    """The answer of the simple endpoint."""
+
+    success: bool
+    tool_name: str
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    execution_time_ms: float
+    timestamp: datetime
+
+
+class MCPErrorResponse(BaseModel):
+    """What went wrong, where the answer has no envelope."""
+
+    success: bool = False
+    error: str
+    error_type: str
+    details: dict[str, Any] | None = None
+
+
+class MCPTool(MCPToolSchema):
+    """A tool, as the list in the envelope and the internal list have it."""
+
+    category: str
+    tags: list[str]
+
+
+class MCPToolList(BaseModel):
+    """The tools, without envelope."""
+
+    tools: list[MCPTool]
+
+
+class MCPToolDetails(BaseModel):
+    """A tool with everything that helps to use it."""
+
+    name: str
+    description: str
+    version: str
+    available: bool
+    category: str
+    workflow_guidance: str
+    usage_examples: list[dict[str, Any]]
+    processing_time_ms: float
+    request_id: str
+
+
+class MCPHealth(BaseModel):
+    """Whether the tools work."""
+
+    healthy: bool
+    version: str
+    available_tools: list[str]
+    timestamp: int
+    error: str | None
+    request_id: str
+    processing_time_ms: float
+
+
+class PublicHealth(BaseModel):
+    """Whether the gateway works, for load balancers."""
+
+    status: Literal["healthy", "unhealthy"]
+    version: str
+    timestamp: int
+
+
+class ToolCall(_Request):
+    """A call: name and arguments."""
+
+    name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
+    arguments: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
+
+
+class RPCToolCall(_Request):
+    """A call as a JSON-RPC request, as MCP clients write it."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | int
+    method: Literal["tools/call"]
+    params: ToolCall
+
+
+class TextContent(BaseModel):
+    """A text in a result."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ToolResult(BaseModel):
+    """What a call gave, as MCP writes it, with what the gateway adds."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    content: list[TextContent]
+    is_error: bool = Field(alias="isError")
+    structured_content: dict[str, Any] = Field(alias="structuredContent")
+    tool_name: str = Field(alias="_tool_name")
+    execution_time_ms: float = Field(alias="_execution_time_ms")
+    request_id: str = Field(alias="_request_id")
+
+
+class ToolFailure(BaseModel):
+    """What a call gave that failed; the same without `structuredContent`."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    content: list[TextContent]
+    is_error: Literal[True] = Field(True, alias="isError")
+    tool_name: str | None = Field(None, alias="_tool_name")
+    execution_time_ms: float | None = Field(None, alias="_execution_time_ms")
+    request_id: str = Field(alias="_request_id")
+
+
+class InternalToolFailure(ToolFailure):
+    """The same, as the internal endpoint answers it."""
+
+    error_type: str
+    details: dict[str, Any] | None = None
+
+
+class RPCToolList(BaseModel):
+    """The tools, in the envelope."""
+
+    jsonrpc: Literal["2.0"] = "2.0"
+    id: str | int
+    result: MCPToolList
+
+
+class RPCToolResult(BaseModel):
+    """What a call gave, in the envelope."""
+
+    jsonrpc: Literal["2.0"] = "2.0"
+    id: str | int
+    result: ToolResult
+
+
+class RPCErrorData(InternalToolFailure):
+    """What went wrong, for programs and for a person."""
+
+    user_message: str
+
+
+class RPCErrorObject(BaseModel):
+    """What went wrong, as JSON-RPC has it."""
+
+    code: int
+    message: str
+    data: RPCErrorData
+
+
+class RPCErrorResponse(BaseModel):
+    """What went wrong, in the envelope."""
+
+    jsonrpc: Literal["2.0"] = "2.0"
+    id: str | int
+    error: RPCErrorObject
+
+
+class NodeKnowledgeResult(BaseModel):
+    """What is known about one node that was asked for."""
+
+    node_name: str
+    knowledge: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    similarity_score: float | None = None
+
+
+class NodeKnowledgeResponse(BaseModel):
+    """What is known about nodes."""
+
+    success: bool
+    results: list[NodeKnowledgeResult]
+    total_nodes: int
+    processing_time_ms: int

@@ -1,0 +1,234 @@
+"""What is said about a request while it runs: one line of log, one span, and nothing of what was sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from .settings import GatewaySettings
+
+LOGGER: Final = logging.getLogger("knime_mcp.gateway")
+_FIELDS: Final = "fields"
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestRecord:
+    """What becomes known about a request.
+
+    Attributes:
+        request_id: Its id, the client's own if that is a good one.
+        started: When its headers were there, as `time.perf_counter` counts.
+        client: Name of the key.
+        key_id: Id of the key.
+        tool: Name of the tool, once it is known to exist.
+        tool_ms: Milliseconds that the tool took.
+        rpc_id: The id of the JSON-RPC request, if it was one.
+        status: HTTP status of the answer.
+        error_type: What went wrong.
+        error: What went wrong, in words.
+        query_hash: The query, hashed.
+    """
+
+    request_id: str
+    started: float = field(default_factory=time.perf_counter)
+    client: str | None = None
+    key_id: str | None = None
+    tool: str | None = None
+    tool_ms: float | None = None
+    rpc_id: str | int | None = None
+    status: int = 499
+    error_type: str | None = None
+    error: str | None = None
+    query_hash: str | None = None
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Milliseconds since it came in."""
+        return round((time.perf_counter() - self.started) * 1000, 2)
+
+
+def log_request(record: RequestRecord, *, listener: str, method: str, route: str) -> None:
+    """Writes the line about a request."""
+    level = logging.ERROR if record.status >= 500 else logging.INFO
+    if not LOGGER.isEnabledFor(level):
+        return
+    what = f"{record.tool} " if record.tool else ""
+    who = f" for client {record.client}" if record.client else ""
+    text = f"{method} {route} {what}{record.status}{who}"
+    fields = {
+        "event": "request",
+        "listener": listener,
+        "request_id": record.request_id,
+        "client": record.client,
+        "key_id": record.key_id,
+        "method": method,
+        "route": route,
+        "status": record.status,
+        "duration_ms": record.elapsed_ms,
+        "tool": record.tool,
+        "tool_ms": record.tool_ms,
+        "query_hash": record.query_hash,
+        "error_type": record.error_type,
+        "error": record.error,
+    }
+    LOGGER.log(level, text, extra={_FIELDS: fields})
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: ``time``, ``level``, ``logger``, ``message`` and what the record adds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Writes a record."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": at,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        more: Mapping[str, Any] = getattr(record, _FIELDS, {})
+        line |= {name: value for name, value in more.items() if value is not None}
+        # The text of an exception may quote what was sent; where it happened does not.
+        if record.exc_info and record.exc_info[0]:
+            line["exception"] = record.exc_info[0].__name__
+        return json.dumps(line, ensure_ascii=True)
+
+
+class TextFormatter(logging.Formatter):
+    """The same for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Writes a record."""
+        at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        more: Mapping[str, Any] = getattr(record, _FIELDS, {})
+        shown = ("request_id", "duration_ms", "error_type", "error")
+        pairs = "".join(f" {name}={more[name]!r}" for name in shown if more.get(name) is not None)
+        message = record.getMessage().encode("unicode_escape").decode() if more else record.getMessage()
+        return f"{at} {record.levelname} {message}{pairs}"
+
+
+def configure_logging(settings: GatewaySettings) -> None:
+    """Sends what is logged to standard error, as the settings say."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("knime_mcp").setLevel("DEBUG" if settings.debug else settings.log_level)
+    logging.captureWarnings(True)
+
+
+class Span(Protocol):
+    """What is added to a span."""
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        """Adds an attribute."""
+        ...
+
+
+class Spans:
+    """Makes OpenTelemetry spans: one per request, below what the client's ``traceparent`` says, one per call.
+
+    https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ names the attributes of calls.
+
+    Args:
+        provider: Where they go; None for the provider of the process.
+    """
+
+    def __init__(self, provider: Any = None) -> None:
+        from opentelemetry import propagate, trace
+
+        self._trace = trace
+        self._extract = propagate.extract
+        self._provider = provider
+        self._tracer = trace.get_tracer("knime_mcp.gateway", VERSION, tracer_provider=provider)
+
+    @contextmanager
+    def request(self, method: str, headers: Mapping[str, str]) -> Generator[Any]:
+        """The span of a request is open while inside."""
+        with self._tracer.start_as_current_span(
+            method,
+            context=self._extract(headers),
+            kind=self._trace.SpanKind.SERVER,
+            attributes={"http.request.method": method},
+            **_QUIET,
+        ) as span:
+            yield span
+
+    def answered(self, span: Any, record: RequestRecord, *, method: str, route: str) -> None:
+        """Says how a request ended."""
+        span.update_name(f"{method} {route}")
+        span.set_attribute("http.route", route)
+        span.set_attribute("http.response.status_code", record.status)
+        span.set_attribute("knime_mcp.request_id", record.request_id)
+        if record.client is not None:
+            span.set_attribute("knime_mcp.client", record.client)
+        if record.status >= 500:
+            self.failed(span, record.error_type or str(record.status))
+
+    @contextmanager
+    def call(self, tool: str) -> Generator[Any]:
+        """The span of a call is open while inside."""
+        attributes = {
+            "mcp.method.name": "tools/call",
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+        }
+        with self._tracer.start_as_current_span(
+            f"tools/call {tool}", attributes=attributes, **_QUIET
+        ) as span:
+            yield span
+
+    def failed(self, span: Any, error_type: str) -> None:
+        """Marks a span; says the type of the error only."""
+        span.set_attribute("error.type", error_type)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error_type))
+
+    def close(self) -> None:
+        """Sends what was not sent yet."""
+        shutdown = getattr(self._provider, "shutdown", None)
+        if shutdown is not None:
+            shutdown()
+
+
+_QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
+_ENDPOINTS: Final = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_TRACES_EXPORTER",
+)
+
+
+def spans_from_environment() -> Spans:
+    """Spans that go where ``OTEL_*`` says (OTLP over HTTP), else to the provider of the process, if any.
+
+    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+    """
+    disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if (
+        disabled
+        or os.environ.get("OTEL_TRACES_EXPORTER") == "none"
+        or not any(map(os.environ.get, _ENDPOINTS))
+    ):
+        return Spans()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    name = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "knime-mcp-gateway"}
+    provider = TracerProvider(resource=Resource.create(name))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Spans(provider)

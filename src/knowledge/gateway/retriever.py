@@ -1,0 +1,277 @@
+"""The tool ``node_knowledge_retriever``: names of nodes to what is known about them, with a similarity.
+
+The knowledge is in the catalogue, or, where one is configured, in a Supabase project (`SupabaseKnowledge`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ..details import brief, full_description
+from ..schema import folded
+from ..search import Tier, search
+from .models import NodeKnowledgeResponse, NodeKnowledgeResult
+from .tools import GatewayTool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..catalogue import Catalogue, CatalogueReader
+    from ..model import NodeSpec, Parameter, Port
+    from ..search import Hit
+
+TOOL: Final = GatewayTool(
+    name="node_knowledge_retriever",
+    description=(
+        "Retrieve what is known about nodes, by a list of their names. Each result says how similar the node"
+        " that was found is to the name; 1 is the node itself."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "node_names": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": 500},
+                "minItems": 1,
+                "description": "Names of the nodes to retrieve knowledge about",
+            },
+            "include_metadata": {
+                "type": "boolean",
+                "description": "Whether to include the nodes' metadata",
+                "default": False,
+            },
+        },
+        "required": ["node_names"],
+        "additionalProperties": False,
+    },
+    category="knowledge",
+    tags=("nodes", "knowledge", "retrieval"),
+    guidance="Use it with names that are known; search_nodes finds nodes by what they do.",
+    examples=(
+        {"node_names": ["CSV Reader", "Joiner"]},
+        {"node_names": ["OPENAI_CHATGPT"], "include_metadata": True},
+    ),
+)
+
+_CALLED: Final = 0.9
+"""Similarity of a node to what it was called before, or is called elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known about a name.
+
+    Attributes:
+        knowledge: Text; empty if there is none.
+        similarity: From 0 to 1; None if there is no knowledge.
+        metadata: Of the node, or why there is none.
+    """
+
+    knowledge: str
+    similarity: float | None
+    metadata: Mapping[str, Any]
+
+
+class KnowledgeBase(Protocol):
+    """Where the knowledge is. Called from threads."""
+
+    def know(self, names: Sequence[str]) -> list[Known]:
+        """What is known about each of these names, in their order.
+
+        Raises:
+            MCPError: The knowledge cannot be reached.
+        """
+        ...
+
+    def problem(self) -> str | None:
+        """What keeps it from answering, as far as that is known without asking; None for nothing."""
+        ...
+
+
+class NodeKnowledgeRetriever:
+    """The tool.
+
+    Args:
+        base: Where the knowledge is.
+    """
+
+    def __init__(self, base: KnowledgeBase) -> None:
+        self._base = base
+
+    def tools(self) -> Iterable[GatewayTool]:
+        """The tool."""
+        return (TOOL,)
+
+    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments as they are."""
+        del name
+        return arguments
+
+    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Runs it."""
+        del name
+        answer = self.retrieve_node_knowledge(
+            arguments["node_names"], include_metadata=arguments.get("include_metadata", False)
+        )
+        return answer.model_dump()
+
+    def problem(self) -> str | None:
+        """What keeps it from answering."""
+        return self._base.problem()
+
+    def retrieve_node_knowledge(
+        self, node_names: Sequence[str], *, include_metadata: bool = False
+    ) -> NodeKnowledgeResponse:
+        """What is known about nodes.
+
+        Args:
+            node_names: Their names.
+            include_metadata: Whether results have metadata; one without knowledge always says why.
+
+        Returns:
+            A result for each name, in their order.
+
+        Raises:
+            MCPError: The knowledge cannot be reached.
+        """
+        started = time.perf_counter()
+        names = list(dict.fromkeys(node_names))
+        known = dict(zip(names, self._base.know(names), strict=True))
+        results = [
+            NodeKnowledgeResult(
+                node_name=name,
+                knowledge=known[name].knowledge,
+                metadata=dict(known[name].metadata)
+                if include_metadata or known[name].similarity is None
+                else {},
+                similarity_score=known[name].similarity,
+            )
+            for name in node_names
+        ]
+        return NodeKnowledgeResponse(
+            success=True,
+            results=results,
+            total_nodes=sum(entry.similarity_score is not None for entry in results),
+            processing_time_ms=round((time.perf_counter() - started) * 1000),
+        )
+
+
+class CatalogueKnowledge:
+    """The catalogue as knowledge.
+
+    Args:
+        catalogue: The catalogue.
+        threshold: The smallest similarity that counts.
+    """
+
+    def __init__(self, catalogue: Catalogue, *, threshold: float) -> None:
+        self._catalogue = catalogue
+        self._threshold = threshold
+
+    def know(self, names: Sequence[str]) -> list[Known]:
+        """What the catalogue knows about each name.
+
+        Raises:
+            CatalogueError: It cannot be read.
+        """
+        with self._catalogue.reading() as reader:
+            return [self._know(reader, name) for name in names]
+
+    def problem(self) -> str | None:
+        """Nothing of its own: the tools of the node knowledge read the same catalogue."""
+        return None
+
+    def _know(self, reader: CatalogueReader, name: str) -> Known:
+        hits = search(reader, name, limit=3).hits
+        scored = sorted(((similarity(name, hit), -place) for place, hit in enumerate(hits)), reverse=True)
+        if not scored or scored[0][0] < self._threshold:
+            return Known(
+                knowledge="",
+                similarity=None,
+                metadata={
+                    "error": "No node of this catalogue is called like that.",
+                    "suggestions": [brief(hit.node) for hit in hits],
+                },
+            )
+        score, place = scored[0]
+        spec = reader.at(hits[-place].node.row)
+        metadata = {
+            "node_type": spec.node_type,
+            "subtype": spec.subtype,
+            "id": spec.id,
+            "name": spec.name,
+            "version": spec.version,
+            "category": list(spec.category),
+            "tags": list(spec.tags),
+            "deprecated": spec.deprecated,
+            "successor": spec.successor,
+            "origin": " ".join(filter(None, (spec.origin.kind.value, spec.origin.name, spec.origin.version))),
+            "catalogue_version": reader.origin.version,
+        }
+        return Known(knowledge=knowledge_text(spec), similarity=score, metadata=metadata)
+
+
+def similarity(name: str, hit: Hit) -> float:
+    """How similar a node that was found is to a name.
+
+    Returns:
+        1: it is its name or id. 0.9: it was called so before, or is called so elsewhere. Less: how much of
+        the two names is the same, and whether all words of the one belong to the node.
+    """
+    alike = difflib.SequenceMatcher(None, folded(name), folded(hit.node.name), autojunk=False).ratio()
+    match hit.tier:
+        case Tier.EXACT:
+            score = 1.0
+        case Tier.CALLED:
+            score = _CALLED
+        case Tier.ALL_WORDS:
+            score = 0.5 + 0.4 * alike
+        case Tier.ANY_WORD:
+            score = 0.8 * alike
+    return round(score, 4)
+
+
+def knowledge_text(spec: NodeSpec) -> str:
+    """All about a node, as text for a model or a person."""
+    parts = [f"{spec.name} ({spec.node_type}, {spec.subtype})"]
+    if spec.deprecated:
+        parts.append(f"Deprecated.{f' Use {spec.successor} instead.' if spec.successor else ''}")
+    parts.append(full_description(spec))
+    for title, ports in (("Inputs", spec.input_ports), ("Outputs", spec.output_ports)):
+        if ports:
+            parts.append("\n".join([f"{title}:", *map(_port, ports)]))
+    sections = (
+        ("Settings", spec.configurations or spec.parameters),
+        ("Takes at run time", spec.input_params),
+        ("Gives at run time", spec.output_params),
+    )
+    for title, parameters in sections:
+        if parameters:
+            parts.append("\n".join([f"{title}:", *map(_parameter, parameters)]))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _port(port: Port) -> str:
+    traits = ", ".join(filter(None, (port.type, "optional" if port.optional else "")))
+    return _line(port.name, traits, port.description)
+
+
+def _parameter(parameter: Parameter) -> str:
+    traits = [parameter.type or "", "required" if parameter.required else ""]
+    if parameter.has_default:
+        traits.append(f"default {parameter.default_value!r}")
+    if parameter.enum_values:
+        traits.append(f"one of {', '.join(map(str, parameter.enum_values))}")
+    if parameter.min is not None:
+        traits.append(f"at least {parameter.min}")
+    if parameter.max is not None:
+        traits.append(f"at most {parameter.max}")
+    return _line(parameter.label or parameter.name, ", ".join(filter(None, traits)), parameter.description)
+
+
+def _line(name: str, traits: str, description: str) -> str:
+    named = f"- {name}{f' ({traits})' if traits else ''}"
+    return f"{named}: {description}" if description else named

@@ -1,0 +1,136 @@
+"""Endpoints that let nobody in without a key, and that answer every error in their own wrapping."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from fastapi import APIRouter, Request, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.security import APIKeyHeader
+from starlette.exceptions import HTTPException
+
+from .admission import KEY_HEADER, admit, read_body
+from .envelope import Envelope, failure
+from .errors import NOT_JSON, MCPError, invalid_request, unforeseen
+from .gateway import log_place
+from .middleware import RECORD
+from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from fastapi import Response
+
+    from .gateway import Gateway
+    from .keys import Scope
+    from .observability import RequestRecord
+
+_MODELS = {
+    Envelope.JSON_RPC: RPCErrorResponse,
+    Envelope.INTERNAL: InternalToolFailure,
+    Envelope.PLAIN: MCPErrorResponse,
+}
+_WHAT = {
+    400: "The request or its arguments are wrong.",
+    401: "No key, or none that works.",
+    403: "The key lacks the scope.",
+    404: "There is no such tool.",
+    408: "The body came too slowly.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    429: "The key has sent too many requests.",
+    500: "The tool or the gateway failed.",
+    503: "A service behind the tool does not answer, or the tools are switched off.",
+}
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway that a request came to."""
+    return cast("Gateway", request.app.state.gateway)
+
+
+def record_of(request: Request) -> RequestRecord:
+    """What is known about a request."""
+    return cast("RequestRecord", request.scope[RECORD])
+
+
+def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int]) -> APIRouter:
+    """Makes a router for endpoints of a kind.
+
+    Args:
+        envelope: How they wrap errors.
+        scope: What a key must be good for; None: no key is asked for.
+        errors: HTTP statuses of their errors, for the OpenAPI document; 401, 403 and 429 come with a scope.
+    """
+    statuses = {*errors, *((401, 403, 429) if scope else ()), 500}
+    document: dict[int | str, dict[str, Any]] = {
+        status: {"description": _WHAT[status], "model": _MODELS[envelope]} for status in sorted(statuses)
+    }
+    # For the OpenAPI document; `admit` looks at the key, before the body is read.
+    header = APIKeyHeader(name=KEY_HEADER, auto_error=False, scheme_name="ApiKey")
+    return APIRouter(
+        route_class=_route_class(envelope, scope),
+        responses=document,
+        dependencies=[Security(header, scopes=[scope.value])] if scope else None,
+    )
+
+
+def _route_class(envelope: Envelope, scope: Scope | None) -> type[APIRoute]:
+    class Guarded(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+            takes_body = self.body_field is not None
+
+            async def handler(request: Request) -> Response:
+                gateway, record = gateway_of(request), record_of(request)
+                try:
+                    if scope is not None:
+                        admit(gateway, request, scope, record)
+                    if takes_body:
+                        await read_body(gateway, request)
+                    return await handle(request)
+                except Exception as error:
+                    told = as_mcp_error(error)
+                    record.error_type, record.error = told.error_type.value, told.message
+                    gateway.metrics.error(told.error_type.value)
+                    return failure(told, envelope, record)
+
+            return handler
+
+    return Guarded
+
+
+def as_mcp_error(error: Exception) -> MCPError:
+    """What a caller is told about any error."""
+    match error:
+        case MCPError():
+            return error
+        case RequestValidationError():
+            return _invalid(error)
+        case HTTPException(status_code=400):
+            # FastAPI's answer to bytes that no JSON reader takes: not UTF-8, or nested too deeply.
+            return invalid_request("The body is not JSON in UTF-8.", code=NOT_JSON)
+        case HTTPException():
+            return invalid_request(str(error.detail), status=error.status_code)
+        case _:
+            log_place(error)
+            return unforeseen(error)
+
+
+def _invalid(error: RequestValidationError) -> MCPError:
+    found = cast("list[dict[str, Any]]", list(error.errors()))
+    if any(entry["type"] == "json_invalid" for entry in found):
+        at = found[0]["loc"][-1]
+        return invalid_request(
+            f"The body is not JSON (character {at}).", code=NOT_JSON, details={"position": at}
+        )
+    places = [
+        {"field": ".".join(map(str, entry["loc"][1:]))[:200] or "body", "problem": entry["msg"]}
+        for entry in found[:10]
+    ]
+    text = "; ".join(f"{place['field']}: {place['problem']}" for place in places[:3])
+    failed = invalid_request(f"The request does not have the right form: {text}", details={"errors": places})
+    # The names of fields are the client's own: they stay out of the log.
+    failed.message = "The request does not have the right form"
+    return failed

@@ -1,0 +1,171 @@
+"""Node knowledge in a Supabase project: its function ``match_node_knowledge``, called through PostgREST.
+
+https://docs.postgrest.org/en/stable/references/api/functions.html. The function of the sources takes
+``query_embedding``; with no service for embeddings configured, ours takes ``query_text`` instead, see
+`docs/gateway.md`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import httpx
+
+from .cache import TTLCache
+from .errors import MCPError, MCPErrorType, unavailable
+from .retriever import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .settings import GatewaySettings
+
+FUNCTION: Final = "match_node_knowledge"
+_AT_ONCE: Final = 8
+_TIMEOUT: Final = httpx.Timeout(10.0, connect=5.0)
+_LARGEST: Final = 16 * 1024 * 1024
+_AWAY: Final = frozenset({429, 502, 503, 504})
+_FOR_CALLERS: Final = "The node knowledge cannot be reached at the moment. Try again later."
+
+
+class SupabaseKnowledge:
+    """A Supabase project as knowledge. Threads may share it; close it at the end.
+
+    Args:
+        settings: Project, keys, threshold.
+        on_lookup: Told with every name whether the answer was still there.
+    """
+
+    def __init__(self, settings: GatewaySettings, *, on_lookup: Callable[[bool], None] | None = None) -> None:
+        project = settings.supabase()
+        if project is None:
+            raise ValueError("no Supabase project is configured")
+        self._url, key = project
+        self._threshold = settings.node_knowledge_default_threshold
+        self._cache: TTLCache[Known] = TTLCache(seconds=settings.gateway_cache_seconds, on_lookup=on_lookup)
+        secret = key.get_secret_value()
+        self._client = httpx.Client(
+            headers={"apikey": secret, "Authorization": f"Bearer {secret}", "Accept": "application/json"},
+            timeout=_TIMEOUT,
+            limits=httpx.Limits(max_connections=_AT_ONCE * 4),
+        )
+        self._embeddings = _Embeddings(settings) if settings.node_knowledge_embeddings_url else None
+
+    def know(self, names: Sequence[str]) -> list[Known]:
+        """What the project knows about each name.
+
+        Raises:
+            MCPError: It does not answer, or answers with an error.
+        """
+
+        def ask(name: str) -> Known:
+            return self._cache.get(name, lambda: self._query_supabase(name))
+
+        with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(names) or 1)) as pool:
+            return list(pool.map(ask, names))
+
+    def problem(self) -> str | None:
+        """Nothing that is known without asking."""
+        return None
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._client.close()
+        if self._embeddings is not None:
+            self._embeddings.close()
+
+    def _query_supabase(self, node_name: str) -> Known:
+        asked: dict[str, Any] = {
+            "match_threshold": self._threshold,
+            "match_count": 1,
+            "node_type_filter": None,
+        }
+        if self._embeddings is None:
+            asked["query_text"] = node_name
+        else:
+            asked["query_embedding"] = self._embeddings.of(node_name)
+        rows = _posted(self._client, f"{self._url}/rest/v1/rpc/{FUNCTION}", asked, "Supabase")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in cast("list[Any]", rows)):
+            raise _database(f"Supabase: {FUNCTION} gave no list of rows")
+        found = cast("list[dict[str, Any]]", rows)
+        if not found:
+            return Known(
+                knowledge="", similarity=None, metadata={"error": "No node is similar enough to this name."}
+            )
+        row = found[0]
+        score = row.get("similarity")
+        if not isinstance(score, (int, float)) or isinstance(score, bool):
+            raise _database(f"Supabase: {FUNCTION} gave a row without similarity")
+        more = cast("dict[str, Any]", row.get("metadata") or {})
+        named = {key: row[key] for key in ("id", "node_type", "node_subtype", "title") if row.get(key)}
+        return Known(
+            knowledge=str(row.get("content") or row.get("description") or ""),
+            similarity=float(score),
+            metadata={**more, **named},
+        )
+
+
+class _Embeddings:
+    def __init__(self, settings: GatewaySettings) -> None:
+        assert settings.node_knowledge_embeddings_url is not None
+        self._url = settings.node_knowledge_embeddings_url.rstrip("/")
+        self._model = settings.node_knowledge_embeddings_model
+        key = settings.node_knowledge_embeddings_key
+        headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+        self._client = httpx.Client(headers=headers, timeout=_TIMEOUT)
+
+    def of(self, text: str) -> list[float]:
+        found = _posted(
+            self._client, f"{self._url}/embeddings", {"model": self._model, "input": text}, "Embeddings"
+        )
+        try:
+            return [float(number) for number in found["data"][0]["embedding"]]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise unavailable("Embeddings: an answer without an embedding", _FOR_CALLERS) from None
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _posted(client: httpx.Client, url: str, body: Any, who: str) -> Any:
+    """Posts JSON; the texts of errors never quote answers, which may quote what was asked."""
+    try:
+        with client.stream("POST", url, json=body) as response:
+            parts: list[bytes] = []
+            size = 0
+            for part in response.iter_bytes():
+                size += len(part)
+                if size > _LARGEST:
+                    raise _database(f"{who} sent more than {_LARGEST} bytes")
+                parts.append(part)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise unavailable(f"{who} does not answer ({type(error).__name__})", _FOR_CALLERS) from None
+    try:
+        found = httpx.Response(200, content=b"".join(parts)).json()
+    except ValueError:
+        found = None
+    if response.status_code in _AWAY:
+        raise unavailable(f"{who} answered {response.status_code}", _FOR_CALLERS)
+    if response.status_code >= 300:
+        raise _database(f"{who} answered {response.status_code}{_code(found)}")
+    if found is None:
+        raise _database(f"{who} sent no JSON")
+    return found
+
+
+def _code(found: Any) -> str:
+    code = cast("dict[str, Any]", found).get("code") if isinstance(found, dict) else None
+    if not isinstance(code, str) or not code.isalnum():
+        return ""
+    # PostgREST's code for a function that is not there, or not with these arguments.
+    why = f": there is no such {FUNCTION}, see docs/gateway.md" if code == "PGRST202" else ""
+    return f" ({code}){why}"
+
+
+def _database(message: str) -> MCPError:
+    return MCPError(
+        MCPErrorType.DATABASE_ERROR,
+        message,
+        "The database of the node knowledge answered with an error. The gateway's log says more.",
+    )

@@ -1,0 +1,275 @@
+"""The tools that the gateway offers: what they say about themselves, who checks arguments, who runs them.
+
+Whoever has tools is a `ToolSource`; `ToolRegistry` puts sources together and is all that endpoints know.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import jsonschema_rs
+
+from ...types.canonical import canonical_json
+from ...types.errors import ArgumentsInvalid, ToolNotFound
+from ...types.errors import MCPError as BaseError
+from ..errors import CatalogueError
+from .errors import MCPError, MCPErrorType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_COUNTS: Final = frozenset({"max_results", "limit", "page_size"})
+"""Arguments that say how many results are wanted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayTool:
+    """What a tool says about itself.
+
+    Attributes:
+        name: Its name.
+        description: What it does, for a model.
+        parameters: JSON schema of its arguments.
+        category: What it belongs to.
+        tags: Words to find it by.
+        guidance: How to use what it answers; empty for nothing in particular.
+        examples: Arguments that work.
+        version: Of the tool.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    category: str = "workflow"
+    tags: tuple[str, ...] = ()
+    guidance: str = ""
+    examples: tuple[Mapping[str, Any], ...] = ()
+    version: str = "1.0.0"
+
+
+class ToolSource(Protocol):
+    """Somebody who has tools. Called from threads."""
+
+    def tools(self) -> Iterable[GatewayTool]:
+        """The tools, always in the same order."""
+        ...
+
+    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments as the tool understands them, such as numbers that were sent as text.
+
+        Args:
+            name: One of `tools`.
+            arguments: As they were sent.
+
+        Raises:
+            ArgumentsInvalid: They cannot be understood.
+        """
+        ...
+
+    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Runs a tool.
+
+        Args:
+            name: One of `tools`.
+            arguments: As they were sent; what `read` makes of them fits the tool's schema.
+
+        Returns:
+            The structured result.
+
+        Raises:
+            MCPError: It failed.
+        """
+        ...
+
+    def problem(self) -> str | None:
+        """What keeps its tools from working; None if nothing does. Fast, asked by every health check."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    tool: GatewayTool
+    source: ToolSource
+    validator: Any
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class ToolRegistry:
+    """All tools of the gateway. Threads may share it.
+
+    Args:
+        sources: Who has tools; of two tools with one name the first counts.
+        most_results: Bound on lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
+    """
+
+    def __init__(self, sources: Iterable[ToolSource], *, most_results: int) -> None:
+        self._sources = tuple(sources)
+        self._entries: dict[str, _Entry] = {}
+        for source in self._sources:
+            for tool in source.tools():
+                schema, defaults = bounded(tool.parameters, most_results)
+                entry = _Entry(
+                    replace(tool, parameters=schema), source, jsonschema_rs.validator_for(schema), defaults
+                )
+                self._entries.setdefault(tool.name, entry)
+
+    def get_available_tools(self) -> list[GatewayTool]:
+        """The tools, always in the same order."""
+        return [entry.tool for entry in self._entries.values()]
+
+    def find(self, name: str) -> GatewayTool:
+        """A tool by name.
+
+        Raises:
+            MCPError: There is none; names the nearest ones.
+        """
+        return self._entry(name).tool
+
+    def validate_tool_params(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks arguments against the tool's schema.
+
+        Args:
+            name: The tool.
+            arguments: What was sent.
+
+        Returns:
+            The arguments, with text that is not valid Unicode replaced, and counts that were left out as low
+            as the bound on results wants them.
+
+        Raises:
+            MCPError: There is no such tool, or they do not fit; says where and what is wanted.
+        """
+        entry = self._entry(name)
+        try:
+            clean: dict[str, Any] = json.loads(canonical_json(dict(arguments)))
+        except (ValueError, RecursionError):
+            raise _does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None
+        # Null is another way not to give an argument.
+        clean |= {key: value for key, value in entry.defaults.items() if clean.get(key) is None}
+        try:
+            read = entry.source.read(name, clean)
+            found = next(iter(entry.validator.iter_errors(read)), None)
+        except ArgumentsInvalid as error:
+            raise _refused(name, error) from None
+        except ValueError as error:
+            # Numbers beyond what the validator's own numbers hold.
+            raise _does_not_fit(name, "", type(error).__name__) from None
+        if found is not None:
+            pointer = "".join(f"/{_escaped(part)}" for part in found.instance_path)
+            raise _does_not_fit(name, pointer, _what_is_wanted(entry.tool.parameters, found))
+        return clean
+
+    def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs a tool; in the calling thread.
+
+        Args:
+            name: The tool.
+            arguments: As `validate_tool_params` gave them.
+
+        Returns:
+            The structured result.
+
+        Raises:
+            MCPError: It failed.
+        """
+        entry = self._entry(name)
+        try:
+            return dict(entry.source.invoke(name, arguments))
+        except MCPError:
+            raise
+        except CatalogueError as error:
+            raise MCPError(
+                MCPErrorType.DATABASE_ERROR,
+                str(error),
+                "The node catalogue cannot be read. Whoever runs this gateway has to build it again.",
+            ) from None
+        except ArgumentsInvalid as error:
+            raise _refused(name, error) from None
+        except ToolNotFound as error:
+            raise MCPError(MCPErrorType.TOOL_NOT_FOUND, error.what, error.what) from None
+        except BaseError as error:
+            raise MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what) from None
+
+    def available(self, name: str) -> bool:
+        """Whether what a tool needs is there.
+
+        Raises:
+            MCPError: There is no such tool.
+        """
+        return self._entry(name).source.problem() is None
+
+    def problem(self) -> str | None:
+        """What keeps tools from working; None if nothing does."""
+        return next((problem for source in self._sources if (problem := source.problem())), None)
+
+    def _entry(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            near = difflib.get_close_matches(name[:100], self._entries, n=3, cutoff=0.5)
+            hint = f" Did you mean {', '.join(near)}?" if near else ""
+            raise MCPError(
+                MCPErrorType.TOOL_NOT_FOUND,
+                "A tool was asked for that does not exist",
+                f"There is no such tool.{hint} GET the list of tools for all names.",
+                details={"suggestions": near, "available_tools": list(self._entries)},
+            )
+        return entry
+
+
+def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Writes the bound on results into a schema, so that who reads it knows.
+
+    Args:
+        schema: Schema of a tool's arguments.
+        most: Most results, and most entries of a list.
+
+    Returns:
+        The schema with the bounds, and arguments to send where the tool's own default is above the bound.
+    """
+    found = copy.deepcopy(dict(schema))
+    defaults: dict[str, Any] = {}
+    properties: dict[str, Any] = found.get("properties") or {}
+    for name, value in properties.items():
+        if not isinstance(value, dict):
+            continue
+        entry = cast("dict[str, Any]", value)
+        if name in _COUNTS and "integer" in str(entry):
+            entry["maximum"] = min(most, entry.get("maximum", most))
+            if isinstance(entry.get("default"), int) and entry["default"] > most:
+                entry["default"] = defaults[name] = most
+        elif entry.get("type") == "array":
+            entry["maxItems"] = min(most, entry.get("maxItems", most))
+    return found, defaults
+
+
+def _does_not_fit(name: str, pointer: str, what: str) -> MCPError:
+    where = f" at {pointer}" if pointer else ""
+    return MCPError(
+        MCPErrorType.PARAMETER_ERROR,
+        # Without the place: names of arguments are the client's own.
+        f"Arguments of {name} do not fit its schema",
+        f"The arguments of {name} do not fit its schema{where}: {what}",
+        details={"pointer": pointer},
+    )
+
+
+def _refused(name: str, error: ArgumentsInvalid) -> MCPError:
+    return _does_not_fit(name, error.pointer, f"{error.what}. {error.fix}" if error.fix else error.what)
+
+
+def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
+    """Says what is wrong without quoting values at length."""
+    text = str(error.message)
+    extra = "additionalProperties" in [str(part) for part in error.schema_path][-1:]
+    if extra:
+        allowed = ", ".join(schema.get("properties") or {}) if not error.instance_path else ""
+        return f"{text[:300]}{f'. Allowed: {allowed}.' if allowed else ''}"
+    return text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
+
+
+def _escaped(part: Any) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

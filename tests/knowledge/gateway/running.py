@@ -1,0 +1,86 @@
+"""A gateway on loopback, in a thread."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.gateway.building import opened_gateway
+from knime_mcp.knowledge.gateway.gateway import Gateway
+from knime_mcp.knowledge.gateway.keys import Scope
+from knime_mcp.knowledge.gateway.observability import Spans
+from knime_mcp.knowledge.gateway.serving import serve_until
+from knime_mcp.knowledge.gateway.settings import read_settings
+
+ALL = tuple(Scope)
+
+
+@dataclass
+class Running:
+    gateway: Gateway
+    url: str = ""
+    internal: str | None = None
+    made: list = field(default_factory=list)
+
+    def key(self, *scopes, name="tester", **more):
+        secret, key = self.gateway.keys.create(name, scopes or ALL, **more)
+        self.made.append(key)
+        return secret
+
+    def client(self, key=None, **more):
+        headers = {"X-API-Key": self.key() if key is None else key} if key != "" else {}
+        # Plain HTTP, unless a test says whom to trust: reading the system's certificates takes long.
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **({"verify": False} | more))
+
+
+@contextmanager
+def served(gateway):
+    ready = threading.Event()
+    running = Running(gateway)
+    state = {}
+
+    def on_ready(public, internal):
+        running.url, running.internal = public, internal
+        ready.set()
+
+    async def run():
+        state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
+        await serve_until(gateway, on_ready=on_ready, stop=state["stop"])
+
+    def target():
+        try:
+            asyncio.run(run())
+        except BaseException as error:
+            state["error"] = error
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        if "error" in state:
+            raise state["error"]
+        yield running
+    finally:
+        if "error" not in state:
+            state["loop"].call_soon_threadsafe(state["stop"].set)
+        thread.join(45)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def running_gateway(catalogue, keys_file, *, environment=None, spans=None, **given):
+    settings = read_settings(
+        environment or {},
+        **{"gateway_port": 0, "gateway_internal_port": 0, "gateway_keys_file": keys_file, **given},
+    )
+    with (
+        Catalogue(catalogue) as opened,
+        opened_gateway(settings, opened, spans=spans or Spans()) as gateway,
+        served(gateway) as running,
+    ):
+        yield running

@@ -1,0 +1,254 @@
+"""`node_knowledge_retriever` on the catalogue and on Supabase, and `elasticsearch`, on loopback."""
+
+import concurrent.futures
+import socket
+import threading
+
+import pytest
+
+from knime_mcp.knowledge.gateway.cache import TTLCache
+from knime_mcp.knowledge.gateway.errors import MCPError, MCPErrorType
+from tests.knowledge.gateway.outside import KEY, outside
+
+RETRIEVER = "node_knowledge_retriever"
+
+
+@pytest.fixture
+def there():
+    with outside() as server:
+        yield server
+
+
+def call(running, tool, **arguments):
+    with running.client() as client:
+        response = client.post("/mcp/invoke", json={"tool_name": tool, "params": arguments})
+    return response.status_code, response.json()
+
+
+def retrieve(running, *names, **more):
+    status, body = call(running, RETRIEVER, node_names=list(names), **more)
+    assert status == 200, body
+    return body["result"]
+
+
+@pytest.mark.requirement("W3")
+def test_the_catalogue_answers_by_name_and_says_how_similar(gateway):
+    asked = ("HTTP_REQUEST", "ACTION.HTTP_REQUEST", "http request", "OPENAI_NODE", "http requests", "qqqq")
+    found = retrieve(gateway, *asked)
+    assert list(found) == ["success", "results", "total_nodes", "processing_time_ms"]
+    by_name = {entry["node_name"]: entry for entry in found["results"]}
+    assert list(by_name) == list(asked)
+    for entry in found["results"]:
+        assert list(entry) == ["node_name", "knowledge", "metadata", "similarity_score"]
+    for name in asked[:3]:
+        assert by_name[name]["similarity_score"] == 1.0
+        assert by_name[name]["metadata"] == {}
+        assert "(ACTION, HTTP_REQUEST)" in by_name[name]["knowledge"]
+    assert by_name["OPENAI_NODE"]["similarity_score"] == 0.9
+    assert 0.3 <= by_name["http requests"]["similarity_score"] < 1
+    assert (by_name["qqqq"]["knowledge"], by_name["qqqq"]["similarity_score"]) == ("", None)
+    assert by_name["qqqq"]["metadata"]["error"]
+    assert found["total_nodes"] == 5
+
+
+def test_metadata_comes_when_it_is_asked_for(gateway):
+    (entry,) = retrieve(gateway, "MERGE", include_metadata=True)["results"]
+    assert entry["metadata"]["subtype"] == "MERGE"
+    assert entry["metadata"]["origin"].startswith("spec pack workflow-engine")
+
+
+def test_less_similar_than_the_threshold_is_not_found(start):
+    running = start(node_knowledge_default_threshold=0.95)
+    assert retrieve(running, "OPENAI_NODE")["total_nodes"] == 0
+    assert retrieve(running, "OPENAI_CHATGPT")["total_nodes"] == 1
+
+
+def supabase(start, there, **more):
+    environment = {"NODE_KNOWLEDGE_SUPABASE_URL": there.url, "NODE_KNOWLEDGE_SUPABASE_KEY": KEY}
+    return start(environment=environment | more)
+
+
+@pytest.mark.requirement("W3")
+@pytest.mark.requirement("N30")
+@pytest.mark.parametrize(
+    "names",
+    [
+        "NODE_KNOWLEDGE_SUPABASE_URL NODE_KNOWLEDGE_SUPABASE_KEY",
+        "SUPABASE_URL SUPABASE_SECRET_KEY",
+        "SUPABASE_URL SUPABASE_ANON_KEY",
+    ],
+)
+def test_a_supabase_project_answers_where_one_is_configured(start, there, names):
+    url, key = names.split()
+    running = start(environment={url: there.url + "/", key: KEY})
+    found = retrieve(running, "HTTP Request", "Merge", "zzzz", include_metadata=True)
+    first, second, none = found["results"]
+    assert first["knowledge"] == "Calls a URL and hands on the answer."
+    assert (first["similarity_score"], second["similarity_score"]) == (1.0, 1.0)
+    assert first["metadata"]["capabilities"] == ["http"]
+    assert first["metadata"]["node_subtype"] == "HTTP_REQUEST"
+    assert (none["knowledge"], none["similarity_score"]) == ("", None)
+    assert found["total_nodes"] == 2
+    bodies = sorted((asked for _, asked, _ in there.asked), key=lambda asked: asked["query_text"])
+    assert bodies[0] == {
+        "query_text": "HTTP Request",
+        "match_threshold": 0.3,
+        "match_count": 1,
+        "node_type_filter": None,
+    }
+
+
+def test_the_sources_function_gets_an_embedding(start, there):
+    there.embeddings_only = True
+    running = supabase(start, there, NODE_KNOWLEDGE_EMBEDDINGS_URL=f"{there.url}/v1")
+    (entry,) = retrieve(running, "HTTP Request")["results"]
+    assert entry["similarity_score"] == pytest.approx(1.0)
+    assert there.asked[0][:2] == (
+        "/v1/embeddings",
+        {"model": "text-embedding-ada-002", "input": "HTTP Request"},
+    )
+
+
+@pytest.mark.requirement("W9")
+def test_answers_are_kept_for_a_while(start, there):
+    running = supabase(start, there)
+    for _ in range(3):
+        retrieve(running, "Merge", "Merge")
+    assert len(there.asked) == 1
+    metrics = running.gateway.metrics.exposed(healthy=True).decode()
+    assert 'cache_lookups_total{cache="supabase",outcome="hit"} 2.0' in metrics
+    off = supabase(start, there, GATEWAY_CACHE_SECONDS="0")
+    for _ in range(2):
+        retrieve(off, "Merge")
+    assert len(there.asked) == 3
+
+
+@pytest.mark.requirement("W6")
+@pytest.mark.requirement("W7")
+@pytest.mark.parametrize(
+    ("answer", "status", "kind"),
+    [
+        ((503, {"code": "PGRST002", "message": "secret"}), 503, "SERVICE_ERROR"),
+        ((429, {}), 503, "SERVICE_ERROR"),
+        ((500, {"code": "XX000", "message": "secret"}), 500, "DATABASE_ERROR"),
+        ((401, {"code": "PGRST301", "message": "secret"}), 500, "DATABASE_ERROR"),
+        ((404, {"code": "PGRST202", "message": "secret"}), 500, "DATABASE_ERROR"),
+        ((200, b"<html>secret"), 500, "DATABASE_ERROR"),
+        ((200, {"message": "secret"}), 500, "DATABASE_ERROR"),
+        ((200, [{"content": "secret"}]), 500, "DATABASE_ERROR"),
+        ((200, [{"content": "secret", "similarity": "high"}]), 500, "DATABASE_ERROR"),
+    ],
+)
+def test_what_supabase_gets_wrong_is_told_without_its_text(start, there, answer, status, kind):
+    running = supabase(start, there)
+    there.answer = answer
+    found, body = call(running, RETRIEVER, node_names=["Merge"])
+    assert (found, body["error_type"]) == (status, kind)
+    assert "secret" not in str(body)
+    assert KEY not in str(body)
+
+
+@pytest.mark.requirement("W7")
+def test_a_service_that_is_not_there_is_503(start):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        running = start(
+            environment={
+                "SUPABASE_URL": url,
+                "SUPABASE_SECRET_KEY": KEY,
+                "ELASTICSEARCH_HOST": url,
+                "ELASTICSEARCH_INDICES": "nodes",
+            },
+            elasticsearch_port=free.getsockname()[1],
+        )
+        status, body = call(running, RETRIEVER, node_names=["Merge"])
+        assert (status, body["error_type"]) == (503, "SERVICE_ERROR")
+        status, body = call(running, "elasticsearch", index="nodes", query={"match_all": {}})
+        assert (status, body["error_type"]) == (503, "SERVICE_ERROR")
+
+
+@pytest.fixture
+def searching(start, there):
+    return start(
+        environment={
+            "ELASTICSEARCH_HOST": "127.0.0.1",
+            "ELASTICSEARCH_PORT": str(there.server_port),
+            "ELASTICSEARCH_INDICES": "nodes, nodes-2",
+        }
+    )
+
+
+@pytest.mark.requirement("W4")
+def test_elasticsearch_searches_an_allowed_index(searching, there):
+    status, body = call(searching, "elasticsearch", index="nodes", query={"match": {"title": "merge"}})
+    assert status == 200
+    assert body["result"]["hits"]["total"] == {"value": 2, "relation": "eq"}
+    assert "_shards" not in body["result"]
+    path, asked, _ = there.asked[-1]
+    assert path.startswith("/nodes/_search")
+    assert asked == {"query": {"match": {"title": "merge"}}, "size": 10, "timeout": "10s"}
+    query = {"query": {"match_all": {}}, "size": 1, "_source": ["title"]}
+    assert len(call(searching, "elasticsearch", index="nodes", query=query)[1]["result"]["hits"]["hits"]) == 1
+    assert there.asked[-1][1] == query | {"timeout": "10s"}
+
+
+@pytest.mark.requirement("W4")
+@pytest.mark.parametrize(
+    ("index", "query"),
+    [
+        ("secrets", {"match_all": {}}),
+        ("nodes,secrets", {"match_all": {}}),
+        ("*", {"match_all": {}}),
+        ("nodes", "match_all"),
+        ("nodes", {"query": {"match_all": {}}, "size": 101}),
+        ("nodes", {"query": {"match_all": {}}, "size": "1"}),
+        ("nodes", {"query": {"match_all": {}}, "runtime_mappings": {}}),
+        ("nodes", {"bool": {"filter": [{"script": {"script": "1"}}]}}),
+        ("nodes", {"script_score": {"query": {"match_all": {}}}}),
+        ("nodes", {"terms": {"user": {"index": "secrets", "id": "2", "path": "x"}}}),
+        ("nodes", {"wrapper": {"query": "eyJ9"}}),
+        ("nodes", {"more_like_this": {"like": [{"_index": "secrets", "_id": "1"}]}}),
+    ],
+)
+def test_elasticsearch_reaches_no_further(searching, there, index, query):
+    status, body = call(searching, "elasticsearch", index=index, query=query)
+    assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
+    assert there.asked == []
+
+
+def test_a_query_that_elasticsearch_refuses_is_the_callers_error(searching, there):
+    status, body = call(searching, "elasticsearch", index="nodes", query={"nonsense": {}})
+    assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
+    assert "parsing_exception" in body["error"]
+    assert "secret" not in str(body)
+    there.answer = (403, {"error": {"type": "security_exception", "reason": "secret"}, "status": 403})
+    assert call(searching, "elasticsearch", index="nodes", query={"match_all": {}})[0] == 500
+
+
+def test_a_cache_asks_once_for_what_many_want_and_forgets():
+    now = [0.0]
+    cache = TTLCache(seconds=10, most=2, now=lambda: now[0])
+    asked, begin = [], threading.Event()
+
+    def ask():
+        asked.append(1)
+        assert begin.wait(10)
+        return len(asked)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(cache.get, "a", ask) for _ in range(8)]
+        begin.set()
+        assert [future.result(10) for future in waiting] == [1] * 8
+    assert cache.get("a", ask) == 1
+    now[0] = 10.0
+    assert cache.get("a", ask) == 2
+    assert [cache.get(key, lambda key=key: key) for key in ("b", "c")] == ["b", "c"]
+    assert cache.get("a", ask) == 3
+
+    def fail():
+        raise MCPError(MCPErrorType.SERVICE_ERROR, "no", "no")
+
+    with pytest.raises(MCPError):
+        cache.get("d", fail)
+    assert cache.get("d", lambda: "now") == "now"
