@@ -36,6 +36,7 @@ bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that
 
 conformance: $(VENV)/.test  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
+	$(BIN)/python tests/conformance/run_nodes.py
 
 examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
 	$(BIN)/python examples/make_examples.py

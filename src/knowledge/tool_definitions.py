@@ -1,0 +1,286 @@
+"""The tools, as every way to reach them lists them: names and shapes of the sources, and what goes beyond.
+
+The definitions are the same for every catalogue, so that a tool that was pinned stays the same when the
+catalogue is built anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from .detail_levels import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel
+from .tool_outputs import CHECK_OUTPUT, COMPATIBLE_OUTPUT, DETAILS_OUTPUT, SEARCH_OUTPUT, TYPES_OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NODE_TYPES: Final = (
+    "TRIGGER",
+    "AI_AGENT",
+    "ACTION",
+    "EXTERNAL_ACTION",
+    "FLOW",
+    "TOOL",
+    "MEMORY",
+    "HUMAN_IN_THE_LOOP",
+)
+"""The types of the workflow engine, in the order of the sources' enum."""
+
+TOOLS_VERSION: Final = "1.0.0"
+MOST_RESULTS: Final = 100
+DEFAULT_RESULTS: Final = 10
+MOST_NODES: Final = 100
+MOST_SUBTYPES: Final = 5_000
+DEFAULT_SUBTYPES: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool of this server.
+
+    Attributes:
+        name: What it is called by.
+        title: For people.
+        description: For models.
+        parameters: JSON schema of its arguments.
+        output_schema: JSON schema of its structured result.
+        category: As the sources sort tools.
+        tags: As the sources tag them.
+        workflow_guidance: How to build with what it says.
+        usage_examples: Arguments that work.
+        version: Of the definition.
+    """
+
+    name: str
+    title: str
+    description: str
+    parameters: Mapping[str, Any]
+    output_schema: Mapping[str, Any]
+    category: str = "workflow"
+    tags: tuple[str, ...]
+    workflow_guidance: str
+    usage_examples: tuple[Mapping[str, Any], ...]
+    version: str = TOOLS_VERSION
+
+
+_HUMAN: Final = (
+    "❌ ANTI-PATTERN: HIL → AI_AGENT → IF. ✅ CORRECT: a single HUMAN_IN_THE_LOOP node, which analyses the"
+    " response itself and has an output for each outcome."
+)
+_CURSOR: Final = {
+    "type": "string",
+    "description": "Where to go on: the next_cursor of the answer before. Leave it out to begin.",
+}
+_DETAIL: Final = {
+    "type": "string",
+    "enum": [level.value for level in DetailLevel],
+    "description": (
+        f"How much per node: minimal (at most {MINIMAL_TOKENS} tokens), standard (at most {STANDARD_TOKENS}:"
+        " settings and ports in short) or full (everything)"
+    ),
+}
+_REFERENCE: Final = {
+    "type": "object",
+    "properties": {
+        "node_type": {"type": "string", "description": "Such as TRIGGER"},
+        "subtype": {"type": "string", "description": "Such as WEBHOOK"},
+        "id": {"type": "string", "description": "Instead of both: the node's id or its exact name"},
+    },
+    "additionalProperties": False,
+    "anyOf": [{"required": ["node_type", "subtype"]}, {"required": ["id"]}],
+}
+_NODE: Final = {
+    "anyOf": [
+        {"type": "string", "description": "The node's id, its exact name, or TYPE.SUBTYPE"},
+        _REFERENCE,
+    ],
+    "description": "The node",
+}
+
+
+def _arguments(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return schema | ({"required": list(required)} if required else {})
+
+
+def _max_results(what: str) -> dict[str, Any]:
+    return {
+        "type": "integer",
+        "default": DEFAULT_RESULTS,
+        "minimum": 1,
+        "maximum": MOST_RESULTS,
+        "description": what,
+    }
+
+
+GET_NODE_TYPES: Final = ToolDefinition(
+    name="get_node_types",
+    title="Node types",
+    description=(
+        "Get all available workflow node types and their subtypes. Important: HUMAN_IN_THE_LOOP nodes"
+        " analyse the response with AI themselves; do not add IF or AI_AGENT nodes to classify what a person"
+        " answered. For thousands of nodes use search_nodes instead."
+    ),
+    parameters=_arguments(
+        {
+            "type_filter": {
+                "type": "string",
+                "anyOf": [
+                    {"enum": list(NODE_TYPES)},
+                    {
+                        "pattern": "^[A-Za-z][A-Za-z0-9_ ]*$",
+                        "description": "Another type of this catalogue, such as MANIPULATOR for KNIME's"
+                        " nodes, or an old name such as ACTION_NODE, which is answered with a warning",
+                    },
+                ],
+                "description": "Filter by node type (optional)",
+            },
+            "max_results": {
+                "type": "integer",
+                "default": DEFAULT_SUBTYPES,
+                "minimum": 1,
+                "maximum": MOST_SUBTYPES,
+                "description": "How many subtypes in one answer",
+            },
+            "cursor": _CURSOR,
+        }
+    ),
+    output_schema=TYPES_OUTPUT,
+    tags=("nodes", "workflow", "specifications"),
+    workflow_guidance=_HUMAN,
+    usage_examples=({}, {"type_filter": "ACTION"}),
+)
+
+GET_NODE_DETAILS: Final = ToolDefinition(
+    name="get_node_details",
+    title="Node details",
+    description=(
+        "Get detailed specifications for workflow nodes: parameters, configurations, ports, defaults,"
+        " examples. HUMAN_IN_THE_LOOP nodes include the analysis of the response, with outputs confirmed,"
+        " rejected, unrelated and timeout, so no separate IF or AI_AGENT nodes are needed. Slips in type or"
+        " subtype are corrected with a warning; a node that does not exist comes back with an error and what"
+        " was probably meant, the others are answered."
+    ),
+    parameters=_arguments(
+        {
+            "nodes": {
+                "type": "array",
+                "items": _REFERENCE,
+                "minItems": 1,
+                "maxItems": MOST_NODES,
+                "description": "List of nodes to get details for",
+            },
+            "include_examples": {"type": "boolean", "default": True, "description": "Include usage examples"},
+            "include_schemas": {
+                "type": "boolean",
+                "default": True,
+                "description": "Include input/output schemas",
+            },
+            "detail": _DETAIL | {"default": DetailLevel.FULL.value},
+        },
+        "nodes",
+    ),
+    output_schema=DETAILS_OUTPUT,
+    tags=("nodes", "specifications", "details"),
+    workflow_guidance=_HUMAN,
+    usage_examples=(
+        {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]},
+        {"nodes": [{"id": "Joiner"}], "detail": "standard"},
+    ),
+)
+
+SEARCH_NODES: Final = ToolDefinition(
+    name="search_nodes",
+    title="Search nodes",
+    description=(
+        "Search workflow nodes by functionality, description, or capabilities, also by what it is called in"
+        " Excel, SQL, pandas, Alteryx or n8n. The node with exactly that name or id comes first; each result"
+        " says what matched."
+    ),
+    parameters=_arguments(
+        {
+            "query": {
+                "type": "string",
+                "description": "Search query (e.g., 'HTTP request', 'send email', 'VLOOKUP')",
+            },
+            "max_results": _max_results("Maximum number of results to return"),
+            "include_details": {
+                "type": "boolean",
+                "default": False,
+                "description": "Include full node specifications in results",
+            },
+            "detail": _DETAIL,
+            "node_type": {"type": "string", "description": "Only nodes of this type"},
+            "cursor": _CURSOR,
+        },
+        "query",
+    ),
+    output_schema=SEARCH_OUTPUT,
+    tags=("search", "nodes", "discovery"),
+    workflow_guidance="Search first, then get_node_details for the node that fits, then check_configuration.",
+    usage_examples=({"query": "send email notification", "max_results": 5}, {"query": "VLOOKUP"}),
+)
+
+FIND_COMPATIBLE: Final = ToolDefinition(
+    name="find_compatible",
+    title="What can be connected",
+    description=(
+        "Find the nodes that can follow a node, or one of its output ports, by the type of data; with"
+        " direction 'before', the nodes that can come before it. Give a query to find those that also do"
+        " something."
+    ),
+    parameters=_arguments(
+        {
+            "node": _NODE,
+            "port": {
+                "type": ["string", "integer"],
+                "description": "Name or number (from 0) of one port; all ports if left out",
+            },
+            "direction": {
+                "type": "string",
+                "enum": ["after", "before"],
+                "default": "after",
+                "description": "What can follow, or what can come before",
+            },
+            "query": {"type": "string", "description": "Only nodes that this finds, the best first"},
+            "max_results": _max_results("Maximum number of nodes to return"),
+            "cursor": _CURSOR,
+        },
+        "node",
+    ),
+    output_schema=COMPATIBLE_OUTPUT,
+    tags=("nodes", "ports", "compatibility"),
+    workflow_guidance="Use it to choose the next node of a workflow, then get_node_details for its settings.",
+    usage_examples=({"node": "CSV Reader", "query": "filter rows"}, {"node": "TRIGGER.WEBHOOK"}),
+)
+
+CHECK_CONFIGURATION: Final = ToolDefinition(
+    name="check_configuration",
+    title="Check a configuration",
+    description=(
+        "Check a node's settings before they are used: keys that do not exist, missing or wrong values,"
+        " ranges. Only what is certainly wrong is reported; valid is null where nothing can be said."
+    ),
+    parameters=_arguments(
+        {
+            "node": _NODE,
+            "settings": {"type": "object", "description": "Values by key, as in default_configurations"},
+        },
+        "node",
+        "settings",
+    ),
+    output_schema=CHECK_OUTPUT,
+    tags=("nodes", "configuration", "validation"),
+    workflow_guidance="Check every node that was configured, correct what is reported, and check again.",
+    usage_examples=({"node": "ACTION.HTTP_REQUEST", "settings": {"method": "GET"}},),
+)
+
+TOOLS: Final = (GET_NODE_TYPES, GET_NODE_DETAILS, SEARCH_NODES, FIND_COMPATIBLE, CHECK_CONFIGURATION)
+TOOLS_BY_NAME: Final[Mapping[str, ToolDefinition]] = {tool.name: tool for tool in TOOLS}
+INSTRUCTIONS: Final = (
+    "Knows which workflow nodes exist and how they are configured: the KNIME installation, Python extensions"
+    " and spec packs that its catalogue was built from; every answer names the catalogue. Use search_nodes"
+    " to find a node, get_node_details for its ports and settings, find_compatible for what can follow it,"
+    " and check_configuration before using settings. A HUMAN_IN_THE_LOOP node analyses the response itself."
+)

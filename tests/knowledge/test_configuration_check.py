@@ -1,0 +1,148 @@
+"""Settings are judged: what is certainly wrong is found, and nothing else is said to be."""
+
+import pytest
+
+from knime_mcp.knowledge.configuration_check import check_configuration
+from knime_mcp.knowledge.details import derived_defaults
+from knime_mcp.knowledge.model import NodeSpec, Option, Origin, Parameter, SourceKind
+
+ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
+SETTINGS = (
+    Parameter(
+        name="method",
+        type="enum",
+        required=True,
+        enum_values=("GET", "POST"),
+        options=(Option(value="GET", label="Fetch"), Option(value="POST")),
+    ),
+    Parameter(name="timeout", type="integer", min=1, max=60, default_value=5, has_default=True),
+    Parameter(name="share", type="float", min=0, max=1, min_exclusive=True),
+    Parameter(name="retry", type="boolean"),
+    Parameter(name="headers", type="object"),
+    Parameter(name="tags", type="array"),
+    Parameter(name="url", type="string", validation_pattern="^https?://"),
+    Parameter(name="risky", type="string", validation_pattern="^(a+)+$"),
+    Parameter(name="group.inner", type="integer"),
+)
+NODE = NodeSpec(
+    id="T.N",
+    node_type="T",
+    subtype="N",
+    name="N",
+    origin=ORIGIN,
+    configurations=SETTINGS,
+    parameters=SETTINGS,
+    settings_known=True,
+)
+
+
+def problems(**settings):
+    return [
+        (entry.setting, entry.problem)
+        for entry in check_configuration(NODE, {"method": "GET"} | settings).problems
+    ]
+
+
+def test_what_is_right_is_left_alone():
+    check = check_configuration(NODE, {"method": "GET"})
+    assert (check.valid, check.problems, check.defaults) == (True, (), {"timeout": 5})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("method", "DELETE", "'DELETE' is not allowed"),
+        ("method", None, "is required and is null"),
+        ("timeout", 0, "0 is out of range"),
+        ("timeout", "61", "61 is out of range"),
+        ("timeout", 1.5, "1.5 is no whole number"),
+        ("timeout", "soon", "'soon' is no number"),
+        ("share", 0, "0 is out of range"),
+        ("retry", "perhaps", "'perhaps' is neither true nor false"),
+        ("headers", [1], "[1] is no mapping"),
+        ("tags", {"a": 1}, "is a mapping where a list belongs"),
+        ("url", "ftp://x", "'ftp://x' has not the form that is wanted"),
+        ("methd", "GET", "is not a setting of this node"),
+    ],
+)  # fmt: skip
+def test_what_is_certainly_wrong_is_found(setting, value, said):
+    assert problems(**{setting: value}) == [(setting, said)]
+
+
+def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
+    first, second = check_configuration(NODE, {"metod": "GET"}).problems
+    assert (first.setting, first.problem) == ("method", "is required and has no default")
+    assert "'GET', 'POST'" in first.fix
+    assert second.fix.startswith("Did you mean 'method'?")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "get"},
+        {"method": "Fetch"},
+        {"method": "{{ $json.method }}"},
+        {"timeout": "5"},
+        {"timeout": 5.0},
+        {"timeout": "${TIMEOUT}"},
+        {"timeout": "=$vars.t"},
+        {"retry": "true"},
+        {"retry": 1},
+        {"headers": '{"a": 1}'},
+        {"tags": "a,b"},
+        {"url": ""},
+        {"url": "$flow.url$"},
+        {"risky": "a" * 60 + "!"},
+        {"url": None},
+        {"method_Internals": {"x": 1}},
+        {"__comment": "why"},
+        {"group": {"inner": 3}},
+        {"group.inner": 3},
+    ],
+    ids=str,
+)
+def test_no_false_alarm(settings):
+    assert check_configuration(NODE, {"method": "GET"} | settings).problems == ()
+
+
+def test_a_nested_setting_is_judged_as_well():
+    assert problems(group={"inner": "x"}) == [("group.inner", "'x' is no number")]
+
+
+def test_settings_under_model_are_those_of_a_saved_node():
+    assert check_configuration(NODE, {"model": {"method": "GET"}, "variables": {}}).valid is True
+
+
+def test_nothing_is_said_where_nothing_is_known():
+    unknown = NodeSpec(id="K", node_type="K", subtype="K", name="K", origin=ORIGIN, configurations=SETTINGS)
+    check = check_configuration(unknown, {"anything": object})
+    assert (check.valid, check.problems) == (None, ())
+    assert check.notes
+
+
+def test_no_false_alarm_on_anything_that_comes_along(own_catalogue):
+    judged = 0
+    for spec in own_catalogue.nodes():
+        for settings in [*(example.get("configurations", {}) for example in spec.examples)]:
+            filled = {
+                p.name: "x"
+                for p in spec.configurations
+                if p.required and not p.enum_values and p.type == "string"
+            }
+            wrong = [
+                p for p in check_configuration(spec, filled | settings).problems if p.setting in settings
+            ]
+            assert not wrong, (spec.id, wrong)
+            judged += 1
+        defaults = derived_defaults(spec.configurations)
+        assert check_configuration(spec, defaults).valid in (True, None), spec.id
+        judged += 1
+    assert judged > 250
+
+
+def test_no_false_alarm_on_what_this_extensions_own_dialogs_save(host, own_catalogue):
+    for spec in own_catalogue.nodes():
+        if spec.origin.kind is SourceKind.PYTHON_EXTENSION:
+            saved = host.dialog(spec.id.rpartition(".")[2])["data"]
+            check = check_configuration(spec, saved)
+            assert (check.valid, check.problems) == (True, ()), spec.id

@@ -1,0 +1,106 @@
+"""Whether people find what they look for: queries with their nodes, scored, beside the sources' scorer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.knowledge.search import search
+
+from .sources_scorer import sources_search
+
+FOLDER = Path(__file__).parent / "relevance"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    section: str
+    query: str
+    nodes: tuple[str, ...]
+
+
+def read(name):
+    found, section = [], ""
+    for line in (FOLDER / name).read_text("utf-8").splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif " => " in line and not line.startswith("#"):
+            query, _, nodes = line.partition(" => ")
+            found.append(Wanted(section, query, tuple(node.strip() for node in nodes.split("|"))))
+    return found
+
+
+QUERIES = read("queries.txt")
+UNSEEN = read("unseen.txt")
+
+
+def figures(wanted, answer):
+    """MRR and recall@5 over queries; `answer` gives the nodes, the best first."""
+    reciprocal = recall = 0.0
+    for entry in wanted:
+        found = [{node.name, node.id} for node in answer(entry.query)[:10]]
+        ranks = [rank for rank, names in enumerate(found, 1) if names & set(entry.nodes)]
+        reciprocal += 1 / ranks[0] if ranks else 0.0
+        hit = sum(any(node in names for names in found[:5]) for node in entry.nodes)
+        recall += hit / len(entry.nodes)
+    return reciprocal / len(wanted), recall / len(wanted)
+
+
+@pytest.fixture
+def ours(reader):
+    return lambda query: [hit.node for hit in search(reader, query).hits]
+
+
+@pytest.fixture
+def theirs(reader):
+    specs = list(reader.nodes())
+    return lambda query: sources_search(specs, query)
+
+
+def test_the_set_is_large_and_names_nodes_that_there_are(reader):
+    known = {name for node in reader.summaries() for name in (node.name, node.id)}
+    assert len(QUERIES) >= 200
+    assert len({entry.query for entry in QUERIES}) == len(QUERIES)
+    assert not [(e.query, node) for e in QUERIES + UNSEEN for node in e.nodes if node not in known]
+    assert not {entry.query for entry in QUERIES} & {entry.query for entry in UNSEEN}
+
+
+@pytest.mark.requirement("V2")
+def test_relevance_beside_the_sources_scorer(ours, theirs, record_property):
+    mrr, recall = figures(QUERIES, ours)
+    their_mrr, their_recall = figures(QUERIES, theirs)
+    for name, value in {"mrr": mrr, "recall": recall, "s mrr": their_mrr, "s recall": their_recall}.items():
+        record_property(name, round(value, 3))
+    assert mrr >= 0.94
+    assert recall >= 0.97
+    assert mrr > 3 * their_mrr
+    assert recall > 3 * their_recall
+
+
+def test_queries_that_nothing_was_made_for(ours, theirs, record_property):
+    mrr, recall = figures(UNSEEN, ours)
+    their_mrr, their_recall = figures(UNSEEN, theirs)
+    for name, value in {"mrr": mrr, "recall": recall, "s mrr": their_mrr, "s recall": their_recall}.items():
+        record_property(name, round(value, 3))
+    assert mrr >= 0.72
+    assert recall >= 0.79
+    assert mrr > 3 * their_mrr
+
+
+@pytest.mark.parametrize("section", sorted({entry.section for entry in QUERIES}))
+def test_no_group_of_people_is_left_behind(ours, section):
+    mrr, recall = figures([entry for entry in QUERIES if entry.section == section], ours)
+    assert mrr >= 0.85
+    assert recall >= 0.85
+
+
+@pytest.mark.parametrize("entry", [e for e in QUERIES if e.section == "exact names and ids"], ids=str)
+def test_an_exact_name_or_id_is_first(ours, entry):
+    first = ours(entry.query)[0]
+    assert {first.name, first.id} & set(entry.nodes)
+
+
+def test_every_name_and_id_finds_its_node_first(reader):
+    for node in reader.summaries():
+        assert search(reader, node.id, limit=1).hits[0].node.id == node.id
+        assert search(reader, node.name, limit=1).hits[0].node.name == node.name

@@ -1,0 +1,201 @@
+"""What search promises whatever the catalogue: order, typing errors, foreign words, and any text at all."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.search import Tier, search
+from knime_mcp.knowledge.search_words import parse_query, stem, within_one_edit
+from knime_mcp.knowledge.writing import write_catalogue
+
+ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
+
+
+def node(name, **fields):
+    subtype = fields.pop("subtype", name.upper().replace(" ", "_"))
+    spec = NodeSpec(
+        id=f"T.{subtype}", node_type="T", subtype=subtype, name=name, short_description="x", origin=ORIGIN
+    )
+    return dataclasses.replace(spec, **fields)
+
+
+NODES = [
+    node("Row Filter", description="Keeps rows."),
+    node("Row Filter", subtype="OLD_ROW_FILTER", deprecated=True, successor="T.ROW_FILTER"),
+    node("Old Filter", deprecated=True, successor="T.ROW_FILTER", keywords=("row", "filter")),
+    node("Kräfte Messer", description="Measures."),
+    node("XMLReader", description="Reads files."),
+    node("Webflow", description="A webhook can be its source, webhook webhook webhook."),
+    node("Webhook", description="Starts."),
+    node("By Category", category=("Zebra",)),
+    node("By Parameter", configurations=(Parameter(name="zebra"),)),
+    node("By Alias", aliases=("zebra",)),
+    node("By Description", description="A zebra."),
+    node("Zebra Name"),
+]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    file = tmp_path_factory.mktemp("search") / "nodes.sqlite"
+    write_catalogue(file, NODES)
+    with Catalogue(file) as catalogue, catalogue.reading() as reader:
+        yield reader
+
+
+def ids(reader, query, **options):
+    return [hit.node.subtype for hit in search(reader, query, **options).hits]
+
+
+@pytest.mark.parametrize(
+    "query", ["Row Filter", "row filter", "ROW_FILTER", "RowFilter", "rowfilter", "T.ROW_FILTER"]
+)
+def test_the_exact_name_comes_first_however_it_is_written(small, query):
+    assert ids(small, query)[0] == "ROW_FILTER"
+
+
+def test_a_word_in_many_descriptions_does_not_displace_the_node_of_that_name(small):
+    assert ids(small, "webhook")[0] == "WEBHOOK"
+
+
+def test_fields_count_in_their_order_and_are_named(small):
+    found = search(small, "zebra").hits
+    assert [hit.field for hit in found] == ["name", "aliases", "category", "parameters", "description"]
+    assert all(hit.words == ("zebra",) for hit in found)
+
+
+def test_deprecated_nodes_are_last_and_name_their_successor(small):
+    found = search(small, "filter row").hits
+    assert [hit.node.deprecated for hit in found] == [False, True, True]
+    assert all(hit.node.successor == "T.ROW_FILTER" for hit in found[1:])
+
+
+def test_a_deprecated_node_that_is_asked_for_by_its_id_is_first(small):
+    assert ids(small, "T.OLD_ROW_FILTER")[0] == "OLD_ROW_FILTER"
+
+
+@pytest.mark.parametrize(
+    ("query", "subtype"),
+    [
+        ("krafte", "KRÄFTE_MESSER"),
+        ("KRÄFTE", "KRÄFTE_MESSER"),
+        ("xml", "XMLREADER"),
+        ("xmlr", "XMLREADER"),
+        ("webh", "WEBHOOK"),
+        ("zebar name", "ZEBRA_NAME"),
+        ("webhok", "WEBHOOK"),
+        ("wbhook", "WEBHOOK"),
+        ("webhoock", "WEBHOOK"),
+    ],
+)
+def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
+    assert ids(small, query)[0] == subtype
+
+
+def test_corrections_are_said(small):
+    assert search(small, "zebar").corrected == (("zebar", "zebra"),)
+
+
+def test_all_words_come_before_some_words(small):
+    tiers = [hit.tier for hit in search(small, "zebra name").hits]
+    assert tiers == sorted(tiers)
+    assert Tier.ANY_WORD in tiers
+
+
+def test_pages_fit_together(reader):
+    whole = [hit.node.id for hit in search(reader, "read a table and filter its rows", limit=40).hits]
+    paged = []
+    for offset in range(0, 40, 7):
+        hits = search(
+            reader, "read a table and filter its rows", limit=min(7, 40 - offset), offset=offset
+        ).hits
+        paged += [hit.node.id for hit in hits]
+    assert paged == whole
+    assert len(set(whole)) == len(whole) == 40
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_only_words(small, text):
+    first = search(small, text)
+    assert [hit.node.id for hit in search(small, text).hits] == [hit.node.id for hit in first.hits]
+    assert all(hit.score > 0 and hit.field for hit in first.hits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"',
+        "'",
+        "*",
+        "zebra*",
+        "NEAR(zebra name)",
+        "name:zebra",
+        "zebra AND",
+        "OR",
+        "NOT zebra",
+        "^zebra",
+        "-zebra",
+        "{name} : zebra",
+        "(((",
+        "zebra + name",
+        "'; DROP TABLE nodes; --",
+        "\x00",
+        "zebra\x00name",
+        "\ud800",
+        "%",
+        "_",
+        "🦓",
+        "٣",
+        "ﬁlter",
+        "zebra" * 2_000,
+        "z " * 5_000,
+        "ab" * 5_000,
+        "\n" * 10_000,
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_syntax_of_the_index_and_of_sql_is_only_text(small, text):
+    search(small, text)
+    assert ids(small, "zebra name")[0] == "ZEBRA_NAME"
+
+
+def test_a_long_query_is_cut_and_says_so(small):
+    found = search(small, "zebra " + " ".join(f"word{number}" for number in range(2_000)))
+    assert found.cut
+    assert found.hits[0].node.subtype == "ZEBRA_NAME"
+
+
+def test_words_that_say_nothing_are_left_out_unless_there_are_no_others():
+    assert parse_query("how do I use the zebra").terms == ("zebra",)
+    assert parse_query("what is it").terms == ("what", "is", "it")
+
+
+@pytest.mark.parametrize(
+    ("word", "begin"),
+    [
+        ("filtering", "filter"),
+        ("joins", "join"),
+        ("splitting", "split"),
+        ("row", "row"),
+        ("aggregation", "aggreg"),
+    ],
+)
+def test_relatives_share_a_beginning(word, begin):
+    assert stem(word) == begin
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_one_edit_is_what_its_definition_says(left, right):
+    def neighbours(word):
+        cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+        yield word
+        yield from (a + b[1:] for a, b in cuts if b)
+        yield from (a + letter + b[1:] for a, b in cuts if b for letter in "abc")
+        yield from (a + letter + b for a, b in cuts for letter in "abc")
+        yield from (a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1)
+
+    assert within_one_edit(left, right) == (right in set(neighbours(left)))
