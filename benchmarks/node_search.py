@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from knime_mcp.knowledge.basics import basic_nodes
-from knime_mcp.knowledge.build import build_catalogue
+from knime_mcp.knowledge.packs.basics import basic_nodes
+from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService

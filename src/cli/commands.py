@@ -14,7 +14,7 @@ from .export_command import export
 from .graph.app import graph_app
 from .inspect import inspect
 from .login import login, logout
-from .nodes_command import nodes_app
+from .nodes.app import nodes_app
 from .replay_command import replay
 from .run_command import run
 from .tools_command import list_tools

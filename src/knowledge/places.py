@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..version import VERSION
-from .build import build_catalogue
-from .packs import own_packs
+from .building.build import build_catalogue
+from .packs.reading import own_packs
 from .schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from mcp.shared.exceptions import MCPError as ProtocolFailure
 
 from ..types.errors import MCPError, ToolNotFound
 from ..version import VERSION
-from .tool_definitions import INSTRUCTIONS, TOOLS_BY_NAME
+from .answers.tool_definitions import INSTRUCTIONS, TOOLS_BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp.server.context import ServerRequestContext
 
+    from .answers.tool_definitions import ToolDefinition
     from .service import NodeKnowledgeMCPService
-    from .tool_definitions import ToolDefinition
 
 _log = logging.getLogger(__name__)
 

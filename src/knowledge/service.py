@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from ..version import VERSION
-from .arguments import read_arguments
-from .compatibility import Direction, UnknownPortError, find_compatible
-from .configuration_check import check_configuration
-from .corrections import resolve_type
-from .detail_levels import DetailLevel
-from .details import brief
-from .node_service import (
+from .answers.arguments import read_arguments
+from .answers.compatibility import Direction, UnknownPortError, find_compatible
+from .answers.configuration_check import check_configuration
+from .answers.corrections import resolve_type
+from .answers.detail_levels import DetailLevel
+from .answers.details import brief
+from .answers.node_service import (
     NodeKnowledgeService,
     NodeSpecRegistryWrapper,
     hits_as_json,
     not_found,
     resolved_node,
 )
-from .search import search
-from .search_index import index_of
-from .tool_definitions import TOOLS, TOOLS_BY_NAME
+from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
+from .searching.search import search
+from .searching.search_index import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .answers.tool_definitions import ToolDefinition
     from .catalogue import Catalogue, CatalogueReader
     from .model import CatalogueOrigin, NodeSummary
-    from .tool_definitions import ToolDefinition
 
 __all__ = ["NodeKnowledgeMCPService", "NodeKnowledgeService", "NodeSpecRegistryWrapper"]
 

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from knime_mcp.cli.exits import CommandError
-from knime_mcp.cli.nodes_extension import extension_nodes, own_files, own_nodes
+from knime_mcp.cli.nodes.extension import extension_nodes, own_files, own_nodes
 from knime_mcp.knowledge import build, places
+from knime_mcp.knowledge.building.introspection import plain_text, read_extension
 from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.introspection import plain_text, read_extension
 from knime_mcp.version import VERSION
 
 

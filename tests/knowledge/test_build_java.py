@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge import plugins
-from knime_mcp.knowledge.class_files import ClassFile, ClassFileError
-from knime_mcp.knowledge.java_descriptions import read_class
-from knime_mcp.knowledge.plugins import read_plugins
+from knime_mcp.knowledge.building.class_files import ClassFile, ClassFileError
+from knime_mcp.knowledge.building.java_descriptions import read_class
+from knime_mcp.knowledge.building.plugins import read_plugins
 
 from .plugin_files import node, plugin_xml, write_folder, write_jar
 

@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from knime_mcp.knowledge import plugins
-from knime_mcp.knowledge.bundles import find_bundles
-from knime_mcp.knowledge.plugins import read_plugins
+from knime_mcp.knowledge.building.bundles import find_bundles
+from knime_mcp.knowledge.building.plugins import read_plugins
 
 from .plugin_files import CATEGORIES, OLD_NODE, jar_bytes, manifest, node, plugin_xml, write_folder, write_jar
 

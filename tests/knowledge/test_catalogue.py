@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge import stored
+from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.errors import CatalogueError
 from knime_mcp.knowledge.model import (
@@ -25,7 +26,6 @@ from knime_mcp.knowledge.model import (
     View,
 )
 from knime_mcp.knowledge.schema import SCHEMA_VERSION, folded, spellings, words_in
-from knime_mcp.knowledge.writing import write_catalogue
 
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
 FULL = NodeSpec(

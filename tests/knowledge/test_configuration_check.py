@@ -2,8 +2,8 @@
 
 import pytest
 
-from knime_mcp.knowledge.configuration_check import check_configuration
-from knime_mcp.knowledge.details import derived_defaults
+from knime_mcp.knowledge.answers.configuration_check import check_configuration
+from knime_mcp.knowledge.answers.details import derived_defaults
 from knime_mcp.knowledge.model import NodeSpec, Option, Origin, Parameter, SourceKind
 
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")

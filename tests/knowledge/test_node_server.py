@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from knime_mcp.knowledge.build import build_catalogue
-from knime_mcp.knowledge.packs import own_packs
+from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.packs.reading import own_packs
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
 from knime_mcp.types.errors import ServerError, ToolNotFound
 

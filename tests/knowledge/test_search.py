@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
-from knime_mcp.knowledge.search import Tier, search
-from knime_mcp.knowledge.search_words import parse_query, stem, within_one_edit
-from knime_mcp.knowledge.writing import write_catalogue
+from knime_mcp.knowledge.searching.search import Tier, search
+from knime_mcp.knowledge.searching.search_words import parse_query, stem, within_one_edit
 
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
 

@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knime_mcp.knowledge.answers.detail_levels import (
+    MINIMAL_TOKENS,
+    STANDARD_TOKENS,
+    DetailLevel,
+    details_at,
+    tokens,
+)
+from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
 from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.detail_levels import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel, details_at, tokens
 from knime_mcp.knowledge.errors import CatalogueError
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService, NodeKnowledgeService
-from knime_mcp.knowledge.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
 
 V3_REGISTRY = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import read_arguments
+from ..answers.arguments import read_arguments
 from .tools import GatewayTool
 
 if TYPE_CHECKING:

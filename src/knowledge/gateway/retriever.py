@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ..details import brief, full_description
+from ..answers.details import brief, full_description
 from ..schema import folded
-from ..search import Tier, search
+from ..searching.search import Tier, search
 from .models import NodeKnowledgeResponse, NodeKnowledgeResult
 from .tools import GatewayTool
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..catalogue import Catalogue, CatalogueReader
     from ..model import NodeSpec, Parameter, Port
-    from ..search import Hit
+    from ..searching.search import Hit
 
 TOOL: Final = GatewayTool(
     name="node_knowledge_retriever",

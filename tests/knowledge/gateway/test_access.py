@@ -243,7 +243,7 @@ def test_a_key_expires(tmp_path):
 
 def cli(*arguments):
     code = (
-        "import sys, typer; from knime_mcp.cli.nodes_keys import keys_app;"
+        "import sys, typer; from knime_mcp.cli.nodes.keys import keys_app;"
         "app = typer.Typer(); app.add_typer(keys_app(str), name='keys'); app()"
     )
     done = subprocess.run(

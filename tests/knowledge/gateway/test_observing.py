@@ -130,7 +130,7 @@ def test_a_span_per_request_and_call_below_the_clients(start):
 
 def start_process(tmp_path, catalogue, log):
     code = (
-        "import typer; from knime_mcp.cli.nodes_gateway import gateway;"
+        "import typer; from knime_mcp.cli.nodes.gateway import gateway;"
         "app = typer.Typer(); app.command()(gateway); app()"
     )
     arguments = [

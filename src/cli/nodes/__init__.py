@@ -1,0 +1,1 @@
+"""The commands of ``knime-mcp nodes``, one module each."""

@@ -1,0 +1,203 @@
+"""``knime-mcp nodes build``: the catalogue of the nodes that a person has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from ..exits import CommandError, ExitCode, reports_errors
+from ..terminal import err, note, plain, print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from ...knowledge.building.build import BuildReport
+    from ...knowledge.building.plugins import Skipped
+    from ...knowledge.building.writing import Step
+    from ...knowledge.model import NodeSpec
+
+_SHOWN = 3
+
+
+KnimeOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--knime",
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        help="An installed KNIME: its active plug-ins.",
+    ),
+]
+PluginsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugins", metavar="DIR", exists=True, help="A folder of plug-ins, jars or not, or one plug-in."
+    ),
+]
+ExtensionOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--extension",
+        metavar="KNIME.yml",
+        exists=True,
+        help="A Python extension. Its code runs: take only what you trust.",
+    ),
+]
+PackOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--pack", metavar="F.yaml", exists=True, dir_okay=False, help="A pack of node specifications."
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        dir_okay=False,
+        help="The catalogue; else where all commands look for it.",
+    ),
+]
+
+
+@reports_errors
+def build(
+    knime: KnimeOption = None,
+    plugins: PluginsOption = None,
+    extension: ExtensionOption = None,
+    pack: PackOption = None,
+    out: OutOption = None,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Leave out the nodes and packs that come with knime-mcp.")
+    ] = False,
+    skipped: Annotated[
+        bool, typer.Option("--skipped", help="Name everything that was left out, not only a few of a kind.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+) -> ExitCode:
+    """Build the catalogue of nodes from an installed KNIME, plug-ins, Python extensions and spec packs.
+
+    Options may be repeated. A catalogue that servers read may be rebuilt while they do: they take the new one
+    with their next answer. What could not be read is reported, with the reason, and is no failure.
+
+    Example: knime-mcp nodes build --knime /opt/knime
+    """
+    from ...knowledge.building.build import build_catalogue
+    from ...knowledge.places import user_catalogue
+
+    path = out if out is not None else user_catalogue()
+    with _Bar() as bar:
+        found, left_out = _extensions(extension or [], bare)
+        report = build_catalogue(
+            path,
+            plugins=[*(knime or []), *(plugins or [])],
+            packs=pack or [],
+            with_own_packs=not bare,
+            extensions=found,
+            skipped=left_out,
+            on_step=bar,
+        )
+    if as_json:
+        print_json(_report_json(report))
+        return ExitCode.OK
+    _tell(report, every=skipped)
+    return ExitCode.OK
+
+
+def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list[Skipped]]:
+    """The nodes of extensions; one that cannot be imported is left out and reported."""
+    from ...knowledge.building.plugins import Skipped
+    from .extension import extension_nodes, own_nodes
+
+    nodes = [] if bare else own_nodes()
+    left_out: list[Skipped] = []
+    for file in files:
+        try:
+            known = {node.id for node in nodes}
+            nodes += [node for node in extension_nodes(file) if node.id not in known]
+        except CommandError as error:
+            reason = "is a Python extension that cannot be imported"
+            left_out.append(Skipped(what=file.name, where=str(file), reason=reason, detail=str(error)))
+    return nodes, left_out
+
+
+class _Bar:
+    """How far building is, as a bar on a terminal; elsewhere a line per step."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=err(),
+            disable=not err().is_terminal,
+            transient=True,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, step: Step) -> None:
+        """Takes (what, done, of how many)."""
+        what, done, total = step
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+            if not err().is_terminal:
+                note(f"{what}: {total}")
+        self._bar.update(self._tasks[what], completed=done)
+
+
+def _tell(report: BuildReport, *, every: bool) -> None:
+    for reason, entries in report.reasons().items():
+        note(f"Left out: {len(entries)} × {reason}")
+        for entry in entries if every else entries[:_SHOWN]:
+            note(f"  {entry.what} in {entry.where}{': ' + entry.detail if entry.detail else ''}")
+        if len(entries) > _SHOWN and not every:
+            note(f"  … and {len(entries) - _SHOWN} more; --skipped names them all")
+    if report.from_code:
+        note(f"Without options: {report.from_code} nodes whose description is in compiled code")
+    for source in report.origin.sources:
+        version = f" {source.version}" if source.version else ""
+        err().print(plain(f"{source.nodes:6} nodes from {source.kind} {source.name}{version}"))
+    say(
+        f"{report.path}: {report.origin.nodes} nodes from {report.bundles} plug-ins and"
+        f" {len(report.origin.sources)} sources, {report.size / 1e6:.1f} MB, {report.seconds:.1f} s,"
+        f" version {report.origin.version}",
+        "bold green",
+    )
+
+
+def _report_json(report: BuildReport) -> dict[str, Any]:
+    origin = report.origin
+    return {
+        "file": str(report.path),
+        "version": origin.version,
+        "built_at": origin.built_at,
+        "nodes": origin.nodes,
+        "plugins": report.bundles,
+        "without_options": report.from_code,
+        "bytes": report.size,
+        "seconds": round(report.seconds, 3),
+        "sources": [
+            {"kind": source.kind.value, "name": source.name, "version": source.version, "nodes": source.nodes}
+            for source in origin.sources
+        ],
+        "skipped": [
+            {"what": entry.what, "where": entry.where, "reason": entry.reason, "detail": entry.detail}
+            for entry in report.skipped
+        ],
+    }

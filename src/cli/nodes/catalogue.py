@@ -1,0 +1,58 @@
+"""The catalogue that the commands of ``knime-mcp nodes`` read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..terminal import note
+
+if TYPE_CHECKING:
+    from ...knowledge.catalogue import Catalogue
+    from ...knowledge.model import CatalogueOrigin, NodeSpec
+
+CatalogueOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalogue",
+        "-c",
+        metavar="FILE",
+        help="The catalogue, as 'knime-mcp nodes build' writes it. Without it: yours, or else the one that"
+        " comes along.",
+    ),
+]
+
+
+def open_catalogue(file: Path | None) -> Catalogue:
+    """Opens a catalogue: the given one, the person's own, or else what comes along.
+
+    Raises:
+        CatalogueError: It is missing, damaged, or another version's.
+    """
+    from ...knowledge.catalogue import Catalogue
+    from ...knowledge.places import default_catalogue, user_catalogue
+
+    path = file or user_catalogue()
+    if file is None and not path.exists():
+        from ...knowledge.packs.basics import basics_file
+        from .extension import own_files
+
+        path = default_catalogue(_nodes_that_come_along, made_of=[basics_file(), *own_files()])
+    return Catalogue(path)
+
+
+def _nodes_that_come_along() -> list[NodeSpec]:
+    from ...knowledge.packs.basics import basic_nodes
+    from .extension import own_nodes
+
+    return [*own_nodes(), *basic_nodes()]
+
+
+def tell_origin(origin: CatalogueOrigin) -> None:
+    """Says what an answer comes from, on standard error."""
+    from ...knowledge.service import origin_as_json
+
+    found = origin_as_json(origin)
+    note(f"Catalogue {found['version']} of {found['built_at']}: {found['nodes']} nodes; {found['origin']}")

@@ -1,0 +1,100 @@
+"""Nodes of Python extensions for the node catalogue: imports them, and asks what their settings refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..exits import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...headless.host import ExtensionHost
+    from ...knowledge.model import NodeSpec
+
+_PARTS = ("agents", "audit", "headless", "tools", "types")
+_STRANGER = "<no such choice>"
+
+
+def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
+    """Imports an extension and describes its nodes.
+
+    Args:
+        knime_yml: Its ``knime.yml``, or the folder it is in.
+
+    Raises:
+        CommandError: KNIME would not load it, or a dialog does not open.
+    """
+    from ...headless import HeadlessError, load_extension
+
+    try:
+        return _nodes_of(load_extension(knime_yml), str(knime_yml))
+    except HeadlessError as error:
+        what = str(error).partition("\n")[0]  # below is where in its own code
+        raise CommandError(f"The extension {knime_yml} cannot be read: {what}") from None
+
+
+def own_nodes() -> list[NodeSpec]:
+    """The nodes of this project's own extension.
+
+    Raises:
+        CommandError: It cannot be loaded, so this installation is broken.
+    """
+    from ...headless import HeadlessError, load_own_extension
+
+    try:
+        return _nodes_of(load_own_extension(), "knime.yml")
+    except HeadlessError as error:
+        raise CommandError(f"The nodes of knime-mcp itself cannot be read: {error}") from None
+
+
+def own_files() -> list[Path]:
+    """The files that `own_nodes` are made of."""
+    package = Path(__file__).resolve().parents[2]
+    return sorted(file for folder in _PARTS for file in (package / folder).rglob("*.py"))
+
+
+def _nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
+    from ...knowledge.building.introspection import read_extension
+
+    description = host.describe()
+    dialogs = {node_id: host.get_dialog(node_id) for node_id in host.nodes}
+    closed = {node_id: _closed(host, node_id, dialog) for node_id, dialog in dialogs.items()}
+    return read_extension(description, dialogs, closed=closed, file=file)
+
+
+def _closed(host: ExtensionHost, node_id: str, dialog: Mapping[str, Any]) -> set[str]:
+    """The parameters whose choices are all there are: those that refuse a value that is none of them.
+
+    Documents do not tell them from choices that depend on what is connected, so the node is asked.
+    """
+    data = dialog["data"]
+    if not _accepts(host, node_id, data):
+        return set()
+    choices = _with_choices(dialog["schema"]["properties"]["model"], ())
+    return {
+        ".".join(keys) for keys in choices if not _accepts(host, node_id, _replaced(data, ("model", *keys)))
+    }
+
+
+def _accepts(host: ExtensionHost, node_id: str, document: Mapping[str, Any]) -> bool:
+    try:
+        host.load_parameters(node_id, document, host.version)
+    except Exception:  # an extension's own check may raise whatever it likes
+        return False
+    return True
+
+
+def _with_choices(schema: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, inner in schema.get("properties", {}).items():
+        if "oneOf" in inner:
+            yield (*keys, key)
+        elif inner.get("type") == "object":
+            yield from _with_choices(inner, (*keys, key))
+
+
+def _replaced(data: Any, keys: tuple[str, ...]) -> Any:
+    if not keys:
+        return _STRANGER
+    return {**data, keys[0]: _replaced(data[keys[0]], keys[1:])}

@@ -1,0 +1,97 @@
+"""``knime-mcp nodes gateway``: node knowledge over plain HTTP, with keys, scopes and limits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads it
+from typing import Annotated, Any
+
+import typer
+
+from ..exits import CommandError, ExitCode, reports_errors
+from ..terminal import note
+from .catalogue import CatalogueOption, open_catalogue, tell_origin
+
+_EXTRA = "gateway"
+
+
+@reports_errors
+def gateway(
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the public listener (0: any).")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address of the public listener.")] = None,
+    internal_port: Annotated[
+        int | None,
+        typer.Option(
+            min=-1, max=65535, help="Port of the listener for this machine, without keys (-1: none)."
+        ),
+    ] = None,
+    keys_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the keys are kept.")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Speak HTTPS with this certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's private key (PEM).")
+    ] = None,
+    catalogue: CatalogueOption = None,
+) -> ExitCode:
+    """Serve node knowledge over plain HTTP, for programs that do not speak MCP.
+
+    Every request needs a key; 'knime-mcp nodes keys create' makes one. Further settings are environment
+    variables, listed in docs/gateway.md; an option counts more than its variable.
+
+    Example: knime-mcp nodes gateway --port 8000
+    """
+    serve_gateway(
+        catalogue,
+        gateway_port=port,
+        gateway_host=host,
+        gateway_internal_port=internal_port,
+        gateway_keys_file=keys_file,
+        gateway_tls_certificate=tls_certificate,
+        gateway_tls_key=tls_key,
+    )
+    return ExitCode.OK
+
+
+def serve_gateway(catalogue: Path | None, **given: Any) -> None:
+    """Serves the gateway until a signal comes.
+
+    Args:
+        catalogue: The catalogue's file; None: the person's own, or else what comes along.
+        **given: Settings that count more than the environment; None counts as not given.
+
+    Raises:
+        CommandError: The extra is not installed.
+        MCPError: The catalogue, the keys or a setting cannot work.
+        OSError: An address cannot be bound, or a certificate cannot be read.
+    """
+    try:
+        from ...knowledge.gateway.building import opened_gateway
+        from ...knowledge.gateway.observability import configure_logging
+        from ...knowledge.gateway.serving import serve
+        from ...knowledge.gateway.settings import read_settings
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in _BROUGHT:
+            raise
+        raise CommandError(
+            f"The gateway needs the extra '{_EXTRA}' ({error.name} is missing)."
+            f" Install it with: pip install 'knime-mcp[cli,{_EXTRA}]'"
+        ) from None
+    settings = read_settings(**given)
+    configure_logging(settings)
+    with open_catalogue(catalogue) as opened, opened_gateway(settings, opened) as built:
+        tell_origin(opened.origin)
+        if not any(key.works() for key in built.keys.all()):
+            note(f"There are no keys in {settings.gateway_keys_file} yet: knime-mcp nodes keys create NAME")
+        serve(built, on_ready=_announce)
+
+
+_BROUGHT = frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client", "opentelemetry"})
+
+
+def _announce(public: str, internal: str | None) -> None:
+    print(f"Serving at {public}", file=sys.stderr, flush=True)
+    if internal is not None:
+        print(f"Serving this machine, without keys, at {internal}", file=sys.stderr, flush=True)

@@ -1,0 +1,96 @@
+"""``knime-mcp nodes serve``: node knowledge as an MCP server."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..exits import CommandError, ExitCode, UsageError, reports_errors
+from ..terminal import complain
+from .catalogue import CatalogueOption, open_catalogue, tell_origin
+
+if TYPE_CHECKING:
+    from ...knowledge.catalogue import Catalogue
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+@reports_errors
+def serve(
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve over HTTP on this port (0: any) instead of stdin and stdout.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on with --http.")] = "127.0.0.1",
+    gateway: Annotated[
+        bool, typer.Option("--gateway", help="Serve plain HTTP with keys instead; see: nodes gateway.")
+    ] = False,
+    log_level: Annotated[
+        str, typer.Option(help="debug, info, warning or error; to standard error.")
+    ] = "warning",
+    catalogue: CatalogueOption = None,
+) -> ExitCode:
+    """Serve node knowledge as an MCP server, for agents and for KNIME's MCP Tool Provider.
+
+    Over standard input and output, as programs start it, or over HTTP. It needs no database, no key and no
+    network. A catalogue that is built anew while it is served is taken over with the next question.
+
+    Example: knime-mcp nodes serve --http 8080
+    """
+    if gateway:
+        from .gateway import serve_gateway
+
+        serve_gateway(catalogue, gateway_port=http, gateway_host=None if host == "127.0.0.1" else host)
+        return ExitCode.OK
+    if log_level.upper() not in _LEVELS:
+        raise UsageError(f"--log-level is one of {', '.join(level.lower() for level in _LEVELS)}.")
+    if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
+        raise CommandError(
+            f"The server needs {' and '.join(missing)}. Install what is missing with: pip install"
+            " 'knime-mcp[cli,server]'."
+        )
+    logging.basicConfig(
+        stream=sys.stderr, level=log_level.upper(), format="[%(levelname)s] %(name)s: %(message)s"
+    )
+    with open_catalogue(catalogue) as opened:
+        signaled = _serve(opened, http=http, host=host)
+    if signaled:
+        # A thread still waits for a line on standard input, and would keep the process alive.
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(ExitCode.OK)
+    return ExitCode.OK
+
+
+def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
+    import anyio
+
+    from ...knowledge.server import NodeKnowledgeServer
+    from ...knowledge.service import NodeKnowledgeMCPService
+    from ...knowledge.serving import LOOPBACK, serve_http, serve_stdio
+
+    served = NodeKnowledgeServer(NodeKnowledgeMCPService(opened))
+    if http is None:
+        return anyio.run(serve_stdio, served)
+    tell_origin(opened.origin)
+    if host not in LOOPBACK:
+        complain(
+            f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted. Put a proxy"
+            " with TLS and access control in front of it."
+        )
+    anyio.run(lambda: serve_http(served, http, host=host, on_ready=_announce))
+    return False
+
+
+def _announce(url: str) -> None:
+    print(f"Serving at {url}", file=sys.stderr, flush=True)

@@ -1,0 +1,186 @@
+"""Which nodes can follow a port, or come before one: the same kind of data on both sides.
+
+KNIME's descriptions say what type a port has, not which types are kinds of it. So a port takes what has the
+same type, and a port for anything takes everything. Nodes of a workflow engine's pack that have no ports are
+connected by what they put out: any node of the pack can follow, but triggers, and tools and memories, which
+are attached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from ..schema import folded
+from .port_index import Reachable, fits, takes_anything
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..catalogue import CatalogueReader
+    from ..model import NodeSpec, NodeSummary, Port
+    from ..searching.search_index import NodeIndex
+
+_BEGINS: Final = frozenset({"TRIGGER"})
+_ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
+_MOST_DIGITS: Final = 6
+_SHOWN: Final = 80
+ATTACHED: Final = "attached"
+NEXT: Final = "output"
+
+
+class Direction(StrEnum):
+    """Which side of the node is asked about."""
+
+    AFTER = "after"
+    BEFORE = "before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatible:
+    """A node that fits.
+
+    Attributes:
+        node: What lists show of it.
+        via: How: pairs of port names with the type, as (from, to, type).
+    """
+
+    node: NodeSummary
+    via: tuple[tuple[str, str, str], ...]
+
+
+class UnknownPortError(Exception):
+    """The node has no such port; the text names those that it has."""
+
+
+def find_compatible(
+    reader: CatalogueReader,
+    index: NodeIndex,
+    spec: NodeSpec,
+    *,
+    direction: Direction = Direction.AFTER,
+    port: str | int | None = None,
+    offset: int = 0,
+    limit: int = 10,
+    among: dict[int, int] | None = None,
+) -> tuple[list[Compatible], int]:
+    """Finds the nodes that can be connected.
+
+    Args:
+        reader: The catalogue.
+        index: Its names.
+        spec: The node that is there already.
+        direction: Whether what follows it is wanted, or what comes before it.
+        port: The name or the number (from 0) of one of its ports; None for all of them.
+        offset: How many to leave out at first.
+        limit: How many at most.
+        among: Rows that may be found, with their place in the answer; None for all.
+
+    Returns:
+        The nodes and how many there are in all. Those that need a rarer type of port come first, then those
+        of the same category, then by name; deprecated ones last.
+
+    Raises:
+        UnknownPortError: The node has no such port.
+        CatalogueError: The catalogue is damaged.
+    """
+    after = direction is Direction.AFTER
+    ports = _chosen(spec.output_ports if after else spec.input_ports, port)
+    if ports:
+        found = index.ports(reader).reachable(ports, "input" if after else "output")
+    elif spec.input_ports or spec.output_ports:
+        found = ()
+    else:
+        found = _without_ports(index, reader, spec, direction)
+    if among is not None:
+        fitting = [entry for entry in found if entry.row in among]
+        listed = [e.row for e in sorted(fitting, key=lambda e: (e.deprecated, among[e.row]))]
+        total = len(listed)
+    else:
+        listed = _first(index, found, " / ".join(spec.category), offset + limit)
+        total = len(found)
+    attached = direction is Direction.AFTER and spec.node_type in _ATTACHED
+    shown = [
+        _with_ports(reader, index.summaries[row], ports, direction, attached=attached)
+        for row in listed[offset : offset + limit]
+    ]
+    return shown, total
+
+
+def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: int) -> list[int]:
+    """The first of them, those of a category before others that are as good."""
+    listed: list[int] = []
+    for _, group in groupby(found, key=lambda entry: (entry.deprecated, entry.rarity)):
+        rows = [entry.row for entry in group]
+        near = [row for row in rows if index.summaries[row].category == category]
+        kept = set(near)
+        listed += [*near, *(row for row in rows if row not in kept)]
+        if len(listed) >= most:
+            break
+    return listed
+
+
+def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ...]:
+    if wanted is None:
+        return ports
+    if isinstance(wanted, int) or (wanted.isascii() and wanted.isdigit() and len(wanted) < _MOST_DIGITS):
+        number = int(wanted)
+        if 0 <= number < len(ports):
+            return (ports[number],)
+    else:
+        named = tuple(entry for entry in ports if folded(entry.name) == folded(wanted))
+        if named:
+            return named[:1]
+    known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports)) or "none"
+    raise UnknownPortError(f"There is no port '{str(wanted)[:_SHOWN]}' on that side. Ports: {known}.")
+
+
+def _without_ports(
+    index: NodeIndex, reader: CatalogueReader, spec: NodeSpec, direction: Direction
+) -> list[Reachable]:
+    """Nodes of the same pack that can be next by what they put out, or that are attached."""
+    found: list[Reachable] = []
+    for row, other in index.without_ports(reader):
+        if other.origin.name != spec.origin.name or other.id == spec.id:
+            continue
+        source, target = (spec, other) if direction is Direction.AFTER else (other, spec)
+        if _attaches(source, target) or _follows(source, target):
+            found.append(Reachable(row=row, rarity=0, deprecated=other.deprecated))
+    return sorted(found, key=lambda entry: (entry.deprecated, index.place_by_name(entry.row)))
+
+
+def _attaches(source: NodeSpec, target: NodeSpec) -> bool:
+    return source.node_type in _ATTACHED and bool(
+        {source.id, source.node_type} & set(target.attached_nodes or ())
+    )
+
+
+def _follows(source: NodeSpec, target: NodeSpec) -> bool:
+    if source.node_type in _ATTACHED or target.node_type in _ATTACHED:
+        return False
+    return target.node_type not in _BEGINS
+
+
+def _with_ports(
+    reader: CatalogueReader,
+    node: NodeSummary,
+    ports: tuple[Port, ...],
+    direction: Direction,
+    *,
+    attached: bool,
+) -> Compatible:
+    other = reader.at(node.row)
+    theirs = other.input_ports if direction is Direction.AFTER else other.output_ports
+    via: list[tuple[str, str, str]] = []
+    for own in ports:
+        for entry in theirs:
+            if fits(own, entry):
+                kind = entry.type if takes_anything(own) else own.type
+                pair = (own.name, entry.name) if direction is Direction.AFTER else (entry.name, own.name)
+                via.append((*pair, kind))
+    if not via:
+        way = ATTACHED if attached or node.node_type in _ATTACHED else NEXT
+        via.append((way, way, ""))
+    return Compatible(node=node, via=tuple(via))

@@ -1,0 +1,281 @@
+"""Checks a node's settings against what is known about them.
+
+Only what is certainly wrong is a problem: a false alarm costs more than a missed mistake, because whoever
+believes it breaks a configuration that worked. So nothing is said about nodes whose settings are not known by
+their keys, about values that are filled in later (flow variables, templates, expressions), about KNIME's own
+entries beside the settings, or about a pattern or type that this program does not understand.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..model import SourceKind
+from ..schema import folded
+
+if TYPE_CHECKING:
+    from ..model import NodeSpec, Parameter
+
+_FILLED_IN_LATER: Final = re.compile(r"\$\{|\{\{|\$\$|\$[A-Za-z_{(]|^=|<%|%[A-Za-z_]+%")
+"""Variables and expressions of KNIME, n8n, Jinja, JSONata, shells and spreadsheets."""
+
+_KNIMES_OWN: Final = re.compile(r".*_Internals\Z|variables\Z|__.*|@.*|#.*|_.*")
+"""Entries that KNIME writes beside a node's settings, and notes and ids of workflow engines."""
+
+_LONGEST_MATCHED: Final = 2_000
+_NUMBERS: Final = frozenset({"float", "number", "double"})
+_INTEGERS: Final = frozenset({"integer", "int", "long"})
+_BOOLEANS: Final = frozenset({"boolean", "bool"})
+_LISTS: Final = frozenset({"array", "list"})
+_MAPPINGS: Final = frozenset({"object", "dict", "map"})
+_RISKY: Final = re.compile(r"\([^)]*[+*][^)]*\)[+*{]")
+"""A repeated group that repeats inside: such a pattern may take for ever, so it is not tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that is certainly wrong.
+
+    Attributes:
+        setting: The key.
+        problem: What is wrong.
+        fix: What to do.
+    """
+
+    setting: str
+    problem: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationCheck:
+    """What came of a check.
+
+    Attributes:
+        valid: Whether nothing is wrong; None if that cannot be said.
+        problems: What is certainly wrong, in the order of the node's settings, then of the given ones.
+        notes: What may help: values that are filled in later, why nothing can be said.
+        defaults: Settings that were not given, and what they are then.
+    """
+
+    valid: bool | None
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] | None = None
+
+
+def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> ConfigurationCheck:
+    """Checks settings.
+
+    Args:
+        spec: The node.
+        settings: Values by key; nested ones may be written as KNIME nests them or with dots.
+
+    Returns:
+        What is wrong.
+    """
+    if not spec.settings_known:
+        note = (
+            "The keys of this node's settings are not known (its description names only what the dialog"
+            " shows), so nothing can be said about them."
+        )
+        return ConfigurationCheck(valid=None, notes=(note,))
+    known = {entry.name: entry for entry in spec.configurations}
+    given = _flattened(settings, set(known))
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for name, parameter in known.items():
+        if name not in given:
+            problems += _missing(parameter, given)
+            continue
+        value = given[name]
+        if _filled_in_later(value):
+            notes.append(f"'{name}' is filled in later and was not judged.")
+            continue
+        problems += _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
+    for name in given:
+        if name not in known and not _own_entry(name):
+            problems.append(_unknown(name, known))
+    defaults = {
+        name: entry.default_value for name, entry in known.items() if name not in given and entry.has_default
+    }
+    return ConfigurationCheck(
+        valid=not problems, problems=tuple(problems), notes=tuple(notes), defaults=defaults
+    )
+
+
+def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """Settings by the node's own keys: a group's settings may be nested, the node's keys then have dots."""
+    found: dict[str, Any] = {}
+
+    def add(prefix: str, entries: Mapping[str, Any]) -> None:
+        for key, value in entries.items():
+            path = f"{prefix}{key}"
+            if (
+                path not in known
+                and isinstance(value, Mapping)
+                and any(k.startswith(f"{path}.") for k in known)
+            ):
+                add(f"{path}.", cast("Mapping[str, Any]", value))
+            else:
+                found[path] = value
+
+    model = settings.get("model")
+    only_model = "model" not in known and isinstance(model, Mapping)
+    add("", cast("Mapping[str, Any]", model) if only_model else settings)
+    return found
+
+
+def _missing(parameter: Parameter, given: Mapping[str, Any]) -> list[Problem]:
+    if not parameter.required or parameter.has_default:
+        return []
+    if any(key.startswith(f"{parameter.name}.") or folded(key) == folded(parameter.name) for key in given):
+        return []  # said about the key that is there
+    allowed = f" Allowed: {_listed(parameter.enum_values)}." if parameter.enum_values else ""
+    return [
+        Problem(
+            setting=parameter.name,
+            problem="is required and has no default",
+            fix=f"Give it a value{f' of type {parameter.type}' if parameter.type else ''}.{allowed}",
+        )
+    ]
+
+
+def _unknown(name: str, known: Mapping[str, Parameter]) -> Problem:
+    by_key = {folded(key).replace(" ", ""): key for key in known}
+    near = difflib.get_close_matches(folded(name).replace(" ", ""), by_key, n=1, cutoff=0.7)
+    meant = f"Did you mean '{by_key[near[0]]}'? " if near else ""
+    return Problem(
+        setting=name,
+        problem="is not a setting of this node",
+        fix=f"{meant}Settings: {_listed(tuple(known))}.",
+    )
+
+
+def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> list[Problem]:
+    def problem(what: str, fix: str) -> list[Problem]:
+        return [Problem(setting=parameter.name, problem=what, fix=fix)]
+
+    if value is None:
+        if parameter.required and not parameter.has_default:
+            return problem("is required and is null", "Give it a value.")
+        return []
+    if parameter.enum_values:
+        return (
+            []
+            if _is_option(parameter, value)
+            else problem(f"{_shown(value)} is not allowed", f"Allowed: {_listed(parameter.enum_values)}.")
+        )
+    kind = (parameter.type or "").lower()
+    if kind in _NUMBERS or kind in _INTEGERS:
+        number = _number(value)
+        if number is None:
+            return problem(f"{_shown(value)} is no number", f"Give a number, type {parameter.type}.")
+        if kind in _INTEGERS and not number.is_integer():
+            return problem(f"{_shown(value)} is no whole number", "Give a whole number.")
+        return _out_of_range(parameter, number)
+    if kind in _BOOLEANS and not _is_boolean(value):
+        return problem(f"{_shown(value)} is neither true nor false", "Give true or false.")
+    container = _wrong_container(kind, value) if exact_types else None
+    if container is not None:
+        return problem(*container)
+    if parameter.validation_pattern and isinstance(value, str) and not _matches(parameter, value):
+        return problem(
+            f"{_shown(value)} has not the form that is wanted",
+            f"It has to match {parameter.validation_pattern}",
+        )
+    return []
+
+
+def _wrong_container(kind: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with the form of a value; KNIME saves choices and credentials as small groups instead."""
+    if kind in _LISTS and isinstance(value, Mapping):
+        return "is a mapping where a list belongs", "Give a list."
+    if kind in _MAPPINGS and (isinstance(value, (bool, int, float)) or _is_list(value)):
+        return f"{_shown(value)} is no mapping", "Give a mapping of keys to values."
+    if kind == "string" and isinstance(value, Mapping):
+        return "is a mapping where a text belongs", "Give a text."
+    return None
+
+
+def _out_of_range(parameter: Parameter, number: float) -> list[Problem]:
+    low, high = parameter.min, parameter.max
+    below = low is not None and (number < low or (parameter.min_exclusive and number == low))
+    above = high is not None and (number > high or (parameter.max_exclusive and number == high))
+    if not below and not above:
+        return []
+    ends = [
+        f"{'more than' if parameter.min_exclusive else 'at least'} {low}" if low is not None else "",
+        f"{'less than' if parameter.max_exclusive else 'at most'} {high}" if high is not None else "",
+    ]
+    return [
+        Problem(
+            setting=parameter.name,
+            problem=f"{number:g} is out of range",
+            fix=f"It must be {' and '.join(filter(None, ends))}.",
+        )
+    ]
+
+
+def _is_option(parameter: Parameter, value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return True  # KNIME writes some choices as small groups; what is in them is not known
+    values = cast("list[Any]", value) if _is_list(value) else [value]
+    allowed = [*parameter.enum_values, *(option.label for option in parameter.options if option.label)]
+    texts = {str(entry).casefold() for entry in allowed}
+    return all(entry in allowed or str(entry).casefold() in texts for entry in values)
+
+
+def _matches(parameter: Parameter, value: str) -> bool:
+    pattern = parameter.validation_pattern or ""
+    if not value or len(value) > _LONGEST_MATCHED or _RISKY.search(pattern):
+        return True
+    try:
+        return re.search(pattern, value) is not None
+    except re.error:
+        return True
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value) if math.isfinite(value) and abs(value) < 1e300 else None
+    if isinstance(value, str):
+        try:
+            number = float(value.strip())
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
+    return None
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool) or str(value).strip().casefold() in {"true", "false", "0", "1"}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _filled_in_later(value: Any) -> bool:
+    return isinstance(value, str) and _FILLED_IN_LATER.search(value) is not None
+
+
+def _own_entry(name: str) -> bool:
+    return any(_KNIMES_OWN.match(part) for part in name.split("."))
+
+
+def _listed(values: Sequence[Any], most: int = 20) -> str:
+    shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values[:most])
+    return f"{shown} and {len(values) - most} more" if len(values) > most else shown or "none"
+
+
+def _shown(value: Any) -> str:
+    text = f"'{value}'" if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

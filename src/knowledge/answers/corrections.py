@@ -1,0 +1,242 @@
+"""Finds the node that was meant: other case, a ``_NODE`` suffix, names of old, ids in the wrong field.
+
+Only what is unambiguous is corrected, and never silently. Everything else is answered with what is near.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..schema import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..catalogue import CatalogueReader
+    from ..model import NodeSummary, OldName
+    from ..searching.search_index import NodeIndex
+
+SUGGESTIONS: Final = 3
+_SUFFIX: Final = "_NODE"
+_MOST_COMPARED: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What a request stands for.
+
+    Attributes:
+        node: The node, or None.
+        warning: What was corrected; empty if nothing had to be.
+        error: Why there is no node.
+        hint: What to do next.
+        suggestions: The nearest nodes, at most three.
+        valid: The subtypes of the type, or the types if there is no such type.
+    """
+
+    node: NodeSummary | None = None
+    warning: str = ""
+    error: str = ""
+    hint: str = ""
+    suggestions: tuple[NodeSummary, ...] = ()
+    valid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedType:
+    """What a type stands for.
+
+    Attributes:
+        name: The type as it is called in the catalogue, or None.
+        warning: What was corrected.
+    """
+
+    name: str | None
+    warning: str = ""
+
+
+def auto_corrected(written: str, meant: str) -> str:
+    """The warning about a correction, in the sources' words where it is the suffix."""
+    only_suffix = written.upper() == f"{meant.upper()}{_SUFFIX}"
+    how = f"without '{_SUFFIX}' suffix" if only_suffix else f"'{meant}'"
+    return f"Auto-corrected: '{written}' → '{meant}'. Please use correct format {how}."
+
+
+def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName]) -> ResolvedType:
+    """Finds a type: as it is written, in another case, without its suffix, or by its old name."""
+    known = list(types)
+    if written in known:
+        return ResolvedType(name=written)
+    plain = folded(written).replace(" ", "_").upper()
+    by_key = {name.upper(): name for name in known}
+    old = {
+        entry.node_type.upper(): entry.instead[0]
+        for entry in old_names
+        if entry.subtype is None and entry.instead
+    }
+    meant = by_key.get(plain) or old.get(plain) or by_key.get(plain.removesuffix(_SUFFIX))
+    if meant is None or meant not in known:
+        return ResolvedType(name=None)
+    return ResolvedType(name=meant, warning=auto_corrected(written, meant))
+
+
+def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: str) -> Resolved:
+    """Finds a node by what was given as its type and subtype.
+
+    Args:
+        reader: The catalogue.
+        index: Its names.
+        node_type: The type; may be empty if `subtype` is an id or a name.
+        subtype: The subtype, or an id or name.
+
+    Returns:
+        The node with what was corrected, or why there is none with what is near.
+    """
+    exact = index.by_type(node_type, subtype)
+    if exact is not None:
+        return Resolved(node=exact)
+    types = reader.type_names()
+    kind = resolve_type(node_type, types, index.old_names)
+    old = _old(index, node_type, subtype)
+    if old is not None and old.exact:
+        return _renamed(index, old, node_type, subtype)
+    if kind.name is not None:
+        found = _in_type(index, kind.name, subtype)
+        if found is not None:
+            warnings = [kind.warning]
+            if found.subtype != subtype:
+                warnings.append(auto_corrected(subtype, found.subtype))
+            return Resolved(node=found, warning=" ".join(filter(None, warnings)))
+    found = _anywhere(index, node_type, subtype)
+    if found is not None:
+        written = f"{node_type}.{subtype}" if node_type else subtype
+        return Resolved(node=found, warning=auto_corrected(written, f"{found.node_type}.{found.subtype}"))
+    return _not_found(reader, index, node_type, subtype, kind.name, old)
+
+
+def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str) -> Resolved:
+    """Finds a node by an id, a name, or ``TYPE.SUBTYPE``."""
+    row = index.row_of(reference)
+    if row is not None:
+        return Resolved(node=index.summaries[row])
+    named = index.exact(folded(reference))
+    current = [node for node in named if not node.deprecated] or named
+    if len(current) == 1:
+        return Resolved(node=current[0])
+    if current:
+        return Resolved(
+            error=f"{len(current)} nodes are called '{reference}'",
+            hint="Say which by its id.",
+            suggestions=tuple(current[:SUGGESTIONS]),
+        )
+    node_type, _, subtype = reference.rpartition(".")
+    return resolve(reader, index, node_type, subtype)
+
+
+def _old(index: NodeIndex, node_type: str, subtype: str) -> OldName | None:
+    """The entry about an old name; the type may already be written in the new way."""
+    wanted = subtype.upper()
+    fitting = [
+        entry for entry in index.old_names if entry.subtype is not None and entry.subtype.upper() == wanted
+    ]
+    same_type = [entry for entry in fitting if entry.node_type.upper() == node_type.upper()]
+    if same_type:
+        return same_type[0]
+    return fitting[0] if len({entry.instead for entry in fitting}) == 1 else None
+
+
+def _renamed(index: NodeIndex, old: OldName, node_type: str, subtype: str) -> Resolved:
+    row = index.row_of(old.instead[0])
+    if row is None:
+        return Resolved(error="Node specification not found")
+    node = index.summaries[row]
+    warnings = [auto_corrected(node_type, node.node_type)] if node_type != node.node_type else []
+    if subtype != node.subtype:
+        warnings.append(auto_corrected(subtype, node.subtype))
+    if old.note:
+        warnings.append(old.note)
+    return Resolved(node=node, warning=" ".join(warnings))
+
+
+def _in_type(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | None:
+    """The node of a type whose subtype or name it is but for case, spaces and the suffix."""
+    key = folded(subtype)
+    keys = {key, key.removesuffix(" node")}
+    fitting = [
+        node
+        for wanted in sorted(keys, key=len, reverse=True)
+        for node in index.exact(wanted)
+        if node.node_type == node_type
+    ]
+    current = [node for node in fitting if not node.deprecated] or fitting
+    return current[0] if len({node.row for node in current}) == 1 else None
+
+
+def _anywhere(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | None:
+    """The one node with this id, whatever type was given; or with this name, if no type was given."""
+    row = index.row_of(subtype)
+    if row is None and node_type:
+        row = index.row_of(f"{node_type}.{subtype}")
+    if row is not None:
+        return index.summaries[row]
+    if node_type:
+        return None
+    fitting = index.exact(folded(subtype))
+    current = [node for node in fitting if not node.deprecated] or fitting
+    return current[0] if len(current) == 1 else None
+
+
+def _not_found(
+    reader: CatalogueReader,
+    index: NodeIndex,
+    node_type: str,
+    subtype: str,
+    known_type: str | None,
+    old: OldName | None,
+) -> Resolved:
+    suggestions = _nearest(reader, index, known_type, node_type, subtype, old)
+    shown = ", ".join(f"{node.node_type}.{node.subtype}" for node in suggestions)
+    hint = f"Did you mean {shown}? " if suggestions else ""
+    if old is not None and old.note:
+        hint += f"{old.note.rstrip('.')}. "
+    if known_type is None:
+        valid = tuple(reader.type_names())
+        hint += f"There is no node type '{node_type}'; types: {', '.join(valid)}."
+    else:
+        valid = index.subtypes(known_type)
+        hint += f"get_node_types with type_filter '{known_type}' lists its subtypes."
+    return Resolved(error="Node specification not found", hint=hint, suggestions=suggestions, valid=valid)
+
+
+def _nearest(
+    reader: CatalogueReader,
+    index: NodeIndex,
+    known_type: str | None,
+    node_type: str,
+    subtype: str,
+    old: OldName | None,
+) -> tuple[NodeSummary, ...]:
+    from ..searching.search import search
+
+    found: dict[int, NodeSummary] = {}
+    for target in old.instead if old is not None else ():
+        row = index.row_of(target)
+        if row is not None:
+            found[row] = index.summaries[row]
+    if known_type is not None:
+        # Comparing with thousands of class names would take longer than the search below, and find less.
+        names = {entry.upper(): entry for entry in index.subtypes(known_type)[:_MOST_COMPARED]}
+        for near in difflib.get_close_matches(subtype.upper(), names, n=SUGGESTIONS, cutoff=0.75):
+            node = index.by_type(known_type, names[near])
+            if node is not None:
+                found.setdefault(node.row, node)
+    if len(found) < SUGGESTIONS:
+        text = subtype.rpartition(".")[2].removesuffix(_SUFFIX)
+        for hit in search(reader, text or node_type, limit=SUGGESTIONS, node_type=known_type).hits:
+            found.setdefault(hit.node.row, hit.node)
+    if len(found) < SUGGESTIONS and known_type is not None:
+        for hit in search(reader, subtype.rpartition(".")[2], limit=SUGGESTIONS).hits:
+            found.setdefault(hit.node.row, hit.node)
+    return tuple(found.values())[:SUGGESTIONS]

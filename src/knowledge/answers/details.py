@@ -1,0 +1,234 @@
+"""A node as a reply: every field of the sources' serialisation, under its name, in its shape.
+
+The sources' `_serialize_node_spec` and its helpers, plus what KNIME's nodes have beyond them: a name, an id,
+a category, whether they are deprecated and what to use instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..model import DataFormat, NodeSpec, NodeSummary, Parameter, Port
+
+_EXAMPLES: Final[dict[str, Any]] = {
+    **dict.fromkeys(("integer", "int", "long"), 0),
+    **dict.fromkeys(("float", "number", "double"), 0.0),
+    **dict.fromkeys(("boolean", "bool"), False),
+    **dict.fromkeys(("any", "json"), None),
+}
+_LISTS: Final = frozenset({"array", "list"})
+_MAPPINGS: Final = frozenset({"object", "dict", "map"})
+
+
+def node_details(
+    spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
+) -> dict[str, Any]:
+    """Everything about a node.
+
+    Args:
+        spec: The node.
+        include_examples: With `examples`, if it has some.
+        include_schemas: With the schemas of run-time parameters and of what travels through ports.
+
+    Returns:
+        JSON, its keys always in the same order.
+    """
+    found: dict[str, Any] = {
+        "node_type": spec.node_type,
+        "subtype": spec.subtype,
+        "id": spec.id,
+        "name": spec.name,
+        "version": spec.version,
+        "description": full_description(spec),
+        "category": list(spec.category),
+        "parameters": [_parameter(entry) for entry in spec.parameters],
+        "configurations": {entry.name: _configuration(entry) for entry in spec.configurations},
+    }
+    if include_schemas:
+        found["input_params_schema"] = {entry.name: _run_time(entry) for entry in spec.input_params}
+        found["output_params_schema"] = {
+            entry.name: _run_time(entry, output=True) for entry in spec.output_params
+        }
+    found |= {
+        "default_configurations": derived_defaults(spec.configurations),
+        "default_input_params": derived_defaults(spec.input_params),
+        "default_output_params": derived_defaults(spec.output_params),
+        "input_ports": [_port(entry, include_schemas=include_schemas) for entry in spec.input_ports],
+        "output_ports": [_port(entry, include_schemas=include_schemas) for entry in spec.output_ports],
+        "tags": list(spec.tags),
+    }
+    if spec.attached_nodes is not None:
+        found["attached_nodes"] = list(spec.attached_nodes)
+    if include_examples and spec.examples:
+        found["examples"] = [dict(entry) for entry in spec.examples]
+    return found | _beyond(spec)
+
+
+def full_description(spec: NodeSpec) -> str:
+    """The short description, and the long one where it says more."""
+    short, long = spec.short_description.strip(), spec.description.strip()
+    if not long or long == short:
+        return short
+    return long if not short or long.startswith(short) else f"{short}\n\n{long}"
+
+
+def brief(node: NodeSpec | NodeSummary) -> dict[str, Any]:
+    """What a list says about a node: the sources' three fields, and how to ask for it again."""
+    found: dict[str, Any] = {
+        "node_type": node.node_type,
+        "subtype": node.subtype,
+        "name": node.name,
+        "description": node.short_description,
+    }
+    if node.id not in (node.subtype, f"{node.node_type}.{node.subtype}"):
+        found["id"] = node.id
+    return found | deprecation(node)
+
+
+def deprecation(node: NodeSpec | NodeSummary) -> dict[str, Any]:
+    """That a node is deprecated, and what to use instead; nothing for others."""
+    return {"deprecated": True, "successor": node.successor} if node.deprecated else {}
+
+
+def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """A value for each: the declared default, else an allowed one, else an empty one of its type."""
+    return {entry.name: _default(entry) for entry in parameters}
+
+
+def _default(parameter: Parameter) -> Any:
+    if parameter.has_default:
+        return parameter.default_value
+    if parameter.enum_values:
+        return parameter.enum_values[0]
+    return example_for_type(parameter.type, smallest=parameter.min)
+
+
+def example_for_type(kind: str | None, *, smallest: float | int | None = None) -> Any:
+    """The empty value of a type; for numbers 0, or the smallest that is allowed.
+
+    Args:
+        kind: The type as a spec writes it; an unknown one counts as text.
+        smallest: The smallest number allowed.
+    """
+    wanted = (kind or "string").lower()
+    if wanted in _LISTS:
+        return []
+    if wanted in _MAPPINGS:
+        return {}
+    value = _EXAMPLES.get(wanted, "")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and smallest is not None:
+        return type(value)(max(value, smallest))
+    return value
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "type": parameter.type,
+        "required": parameter.required,
+        "default_value": parameter.default_value if parameter.has_default else None,
+        "description": parameter.description,
+        "enum_values": list(parameter.enum_values) or None,
+        "validation_pattern": parameter.validation_pattern,
+    } | _dialog(parameter)
+
+
+def _configuration(parameter: Parameter) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": parameter.type}
+    if parameter.has_default:
+        found["default"] = parameter.default_value
+    found |= {"description": parameter.description, "required": parameter.required}
+    optional = {
+        "min": parameter.min,
+        "max": parameter.max,
+        "options": list(parameter.enum_values) or None,
+        "validation_pattern": parameter.validation_pattern,
+    }
+    found |= {key: value for key, value in optional.items() if value is not None}
+    if parameter.min_exclusive:
+        found["min_exclusive"] = True
+    if parameter.max_exclusive:
+        found["max_exclusive"] = True
+    return found
+
+
+def _run_time(parameter: Parameter, *, output: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": parameter.type}
+    if parameter.has_default:
+        found["default"] = parameter.default_value
+    found["description"] = parameter.description
+    if not output:
+        found["required"] = parameter.required
+    if parameter.enum_values:
+        found["options"] = list(parameter.enum_values)
+    return found
+
+
+def _dialog(parameter: Parameter) -> dict[str, Any]:
+    """What only nodes with a dialog have; left out where there is nothing to say."""
+    found: dict[str, Any] = {}
+    if parameter.label and parameter.label != parameter.name:
+        found["label"] = parameter.label
+    if parameter.tab:
+        found["tab"] = parameter.tab
+    if parameter.advanced:
+        found["advanced"] = True
+    if parameter.secret:
+        found["secret"] = True
+    described = [
+        {"value": option.value, "label": option.label, "description": option.description}
+        for option in parameter.options
+        if option.label or option.description
+    ]
+    if described:
+        found["options"] = described
+    return found
+
+
+def _port(port: Port, *, include_schemas: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": port.name,
+        "type": port.type,
+        "required": port.required,
+        "description": port.description,
+        "max_connections": port.max_connections,
+        "data_format": _data_format(port.data_format) if port.data_format and include_schemas else None,
+        "validation_schema": (
+            dict(port.validation_schema) if port.validation_schema is not None and include_schemas else None
+        ),
+    }
+    if port.type_id:
+        found["type_id"] = port.type_id
+    if port.optional:
+        found["optional"] = True
+    if port.group:
+        found["group"] = True
+    return found
+
+
+def _data_format(data_format: DataFormat) -> dict[str, Any]:
+    return {
+        "mime_type": data_format.mime_type,
+        "schema": data_format.schema,
+        "examples": list(data_format.examples),
+    }
+
+
+def _beyond(spec: NodeSpec) -> dict[str, Any]:
+    """What the sources' replies do not have."""
+    found: dict[str, Any] = {}
+    if spec.views:
+        found["views"] = [{"name": view.name, "description": view.description} for view in spec.views]
+    if spec.aliases:
+        found["aliases"] = list(spec.aliases)
+    if spec.keywords:
+        found["keywords"] = list(spec.keywords)
+    if not spec.settings_known:
+        found["settings_known"] = False
+    found |= deprecation(spec)
+    origin = spec.origin
+    found["origin"] = {"kind": origin.kind.value, "name": origin.name, "version": origin.version}
+    return found

@@ -1,0 +1,188 @@
+"""The sources' service and registry, on a catalogue: types, details and search in their shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..searching.search import search
+from ..searching.search_index import index_of
+from .corrections import resolve, resolve_reference, resolve_type
+from .detail_levels import DetailLevel, details_at
+from .details import brief
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..catalogue import Catalogue, CatalogueReader
+    from ..model import NodeSpec
+    from ..searching.search import Hit, SearchAnswer
+    from .corrections import Resolved
+
+
+class NodeSpecRegistryWrapper:
+    """The sources' registry: all specifications by type and subtype.
+
+    Args:
+        catalogue: Where they are.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def get_node_types(self) -> dict[str, list[str]]:
+        """Subtypes by type, always in the same order."""
+        return {name: list(subtypes) for name, subtypes in self._catalogue.types().items() if subtypes}
+
+    def get_spec(self, node_type: str, subtype: str) -> NodeSpec | None:
+        """The node with exactly this type and subtype, or None."""
+        with self._catalogue.reading() as reader:
+            return reader.find(node_type, subtype)
+
+    def list_all_specs(self) -> list[NodeSpec]:
+        """All nodes, always in the same order."""
+        return self._catalogue.nodes()
+
+
+class NodeKnowledgeService:
+    """The sources' service: types, details and search, in their shapes.
+
+    Thread-safe. Nothing is kept but names, so a catalogue that is replaced is noticed with the next question.
+
+    Args:
+        catalogue: What it knows.
+
+    Attributes:
+        catalogue: The same.
+        registry: The sources' registry on it.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.registry = NodeSpecRegistryWrapper(catalogue)
+
+    def get_node_types(self, type_filter: str | None = None) -> dict[str, list[str]]:
+        """Subtypes by type.
+
+        Args:
+            type_filter: Only this type; old names and other cases are understood.
+
+        Returns:
+            All types, or the one; empty if there is no such type.
+
+        Raises:
+            CatalogueError: The catalogue cannot be read. Never an empty answer instead.
+        """
+        types = self.registry.get_node_types()
+        if type_filter is None:
+            return types
+        with self.catalogue.reading() as reader:
+            meant = resolve_type(type_filter, types, index_of(reader).old_names).name
+        return {meant: types[meant]} if meant is not None else {}
+
+    def get_node_details(
+        self,
+        nodes: Sequence[Mapping[str, str]],
+        include_examples: bool = True,
+        include_schemas: bool = True,
+        *,
+        detail: DetailLevel = DetailLevel.FULL,
+    ) -> list[dict[str, Any]]:
+        """The nodes that were asked for, in that order.
+
+        Args:
+            nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
+            include_examples: With examples.
+            include_schemas: With schemas of run-time parameters and ports.
+            detail: How much of each.
+
+        Returns:
+            One entry each. One that is not there has ``error`` with ``hint``, ``suggestions`` and ``valid``,
+            and one that was corrected a ``warning``; the others are not touched by that.
+
+        Raises:
+            CatalogueError: The catalogue cannot be read.
+        """
+        with self.catalogue.reading() as reader:
+            return [
+                _details(
+                    reader,
+                    resolved_node(reader, node),
+                    node,
+                    detail,
+                    include_examples=include_examples,
+                    include_schemas=include_schemas,
+                )
+                for node in nodes
+            ]
+
+    def search_nodes(
+        self, query: str, max_results: int = 10, include_details: bool = False
+    ) -> list[dict[str, Any]]:
+        """Nodes that a query finds, the best first, each with ``relevance_score``.
+
+        Args:
+            query: Any text.
+            max_results: How many at most.
+            include_details: With everything about each.
+
+        Raises:
+            CatalogueError: The catalogue cannot be read.
+        """
+        with self.catalogue.reading() as reader:
+            found = search(reader, query, limit=max_results)
+            return hits_as_json(reader, found, DetailLevel.FULL if include_details else None)
+
+
+def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved:
+    """Finds the node that is meant by ``id``, or by ``node_type`` and ``subtype``."""
+    index = index_of(reader)
+    if given.get("id"):
+        return resolve_reference(reader, index, given["id"])
+    return resolve(reader, index, given.get("node_type", ""), given.get("subtype", ""))
+
+
+def hits_as_json(
+    reader: CatalogueReader, found: SearchAnswer, detail: DetailLevel | None
+) -> list[dict[str, Any]]:
+    """What a search found, with everything about each node or in short."""
+    return [_hit(reader, hit, detail) for hit in found.hits]
+
+
+def not_found(resolved: Resolved, given: Mapping[str, str]) -> dict[str, Any]:
+    """The entry for a node that is not there."""
+    node_type, subtype = given.get("node_type", ""), given.get("subtype", given.get("id", ""))
+    found: dict[str, Any] = {"node_type": node_type, "subtype": subtype, "error": resolved.error}
+    found |= {"hint": resolved.hint, "suggestions": [brief(node) for node in resolved.suggestions]}
+    if resolved.valid:
+        most = 50
+        left_out = len(resolved.valid) - most
+        more = [f"and {left_out} more"] if left_out > 0 else []
+        found["valid"] = [*resolved.valid[:most], *more]
+    return found
+
+
+def _details(
+    reader: CatalogueReader,
+    resolved: Resolved,
+    given: Mapping[str, str],
+    detail: DetailLevel,
+    *,
+    include_examples: bool,
+    include_schemas: bool,
+) -> dict[str, Any]:
+    if resolved.node is None:
+        return not_found(resolved, given)
+    found = details_at(
+        detail,
+        reader.at(resolved.node.row),
+        include_examples=include_examples,
+        include_schemas=include_schemas,
+    )
+    if resolved.warning:
+        found["warning"] = resolved.warning
+    return found
+
+
+def _hit(reader: CatalogueReader, hit: Hit, detail: DetailLevel | None) -> dict[str, Any]:
+    found = brief(hit.node) if detail is None else details_at(detail, reader.at(hit.node.row))
+    return found | {"relevance_score": hit.score, "matched_field": hit.field, "matched": list(hit.words)}

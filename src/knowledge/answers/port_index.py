@@ -1,0 +1,119 @@
+"""Which nodes have which kinds of ports: kept, because every question is about all of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..errors import CatalogueError
+from ..model import Port
+from ..schema import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..catalogue import CatalogueReader
+    from ..model import NodeSummary
+
+_ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
+_ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
+_COMMONEST: Final = 1_000_000_000
+_MOST_KEPT: Final = 64
+
+Kind = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reachable:
+    """A node that can be connected.
+
+    Attributes:
+        row: The node.
+        rarity: How many nodes have such a port; the fewer, the more it says.
+        deprecated: Whether the node is.
+    """
+
+    row: int
+    rarity: int
+    deprecated: bool
+
+
+class PortIndex:
+    """The ports of one version of a catalogue.
+
+    Args:
+        reader: The catalogue.
+        summaries: What lists show, by row.
+        place: Where a node stands by its name.
+
+    Raises:
+        CatalogueError: The catalogue is damaged.
+    """
+
+    def __init__(
+        self, reader: CatalogueReader, summaries: dict[int, NodeSummary], place: Callable[[int], int]
+    ) -> None:
+        self._summaries = summaries
+        self._place = place
+        self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
+        self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
+        try:
+            found = reader.db.execute("SELECT DISTINCT side, type, type_id, node FROM ports").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise CatalogueError(
+                f"The node catalogue is damaged: {error}", fix="Build it again: knime-mcp nodes build."
+            ) from None
+        for side, kind, type_id, node in found:
+            self._rows[side].setdefault((kind, type_id), []).append(node)
+
+    def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:
+        """The nodes with a port that fits one of these, those with the rarest first, deprecated ones last.
+
+        Args:
+            ports: Of the node that is there already.
+            side: ``input`` or ``output``: on which side of the others is looked.
+        """
+        kinds = frozenset((port.type, port.type_id) for port in ports)
+        found = self._kept.get((side, kinds))
+        if found is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)), None)
+            found = self._kept[side, kinds] = self._found(kinds, side)
+        return found
+
+    def _found(self, kinds: frozenset[Kind], side: str) -> tuple[Reachable, ...]:
+        own = [_port(kind) for kind in kinds]
+        rarity: dict[int, int] = {}
+        for kind, rows in self._rows[side].items():
+            other = _port(kind)
+            if any(fits(port, other) for port in own):
+                count = _COMMONEST if takes_anything(other) else len(rows)
+                for row in rows:
+                    rarity[row] = min(rarity.get(row, count), count)
+        entries = [
+            Reachable(row=row, rarity=count, deprecated=self._summaries[row].deprecated)
+            for row, count in rarity.items()
+        ]
+        entries.sort(key=lambda entry: (entry.deprecated, entry.rarity, self._place(entry.row)))
+        return tuple(entries)
+
+
+def fits(left: Port, right: Port) -> bool:
+    """Whether what comes out of one port can go into another."""
+    if left.type_id and right.type_id and left.type_id == right.type_id:
+        return True
+    if takes_anything(left) or takes_anything(right):
+        return True
+    return bool(left.type) and folded(left.type) == folded(right.type)
+
+
+def takes_anything(port: Port) -> bool:
+    """Whether a port says nothing about what may be connected, or that anything may."""
+    if port.type_id:
+        return port.type_id in _ANY_IDS
+    return folded(port.type) in _ANYTHING
+
+
+def _port(kind: Kind) -> Port:
+    return Port(name="", type=kind[0], type_id=kind[1])

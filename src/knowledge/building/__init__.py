@@ -1,0 +1,1 @@
+"""Catalogues built from KNIME plug-ins and Python extensions."""

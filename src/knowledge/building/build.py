@@ -1,0 +1,118 @@
+"""Builds a catalogue from everything it is made of, and says what is not in it and why."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import CatalogueError
+from ..packs.reading import Pack, own_packs, read_pack
+from .plugins import PluginNodes, Skipped, read_plugins
+from .writing import write_catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ..model import CatalogueOrigin, NodeSpec
+    from .writing import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport:
+    """What came of building.
+
+    Attributes:
+        path: The catalogue.
+        origin: What is in it.
+        skipped: What is not.
+        bundles: How many plug-ins were read.
+        from_code: How many nodes only compiled code describes, without their options.
+        seconds: How long it took.
+        size: Bytes of the file.
+    """
+
+    path: Path
+    origin: CatalogueOrigin
+    skipped: tuple[Skipped, ...]
+    bundles: int
+    from_code: int
+    seconds: float
+    size: int
+
+    def reasons(self) -> dict[str, tuple[Skipped, ...]]:
+        """What is not in it, by reason, the most frequent first."""
+        counts = Counter(entry.reason for entry in self.skipped)
+        return {
+            reason: tuple(entry for entry in self.skipped if entry.reason == reason)
+            for reason, _ in counts.most_common()
+        }
+
+
+def build_catalogue(
+    path: Path,
+    *,
+    plugins: Sequence[Path] = (),
+    packs: Sequence[Path] = (),
+    with_own_packs: bool = True,
+    extensions: Sequence[NodeSpec] = (),
+    skipped: Sequence[Skipped] = (),
+    on_step: Callable[[Step], None] | None = None,
+) -> BuildReport:
+    """Builds a catalogue; nothing is written unless all of it can be.
+
+    Args:
+        path: The catalogue. One that stands there stays readable until the new one takes its place.
+        plugins: Installed KNIMEs, folders of plug-ins, or plug-ins.
+        packs: Spec packs. One with the name of a pack that comes with this program takes its place.
+        with_own_packs: Take the packs that come with this program.
+        extensions: Nodes of Python extensions; see `knime_mcp.knowledge.building.introspection`.
+        skipped: What was left out before, for the report.
+        on_step: Is told (what, done, of how many).
+
+    Raises:
+        PackError: A pack has problems.
+        CatalogueError: There is nothing to put in, two nodes are called the same, or the file cannot be
+            replaced.
+        OSError: A source cannot be read, or the file not written.
+    """
+    begin = time.perf_counter()
+    read = _read_packs(packs, with_own_packs)
+
+    def tell_plugins(done: int, total: int) -> None:
+        if on_step is not None:
+            on_step(("Reading plug-ins", done, total))
+
+    found = read_plugins(plugins, on_step=tell_plugins) if plugins else PluginNodes()
+    nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
+    if not nodes:
+        where = ", ".join(str(root) for root in plugins) or "the sources"
+        raise CatalogueError(
+            f"There are no nodes in {where}",
+            fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins.",
+        )
+    origin = write_catalogue(
+        path,
+        nodes,
+        type_order=tuple(dict.fromkeys(name for pack in read for name in pack.types)),
+        old_names=[name for pack in read for name in pack.old_names],
+        on_step=on_step,
+    )
+    return BuildReport(
+        path=path,
+        origin=origin,
+        skipped=(*skipped, *found.skipped),
+        bundles=found.bundles,
+        from_code=found.from_code,
+        seconds=time.perf_counter() - begin,
+        size=path.stat().st_size,
+    )
+
+
+def _read_packs(packs: Sequence[Path], with_own: bool) -> list[Pack]:
+    own = [read_pack(path, shown_as=f"packs/{path.name}") for path in own_packs()] if with_own else []
+    given = [read_pack(path) for path in packs]
+    names = {pack.name for pack in given}
+    return [*(pack for pack in own if pack.name not in names), *given]

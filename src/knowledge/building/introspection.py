@@ -1,0 +1,240 @@
+"""Makes nodes of a Python extension that was imported: of what it shows and of the dialogs of its nodes.
+
+Importing an extension is somebody else's work: the headless host, or KNIME's own Python. Both give the same
+documents.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..model import NodeSpec, Option, Origin, Parameter, Port, SourceKind, View
+from .node_descriptions import node_type_of
+from .plugin_xml import joined_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+_COMMUNITY: Final = ("/community", "Community Nodes")
+"""The category that KNIME itself has for everybody's extensions, and its name."""
+_TYPES: Final = {"number": "float"}
+_MARK: Final = re.compile(
+    r"`(?P<code>[^`\n]+)`"
+    r"|(\*\*|__)(?=\S)(?P<strong>.+?)(?<=\S)\2"
+    r"|(?<![\w*])\*(?=\S)(?P<weak>[^*\n]+?)(?<=\S)\*(?![\w*])"
+)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WRAPPED: Final = re.compile(r"(?<!\n)\n(?!\n|\s*[-*] |\s*\d+\. )[ \t]*")
+
+
+def read_extension(
+    description: Mapping[str, Any],
+    dialogs: Mapping[str, Mapping[str, Any]],
+    *,
+    closed: Mapping[str, Collection[str]],
+    file: str,
+) -> list[NodeSpec]:
+    """Makes nodes of an extension.
+
+    Args:
+        description: What `ExtensionHost.describe` gives: ``extension``, ``nodes``, ``categories``.
+        dialogs: Node id -> the documents of its dialog (``data``, ``schema``, ``ui_schema``), with nothing
+            connected.
+        closed: Node id -> names of the parameters that refuse every value but those that the dialog offers.
+            What other dialogs offer depends on what is connected.
+        file: The extension's ``knime.yml``, as it was given.
+
+    Returns:
+        Its nodes, in their order. Parameters in groups have the keys of the groups in front, with dots.
+    """
+    extension = description["extension"]
+    origin = Origin(
+        kind=SourceKind.PYTHON_EXTENSION, name=extension["id"], version=extension["version"], file=file
+    )
+    categories = {
+        joined_path(entry["path"], entry["level_id"]): entry["name"] for entry in description["categories"]
+    }
+    categories.setdefault(*_COMMUNITY)
+    return [
+        _node(node, dialogs.get(node["id"]), closed.get(node["id"], ()), origin, categories)
+        for node in description["nodes"]
+    ]
+
+
+def _node(
+    node: Mapping[str, Any],
+    dialog: Mapping[str, Any] | None,
+    closed: Collection[str],
+    origin: Origin,
+    categories: Mapping[str, str],
+) -> NodeSpec:
+    path = joined_path(node["category"])
+    node_id = f"{origin.name}.{node['id']}"
+    parameters = () if dialog is None else tuple(_parameters(dialog, closed))
+    return NodeSpec(
+        id=node_id,
+        node_type=node_type_of(node["node_type"]),
+        subtype=node_id,
+        name=node["name"],
+        version=origin.version or "",
+        category=_names(path, categories),
+        category_path=path,
+        short_description=plain_text(node["short_description"]),
+        description=plain_text(node["full_description"]),
+        aliases=(node["id"],),
+        keywords=tuple(node["keywords"]),
+        parameters=parameters,
+        settings_known=dialog is not None,
+        input_ports=tuple(_port(port, "in") for port in node["input_port_specifier"]),
+        output_ports=tuple(_port(port, "out") for port in node["output_port_specifier"]),
+        views=tuple(
+            View(name=view["name"], description=plain_text(view["description"])) for view in node["views"]
+        ),
+        configurations=parameters,
+        deprecated=node["is_deprecated"],
+        hidden=node["is_hidden"],
+        origin=origin,
+    )
+
+
+def _names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
+    parts = [part for part in path.split("/") if part]
+    return tuple(
+        categories.get(joined_path("/".join(parts[: depth + 1])), part) for depth, part in enumerate(parts)
+    )
+
+
+def _port(port: Mapping[str, Any], side: str) -> Port:
+    kind: str = port["type_string"]
+    last = kind.rpartition(".")[2]
+    shown = last.replace("_", " ").capitalize() if last.isupper() else _HUMP.sub(" ", last)
+    optional = bool(port["optional"] or port["group"])
+    return Port(
+        name=port["name"],
+        type=shown,
+        type_id=kind,
+        description=plain_text(port["description"]),
+        optional=optional,
+        required=not optional,
+        group=port["group"],
+        max_connections=1 if side == "in" else -1,
+    )
+
+
+def _parameters(dialog: Mapping[str, Any], closed: Collection[str]) -> Iterator[Parameter]:
+    controls = dict(_controls(dialog["ui_schema"], "", False))
+    model = dialog["schema"].get("properties", {}).get("model", {})
+    yield from _inside(model, dialog["data"].get("model", {}), (), controls, closed)
+
+
+def _inside(
+    schema: Mapping[str, Any],
+    data: Mapping[str, Any],
+    keys: tuple[str, ...],
+    controls: Mapping[str, _Control],
+    closed: Collection[str],
+) -> Iterator[Parameter]:
+    for key, inner in schema.get("properties", {}).items():
+        here = (*keys, key)
+        if "properties" in inner and inner.get("type") == "object":
+            yield from _inside(inner, data.get(key, {}), here, controls, closed)
+        else:
+            known = key in data
+            yield _parameter(inner, here, data.get(key), known, controls.get(".".join(here)), closed)
+
+
+class _Control:
+    """A parameter's place in the dialog."""
+
+    def __init__(self, element: Mapping[str, Any], tab: str, advanced: bool) -> None:
+        self.tab = tab
+        self.options: Mapping[str, Any] = element.get("options") or {}
+        self.advanced = advanced or bool(self.options.get("isAdvanced"))
+
+    def bound(self, key: str) -> tuple[float | int | None, bool]:
+        """The smallest or largest number, and whether it is itself not allowed."""
+        limit = self.options.get("validation", {}).get(key, {}).get("parameters", {})
+        return limit.get(key), bool(limit.get("isExclusive", False))
+
+
+def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[tuple[str, _Control]]:
+    """Every control below an element of the ui schema, by the keys of its parameter with dots."""
+    options: Mapping[str, Any] = element.get("options") or {}
+    if element.get("type") in ("Section", "Category", "Group") and element.get("label"):
+        tab = str(element["label"])
+    advanced = advanced or bool(options.get("isAdvanced"))
+    scope = element.get("scope")
+    if isinstance(scope, str):
+        keys = [part for part in scope.split("/") if part not in ("#", "properties")]
+        yield ".".join(keys[1:]), _Control(element, tab, advanced)
+    for inner in cast("Sequence[Mapping[str, Any]]", element.get("elements") or ()):
+        yield from _controls(inner, tab, advanced)
+
+
+def _parameter(
+    schema: Mapping[str, Any],
+    keys: tuple[str, ...],
+    default: Any,
+    has_default: bool,
+    control: _Control | None,
+    closed: Collection[str],
+) -> Parameter:
+    name = ".".join(keys)
+    choices = _choices(schema) if name in closed else ()
+    (low, above), (high, below) = (
+        (control.bound("min"), control.bound("max"))
+        if control is not None
+        else ((None, False), (None, False))
+    )
+    return Parameter(
+        name=name,
+        type=_type(schema, bool(choices)),
+        default_value=default,
+        has_default=has_default,
+        description=plain_text(str(schema.get("description") or "")),
+        enum_values=tuple(choice.value for choice in choices),
+        options=choices,
+        min=low,
+        max=high,
+        min_exclusive=above,
+        max_exclusive=below,
+        label=str(schema.get("title") or ""),
+        advanced=control is not None and control.advanced,
+        tab=control.tab if control is not None else "",
+    )
+
+
+def _type(schema: Mapping[str, Any], is_enum: bool) -> str | None:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return _TYPES.get(kind, kind)
+    if "oneOf" in schema:
+        return "enum" if is_enum else "string"
+    return "array" if "anyOf" in schema else None
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[Option, ...]:
+    entries = schema.get("oneOf") or schema.get("items", {}).get("oneOf") or ()
+    return tuple(
+        Option(
+            value=entry["const"],
+            label=str(entry.get("title", "")) if entry.get("title") != entry["const"] else "",
+        )
+        for entry in entries
+    )
+
+
+def plain_text(markdown: str) -> str:
+    """The Markdown of docstrings as text: dedented, paragraphs in one line, no marks."""
+    first, _, rest = markdown.partition("\n")
+    text = f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
+    text = "\n".join(line.rstrip() for line in text.splitlines())
+    text = _WRAPPED.sub(" ", text)
+    return _without_marks(text)
+
+
+def _without_marks(text: str) -> str:
+    # In one go from left to right: what stands in code is no emphasis.
+    return _MARK.sub(lambda found: found["code"] or _without_marks(found["strong"] or found["weak"]), text)

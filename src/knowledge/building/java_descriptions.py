@@ -1,0 +1,190 @@
+"""Reads the descriptions of nodes that KNIME's newer node factories hold as constants in Java code.
+
+Two ways of writing them are known: a chain (``.name("Joiner").icon(…).shortDescription(…)…``), and one call
+(``createNodeDescription(NAME, ICON, PORTS, …)``). Whatever is written otherwise is not guessed at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..model import Port, View
+from .class_files import Call, ClassFile, Lambda, Static
+from .node_descriptions import NodeDescription, node_type_of
+from .safe_xml import XmlRefusedError, parse_xml
+from .xhtml import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TYPES: Final = {
+    "BufferedDataTable": "Table",
+    "FlowVariablePortObject": "Flow Variable",
+    "ImagePortObject": "Image",
+}
+_DEEPEST: Final = 2
+"""Compilers nest no deeper; whoever made a class file by hand could, without end."""
+_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
+_MORE: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
+
+
+@dataclass(slots=True)
+class _Told:
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    node_type: str = "UNKNOWN"
+    inputs: list[Port] = field(default_factory=list[Port])
+    outputs: list[Port] = field(default_factory=list[Port])
+    views: list[View] = field(default_factory=list[View])
+    keywords: list[str] = field(default_factory=list[str])
+    links: list[str] = field(default_factory=list[str])
+
+
+def read_class(data: bytes) -> NodeDescription | None:
+    """Reads the description in a node factory's class.
+
+    Args:
+        data: The class file.
+
+    Returns:
+        The description without options; None if it is not written in a way that is known.
+
+    Raises:
+        ClassFileError: It is no class file.
+    """
+    code = ClassFile(data)
+    fields = dict(code.field_values)
+    _, first = code.run("<clinit>", fields=fields)
+    _, second = code.run("createNodeDescription", ["this"], fields)
+    told = _Told()
+    for call in (*second, *first):
+        if call.name == "createNodeDescription" and _one_call(call, told):
+            break
+    else:
+        for call in first:
+            _link_of_chain(code, call, told)
+    name, short = told.texts.get("name"), told.texts.get("shortDescription")
+    if not name or short is None:
+        return None
+    return NodeDescription(
+        name=" ".join(name.split()),
+        node_type=told.node_type,
+        deprecated=False,
+        short_description=" ".join(_text(short).split()),
+        description="\n".join([_text(told.texts.get("fullDescription", "")), *told.links]).strip(),
+        parameters=(),
+        input_ports=tuple(told.inputs),
+        output_ports=tuple(told.outputs),
+        views=tuple(told.views),
+        keywords=tuple(told.keywords),
+    )
+
+
+def superclass_of(data: bytes) -> str:
+    """The class that a class extends.
+
+    Raises:
+        ClassFileError: It is no class file.
+    """
+    return ClassFile(data).superclass
+
+
+def _link_of_chain(code: ClassFile, call: Call, told: _Told, depth: int = 0) -> None:
+    texts = [arg for arg in call.args if isinstance(arg, str)]
+    match call.name:
+        case "name" | "shortDescription" | "fullDescription" if texts:
+            told.texts.setdefault(call.name, texts[0])
+        case "nodeType" if call.args and isinstance(call.args[0], Static):
+            told.node_type = node_type_of(call.args[0].name)
+        case "keywords":
+            told.keywords += _strings(call.args)
+        case "addExternalResource" if texts:
+            told.links.append(f"- {texts[-1]} ({texts[0]})" if len(texts) > 1 else f"- {texts[0]}")
+        case "ports" | "dynamicPorts" if call.args and isinstance(call.args[0], Lambda) and depth < _DEEPEST:
+            for inner in code.run(call.args[0].method, [Call("ports")])[1]:
+                _link_of_chain(code, inner, told, depth + 1)
+        case "addView" if texts:
+            told.views.append(View(name="", description=_text(texts[-1])))
+        case _ if texts and call.name.startswith(("addInput", "addOptionalInput", "addDynamicInput")):
+            told.inputs.append(_port(call, texts, is_input=True))
+        case _ if texts and call.name.startswith(("addOutput", "addDynamicOutput")):
+            told.outputs.append(_port(call, texts, is_input=False))
+        case _:
+            pass
+
+
+def _one_call(call: Call, told: _Told) -> bool:
+    """The arguments in their order: name, icon, input ports, output ports, short and full description."""
+    texts = [arg for arg in call.args if isinstance(arg, str)]
+    if len(texts) < 4:
+        return False
+    told.texts.update(zip(("name", "icon", "shortDescription", "fullDescription"), texts, strict=False))
+    lists = [_entries(arg) for arg in call.args if _is_list(arg)]
+    sides = [told.inputs, told.outputs]
+    for side, entries in zip(sides, lists[:2], strict=False):
+        side += [
+            _port(entry, inner, is_input=side is told.inputs)
+            for entry in entries
+            if isinstance(entry, Call) and (inner := [a for a in entry.args if isinstance(a, str)])
+        ]
+    for entry in [entry for entries in lists[2:] for entry in entries]:
+        if isinstance(entry, str):
+            told.keywords.append(entry)
+        elif isinstance(entry, Call) and len(entry.args) == 3 and _is_view(entry.args[0]):
+            told.views.append(View(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
+    for arg in call.args:
+        if isinstance(arg, Static) and arg.owner.endswith("NodeType"):
+            told.node_type = node_type_of(arg.name)
+    return True
+
+
+def _is_view(kind: Any) -> bool:
+    return isinstance(kind, Static) and kind.owner.endswith("ViewDescription")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) or (
+        isinstance(value, Call) and value.name in ("of", "asList", "emptyList")
+    )
+
+
+def _entries(value: Any) -> list[Any]:
+    inside: list[Any] = value.args if isinstance(value, Call) else value
+    return [entry for arg in inside for entry in (cast("list[Any]", arg) if isinstance(arg, list) else [arg])]
+
+
+def _strings(values: list[Any], depth: int = 0) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif _is_list(value) and depth < _DEEPEST:
+            yield from _strings(_entries(value), depth + 1)
+
+
+def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
+    """A port: its name, or its group's id and name, and last its description."""
+    group = any(word in call.name for word in _MORE)
+    optional = group or "ptional" in call.name
+    kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
+    table = call.name.endswith("Table")
+    owner = kind.owner if kind is not None else "org.knime.core.node.BufferedDataTable" if table else ""
+    simple = owner.rpartition(".")[2]
+    return Port(
+        name=texts[-2] if len(texts) > 1 else texts[0],
+        type=_TYPES.get(simple, simple.removesuffix("PortObject")),
+        type_id=owner or None,
+        description=_text(texts[-1]) if len(texts) > 1 else "",
+        optional=optional,
+        required=not optional,
+        group=group,
+        max_connections=1 if is_input else -1,
+    )
+
+
+def _text(xhtml: str) -> str:
+    """Texts in Java are the inside of an element, or text with a stray < or &."""
+    try:
+        return text_of(parse_xml(f"<text>{xhtml}</text>".encode("utf-8", "replace")))
+    except XmlRefusedError:
+        return " ".join(_TAG.sub("", xhtml).split())

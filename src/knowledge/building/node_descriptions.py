@@ -1,0 +1,190 @@
+"""Reads ``*NodeFactory.xml``: KNIME's node descriptions, from those of 1.x with a DTD to schema 5.3.
+
+They know labels, not settings keys, and from 2.0 on nothing about the types of ports. What they do not say
+stays unsaid.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..model import Parameter, Port, View
+from .safe_xml import XmlRefusedError, local_name, parse_xml
+from .xhtml import line_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from xml.etree.ElementTree import Element
+
+_OPTION_KINDS: Final = frozenset({"option", "tab", "link"})
+_KIND_OF_PORT: Final = {
+    "inPort": ("in", "", False),
+    "outPort": ("out", "", False),
+    "dynInPort": ("in", "", True),
+    "dynOutPort": ("out", "", True),
+    # Until 1.x the element says what travels through the port.
+    "dataIn": ("in", "Table", False),
+    "dataOut": ("out", "Table", False),
+    "modelIn": ("in", "Model", False),
+    "modelOut": ("out", "Model", False),
+    "predParamIn": ("in", "Model", False),
+    "predParamOut": ("out", "Model", False),
+}
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDescription:
+    """What a description says.
+
+    Attributes:
+        name: As it is shown, in one line.
+        node_type: KNIME's kind of node in capitals: ``LOOP_START``; ``UNKNOWN`` where it is not said.
+        deprecated: Whether the description itself says so.
+        short_description: One line.
+        description: Plain text.
+        parameters: The options, with their labels as names.
+        input_ports: In order, groups where their ports go.
+        output_ports: In order.
+        views: The interactive view first.
+        keywords: As they are given.
+    """
+
+    name: str
+    node_type: str
+    deprecated: bool
+    short_description: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    input_ports: tuple[Port, ...]
+    output_ports: tuple[Port, ...]
+    views: tuple[View, ...]
+    keywords: tuple[str, ...]
+
+
+def is_node_description(data: bytes) -> bool:
+    """Whether it looks like one, without reading it."""
+    return b"knimeNode" in data[:4096].replace(b"\0", b"")
+
+
+def read_node_description(data: bytes) -> NodeDescription:
+    """Reads a description.
+
+    Args:
+        data: The file.
+
+    Raises:
+        XmlRefusedError: It cannot be read, or describes no node.
+    """
+    root = parse_xml(data)
+    if local_name(root) != "knimeNode":
+        raise XmlRefusedError(f"is no node description: its root is <{local_name(root)}>")
+    full = _child(root, "fullDescription")
+    name = _line(root, "name")
+    if not name:
+        raise XmlRefusedError("names no node: <name> is missing or empty")
+    inputs, outputs = _ports(root)
+    return NodeDescription(
+        name=name,
+        node_type=node_type_of(root.get("type", "Unknown")),
+        deprecated=_is_true(root.get("deprecated")),
+        short_description=_line(root, "shortDescription"),
+        description="" if full is None else _full_text(full),
+        parameters=() if full is None else tuple(_options(full)),
+        input_ports=inputs,
+        output_ports=outputs,
+        views=tuple(_views(root)),
+        keywords=tuple(line_of(word) for word in root.iter() if local_name(word) == "keyword"),
+    )
+
+
+def node_type_of(kind: str) -> str:
+    """KNIME's kind of a node (``LoopStart``) as node type (``LOOP_START``)."""
+    return _HUMP.sub("_", kind.strip() or "Unknown").upper().replace(" ", "_")
+
+
+def _full_text(full: Element) -> str:
+    text = text_of(full, leave_out=_OPTION_KINDS)
+    links = [
+        f"- {line_of(link)} ({link.get('href')})" if line_of(link) else f"- {link.get('href')}"
+        for link in full.iter()
+        if local_name(link) == "link" and link.get("href")
+    ]
+    return "\n".join([text, "", "See also:", *links]).strip() if links else text
+
+
+def _options(full: Element) -> Iterator[Parameter]:
+    for child in full:
+        match local_name(child):
+            case "option":
+                yield _option(child, "")
+            case "tab":
+                for inner in child:
+                    if local_name(inner) == "option":
+                        yield _option(inner, _attribute(child, "name"))
+            case _:
+                pass
+
+
+def _option(option: Element, tab: str) -> Parameter:
+    # `optional` says that the dialog's control may be switched off; the opposite does not mean required.
+    return Parameter(name=_attribute(option, "name"), description=text_of(option), tab=tab)
+
+
+def _ports(root: Element) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    sides: dict[str, list[Port]] = {"in": [], "out": []}
+    groups: list[tuple[str, int, Port]] = []
+    ports = _child(root, "ports")
+    for element in () if ports is None else ports:
+        known = _KIND_OF_PORT.get(local_name(element))
+        if known is None:
+            continue
+        side, kind, group = known
+        optional = group or _is_true(element.get("optional"))
+        port = Port(
+            name=_attribute(element, "name") or _attribute(element, "group-identifier"),
+            type=kind,
+            description=text_of(element),
+            optional=optional,
+            required=not optional,
+            group=group,
+            max_connections=1 if side == "in" else -1,
+        )
+        if group:
+            groups.append((side, _number(element.get("insert-before")), port))
+        else:
+            sides[side].append(port)
+    # From behind, so that every position still counts the fixed ports alone.
+    for side, before, port in sorted(groups, key=lambda entry: entry[1], reverse=True):
+        sides[side].insert(before, port)
+    return tuple(sides["in"]), tuple(sides["out"])
+
+
+def _views(root: Element) -> Iterator[View]:
+    for name in ("interactiveView", "view"):
+        for element in root.iter():
+            if local_name(element) == name:
+                yield View(name=_attribute(element, "name"), description=text_of(element))
+
+
+def _child(element: Element, name: str) -> Element | None:
+    return next((child for child in element if local_name(child) == name), None)
+
+
+def _line(element: Element, name: str) -> str:
+    child = _child(element, name)
+    return "" if child is None else line_of(child)
+
+
+def _attribute(element: Element, name: str) -> str:
+    return " ".join(element.get(name, "").split())
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdecimal() else 0
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() in ("true", "1", "yes")

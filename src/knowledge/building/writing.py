@@ -1,0 +1,264 @@
+"""Writes a catalogue: beside the old one, whole, and then in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...version import VERSION
+from ..errors import CatalogueError
+from ..model import CatalogueOrigin, SourceSummary
+from ..schema import APPLICATION_ID, FIELDS, INDEXES, SCHEMA_VERSION, TABLES, folded, spellings, words_in
+from ..stored import packed, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..model import NodeSpec, OldName
+
+_SHORTEST_SPELLED: Final = 4
+_SPELLED_FIELDS: Final = 3
+"""Names, aliases and categories: what people write from memory, and misspell."""
+_PATIENCE: Final = 5.0
+Step = tuple[str, int, int]
+
+
+def write_catalogue(
+    path: Path,
+    nodes: Iterable[NodeSpec],
+    *,
+    type_order: Sequence[str] = (),
+    old_names: Iterable[OldName] = (),
+    on_step: Callable[[Step], None] | None = None,
+) -> CatalogueOrigin:
+    """Writes a catalogue.
+
+    Args:
+        path: Where. What stands there stays as it is, readable, until the new one is complete on disk.
+        nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
+        type_order: The types that come first, in this order; further ones follow, sorted.
+        old_names: What packs called their nodes before.
+        on_step: Is told (what, done, of how many).
+
+    Returns:
+        What is in it.
+
+    Raises:
+        CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
+        OSError: The folder cannot be written to.
+    """
+    tell = on_step or _tell_nobody
+    ordered = _in_order(list(nodes), type_order)
+    _refuse_twins(ordered)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    os.close(handle)
+    new = Path(name)
+    try:
+        with contextlib.closing(sqlite3.connect(new)) as db:
+            origin = _fill(db, ordered, type_order, list(old_names), tell)
+        new.chmod(0o644)
+        _to_disk(new)
+        _put_in_place(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return origin
+
+
+def _tell_nobody(_: Step) -> None:
+    pass
+
+
+def _in_order(nodes: list[NodeSpec], type_order: Sequence[str]) -> list[NodeSpec]:
+    first = {name: position for position, name in enumerate(type_order)}
+    last = len(first)
+
+    def key(entry: tuple[int, NodeSpec]) -> tuple[Any, ...]:
+        position, node = entry
+        known = first.get(node.node_type)
+        if known is not None:
+            return known, "", position, "", ""
+        return last, node.node_type, node.deprecated, folded(node.name), node.id
+
+    return [node for _, node in sorted(enumerate(nodes), key=key)]
+
+
+def _refuse_twins(nodes: list[NodeSpec]) -> None:
+    seen: dict[tuple[str, ...], NodeSpec] = {}
+    for node in nodes:
+        for key in ((node.id,), (node.node_type, node.subtype)):
+            other = seen.setdefault(key, node)
+            if other is not node:
+                raise CatalogueError(
+                    f"Two nodes are called {'.'.join(key)}: in {_where(other)} and in {_where(node)}",
+                    fix="Build the catalogue with one of the two sources, or rename one.",
+                )
+
+
+def _where(node: NodeSpec) -> str:
+    return node.origin.file or node.origin.name
+
+
+def _fill(
+    db: sqlite3.Connection,
+    nodes: list[NodeSpec],
+    type_order: Sequence[str],
+    old_names: list[OldName],
+    tell: Callable[[Step], None],
+) -> CatalogueOrigin:
+    # The file is new and nobody else's: no journal, and on disk once, at the end.
+    db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+    db.executescript(TABLES)
+    content = hashlib.sha256()
+    words: set[str] = set()
+    for row, node in enumerate(nodes, 1):
+        body = packed(node)
+        content.update(hashlib.sha256(body).digest())
+        _add_node(db, row, node, body)
+        texts = _texts(node)
+        db.execute("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", (row, *texts))
+        for text in texts[:_SPELLED_FIELDS]:
+            words.update(w for w in text.split() if len(w) >= _SHORTEST_SPELLED and w.isalpha())
+        tell(("Writing nodes", row, len(nodes)))
+    for entry in old_names:
+        values = (entry.node_type, entry.subtype, json.dumps(entry.instead), entry.exact, entry.note)
+        content.update(repr(values).encode())
+        db.execute("INSERT INTO old_names VALUES (?, ?, ?, ?, ?)", values)
+    tell(("Indexing", 0, 2))
+    db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+    db.execute("INSERT INTO search (search) VALUES ('optimize')")
+    tell(("Indexing", 1, 2))
+    pairs = sorted({(key, word) for word in words for key in spellings(word)})
+    db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
+    db.executescript(INDEXES)
+    db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes, type_order))
+    origin = _origin(nodes, content.hexdigest())
+    db.execute("INSERT INTO meta VALUES (?)", (json.dumps(to_json(origin)),))
+    db.executescript(
+        f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; ANALYZE; "
+    )
+    db.commit()
+    tell(("Indexing", 2, 2))
+    return origin
+
+
+def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> None:
+    db.execute(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            row,
+            node.id,
+            node.node_type,
+            node.subtype,
+            node.name,
+            folded(node.name),
+            " / ".join(node.category),
+            node.short_description,
+            node.deprecated,
+            node.hidden,
+            node.successor,
+            body,
+        ),
+    )
+    sides = {"input": node.input_ports, "output": node.output_ports}
+    db.executemany(
+        "INSERT INTO ports VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row, side, position, port.type, port.type_id, port.optional, port.group)
+            for side, ports in sides.items()
+            for position, port in enumerate(ports)
+        ],
+    )
+
+
+def _texts(node: NodeSpec) -> tuple[str, ...]:
+    """The words of each of `FIELDS`."""
+    settings = {**{p.name: p for p in node.configurations}, **{p.name: p for p in node.parameters}}
+    ports = (*node.input_ports, *node.output_ports)
+    runtime = (*node.input_params, *node.output_params)
+    fields = {
+        "name": [node.name, node.subtype.rpartition(".")[2]],
+        "aliases": [*node.aliases, *node.keywords, *node.tags],
+        "category": [*node.category, node.node_type],
+        "parameters": [
+            *(text for p in settings.values() for text in _texts_of(p)),
+            *(p.name for p in (*ports, *runtime)),
+        ],
+        "description": [
+            node.short_description,
+            node.description,
+            *(p.description for p in settings.values()),
+            *(p.description for p in ports),
+            *(p.description for p in runtime),
+            *(view.description for view in node.views),
+        ],
+    }
+    return tuple(" ".join(words_in(" ".join(fields[field]))) for field in FIELDS)
+
+
+def _texts_of(parameter: Any) -> Iterator[str]:
+    yield parameter.name
+    yield parameter.label
+    for option in parameter.options:
+        yield str(option.value)
+        yield option.label
+
+
+def _types(nodes: list[NodeSpec], type_order: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    subtypes: dict[str, list[str]] = {name: [] for name in type_order}
+    for node in nodes:
+        subtypes.setdefault(node.node_type, []).append(node.subtype)
+    for position, (name, found) in enumerate(subtypes.items()):
+        yield position, name, json.dumps(found, ensure_ascii=False)
+
+
+def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
+    counts = Counter((node.origin.kind, node.origin.name, node.origin.version) for node in nodes)
+    sources = [
+        SourceSummary(kind=kind, name=name, version=version, nodes=count)
+        for (kind, name, version), count in counts.items()
+    ]
+    return CatalogueOrigin(
+        version=content[:12],
+        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        built_by=VERSION,
+        nodes=len(nodes),
+        sources=tuple(sorted(sources, key=lambda source: (source.kind, source.name, source.version or ""))),
+    )
+
+
+def _to_disk(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    """Replaces the file in one step; on Windows only once nobody has it open, so that is waited for."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            new.replace(path)
+            break
+        except PermissionError as error:
+            if time.monotonic() > end:
+                raise CatalogueError(
+                    f"{path} cannot be replaced: {error.strerror}",
+                    fix="Stop the programs that read it, or build to another file with --out.",
+                ) from None
+            time.sleep(0.1)
+    if hasattr(os, "O_DIRECTORY"):
+        # The new name has to be on disk as well: https://man7.org/linux/man-pages/man2/fsync.2.html
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,1 @@
+"""Spec packs: nodes described in YAML."""

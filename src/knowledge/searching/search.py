@@ -1,0 +1,218 @@
+"""Finds nodes: names first, then words by field, then what other tools call it.
+
+The order is total, so the same question always has the same answer:
+
+1. the node with exactly this name or id,
+2. what the query is called in other tools (`vocabulary`), or was called before,
+3. nodes that have all words, then nodes that have some of them, each by score,
+4. deprecated nodes, in the same order,
+
+and, where that is equal, by name and id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from ..schema import folded
+from .search_fields import matched_fields
+from .search_index import index_of
+from .search_terms import Expansion, expand, matches
+from .search_words import parse_query
+from .vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from ..catalogue import CatalogueReader
+    from ..model import NodeSummary
+    from .search_index import NodeIndex
+    from .search_words import Query
+
+_EXACT_SCORE: Final = 100.0
+_CALLED_SCORE: Final = 60.0
+_LEAST_SCORE: Final = 0.01
+_NAME_BONUS: Final = 14.0
+_PHRASE_BONUS: Final = 6.0
+_PART_BONUS: Final = 16.0
+
+
+class Tier(IntEnum):
+    """Why a node was found; the smaller, the better."""
+
+    EXACT = 0
+    CALLED = 1
+    ALL_WORDS = 2
+    ANY_WORD = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Hit:
+    """A node that was found.
+
+    Attributes:
+        node: What lists show of it.
+        tier: Why it was found.
+        score: Larger is better, above 0; comparable within one answer.
+        field: The field that matched: ``name``, ``id``, ``aliases``, ``category``, ``parameters``,
+            ``description`` or ``vocabulary``.
+        words: What matched in that field.
+    """
+
+    node: NodeSummary
+    tier: Tier
+    score: float
+    field: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Sorts hits."""
+        late = self.node.deprecated and self.tier is not Tier.EXACT
+        return late, self.tier, -self.score, self.node.deprecated, self.node.name, self.node.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """What a search found.
+
+    Attributes:
+        hits: The part that was asked for, the best first.
+        total: How many were found, on all pages.
+        corrected: Words that were not found, and those that were taken instead.
+        cut: Whether only the beginning of the query was looked at.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    corrected: tuple[tuple[str, str], ...] = ()
+    cut: bool = False
+
+
+def search(
+    reader: CatalogueReader, text: str, *, limit: int = 10, offset: int = 0, node_type: str | None = None
+) -> SearchAnswer:
+    """Finds nodes.
+
+    Args:
+        reader: The catalogue.
+        text: What a person or model typed; any text, none of it is syntax.
+        limit: How many at most.
+        offset: How many to leave out at first.
+        node_type: Only nodes of this type.
+
+    Returns:
+        The nodes, in an order that is always the same.
+
+    Raises:
+        CatalogueError: The catalogue is damaged.
+    """
+    query = parse_query(text)
+    if not query.key:
+        return SearchAnswer(hits=(), total=0, cut=query.cut)
+    index = index_of(reader)
+    expansions = [expand(reader, index.counts, word) for word in query.words]
+    found: dict[int, Hit] = {}
+    _add_exact(found, index, query)
+    _add_called(found, index, query, expansions)
+    _add_matches(found, reader, index, query, expansions)
+    hits = sorted(
+        (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
+        key=lambda hit: hit.order,
+    )
+    shown = hits[offset : offset + limit]
+    _say_why(reader, shown, expansions)
+    return SearchAnswer(
+        hits=tuple(shown),
+        total=len(hits),
+        corrected=tuple((entry.word.text, entry.corrected) for entry in expansions if entry.corrected),
+        cut=query.cut,
+    )
+
+
+def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
+    for node in index.exact(query.key):
+        named = query.key.replace(" ", "") == folded(node.name).replace(" ", "")
+        found[node.row] = Hit(
+            node=node,
+            tier=Tier.EXACT,
+            score=_EXACT_SCORE if query.text in (node.name, node.id) else _EXACT_SCORE - 0.5,
+            field="name" if named else "id",
+            words=(query.text,),
+        )
+
+
+def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, expansions: list[Expansion]) -> None:
+    for place, node in enumerate(index.old(query.key)):
+        hit = Hit(
+            node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)
+        )
+        found.setdefault(node.row, hit)
+    words = vocabulary()
+    entry = words.exact(query.key) or words.exact(" ".join(query.terms)) or words.exact(query.bare)
+    if entry is None and len(query.words) == 1 and not expansions[0].known:
+        entry = words.misspelled(query.words[0].text)
+    if entry is None:
+        return
+    place = 0
+    for target in entry.targets:
+        for node in index.targets(target):
+            hit = Hit(
+                node=node,
+                tier=Tier.CALLED,
+                score=_CALLED_SCORE - place,
+                field="vocabulary",
+                words=(f"{entry.phrase} ({entry.tool})",),
+            )
+            found.setdefault(node.row, hit)
+            place += 1
+
+
+def _add_matches(
+    found: dict[int, Hit],
+    reader: CatalogueReader,
+    index: NodeIndex,
+    query: Query,
+    expansions: list[Expansion],
+) -> None:
+    bonus = _bonus_of_parts(index, query)
+    for row, match in matches(reader, query, expansions).items():
+        if row in found:
+            continue
+        coverage = _name_coverage(index.name_words(row), expansions)
+        score = match.score + _NAME_BONUS * coverage + _PHRASE_BONUS * match.phrase + bonus.pop(row, 0.0)
+        tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
+        found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
+    for row, score in bonus.items():
+        if row not in found:
+            found[row] = Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=score, field="vocabulary")
+
+
+def _bonus_of_parts(index: NodeIndex, query: Query) -> dict[int, float]:
+    """What parts of the query are called here, by row."""
+    bonus: dict[int, float] = {}
+    for entry, share in vocabulary().inside(query.key):
+        for place, target in enumerate(entry.targets):
+            for node in index.targets(target):
+                points = _PART_BONUS * share / (1 + 0.25 * place)
+                bonus[node.row] = max(bonus.get(node.row, 0.0), points)
+    return bonus
+
+
+def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
+    """How far name and query are the same: 1 if each word of one is in the other."""
+    if not name or not expansions:
+        return 0.0
+    table = [[expansion.closeness(word) for word in name] for expansion in expansions]
+    asked = sum(max(row) * expansion.weight for row, expansion in zip(table, expansions, strict=True))
+    total = sum(expansion.weight for expansion in expansions) or 1.0
+    named = sum(max(column) for column in zip(*table, strict=True))
+    return (asked / total) * (0.6 + 0.4 * named / len(name))
+
+
+def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
+    for hit in hits:
+        hit.score = max(round(hit.score, 2), _LEAST_SCORE)
+        if not hit.words:
+            field, words = matched_fields(reader, hit.node.row, expansions)
+            hit.field, hit.words = (field, words) if words else (hit.field or "description", ())

@@ -1,0 +1,134 @@
+"""What is kept of a catalogue between two questions: its names and what lists show of its nodes.
+
+A few megabytes for 5,000 nodes. Whole nodes and words stay in the file.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from ..answers.port_index import PortIndex
+from ..schema import folded, words_in
+
+if TYPE_CHECKING:
+    from ..catalogue import CatalogueReader
+    from ..model import NodeSpec, NodeSummary, OldName
+
+
+class NodeIndex:
+    """Names of one version of a catalogue.
+
+    Attributes:
+        summaries: By row.
+        old_names: What packs called their nodes before.
+        counts: In how many nodes words are that were asked about.
+    """
+
+    def __init__(self, reader: CatalogueReader) -> None:
+        self.summaries: dict[int, NodeSummary] = {entry.row: entry for entry in reader.summaries()}
+        self.old_names: tuple[OldName, ...] = tuple(reader.old_names())
+        self._by_id: dict[str, int] = {}
+        self._by_key: dict[str, list[int]] = {}
+        self._by_compact: dict[str, list[int]] = {}
+        self._old_by_key: dict[str, tuple[str, ...]] = {}
+        for old in self.old_names:
+            if old.subtype is not None:
+                for key in {folded(old.subtype), folded(f"{old.node_type} {old.subtype}")}:
+                    self._old_by_key[key] = (*self._old_by_key.get(key, ()), *old.instead)
+        self._without_ports: list[tuple[int, NodeSpec]] | None = None
+        self._ports: PortIndex | None = None
+        self.counts: dict[str, int] = {}
+        self._places: dict[int, int] = {}
+        self._name_words: dict[int, tuple[str, ...]] = {}
+        self._by_type = {(entry.node_type, entry.subtype): row for row, entry in self.summaries.items()}
+        for row, entry in self.summaries.items():
+            self._by_id[entry.id] = row
+            ids = {folded(entry.id), folded(entry.subtype), folded(f"{entry.node_type} {entry.subtype}")}
+            for key in {folded(entry.name), *ids, folded(_last_part(entry.id))}:
+                self._by_key.setdefault(key, []).append(row)
+            self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
+
+    def row_of(self, node_id: str) -> int | None:
+        """The row of the node with exactly this id."""
+        return self._by_id.get(node_id)
+
+    def by_type(self, node_type: str, subtype: str) -> NodeSummary | None:
+        """The node with exactly this type and subtype."""
+        row = self._by_type.get((node_type, subtype))
+        return None if row is None else self.summaries[row]
+
+    def subtypes(self, node_type: str) -> tuple[str, ...]:
+        """The subtypes of a type, in their order."""
+        return tuple(subtype for kind, subtype in self._by_type if kind == node_type)
+
+    def exact(self, key: str) -> list[NodeSummary]:
+        """The nodes whose name or id a folded text is, also when it is written in one word."""
+        rows = self._by_key.get(key) or self._by_compact.get(key.replace(" ", ""), [])
+        return [self.summaries[row] for row in rows]
+
+    def targets(self, name_or_id: str) -> list[NodeSummary]:
+        """The nodes that a vocabulary's entry names."""
+        row = self._by_id.get(name_or_id)
+        if row is not None:
+            return [self.summaries[row]]
+        return self.exact(folded(name_or_id))
+
+    def old(self, key: str) -> list[NodeSummary]:
+        """The nodes that stand in for those that once had this folded name or id."""
+        targets = self._old_by_key.get(key, ())
+        return list(dict.fromkeys(entry for target in targets for entry in self.targets(target)))
+
+    def without_ports(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
+        """The nodes of spec packs that have no ports, with their rows; they are connected otherwise."""
+        if self._without_ports is None:
+            rows = [row for row, entry in self.summaries.items() if entry.id != entry.subtype]
+            specs = [(row, reader.at(row)) for row in rows]
+            self._without_ports = [
+                (row, spec) for row, spec in specs if not spec.input_ports and not spec.output_ports
+            ]
+        return self._without_ports
+
+    def ports(self, reader: CatalogueReader) -> PortIndex:
+        """Which nodes have which kinds of ports."""
+        if self._ports is None:
+            self._ports = PortIndex(reader, self.summaries, self.place_by_name)
+        return self._ports
+
+    def place_by_name(self, row: int) -> int:
+        """Where a node stands among all of them by name and id."""
+        if not self._places:
+            ordered = sorted(self.summaries.values(), key=lambda entry: (entry.name, entry.id))
+            self._places = {entry.row: place for place, entry in enumerate(ordered)}
+        return self._places[row]
+
+    def name_words(self, row: int) -> tuple[str, ...]:
+        """The words of a node's name."""
+        found = self._name_words.get(row)
+        if found is None:
+            found = self._name_words[row] = tuple(dict.fromkeys(words_in(self.summaries[row].name)))
+        return found
+
+
+_KEPT: Final = 4
+_lock = threading.Lock()
+_indexes: dict[tuple[object, ...], NodeIndex] = {}
+
+
+def index_of(reader: CatalogueReader) -> NodeIndex:
+    """The index for what a reader reads, made once per version."""
+    key = reader.fingerprint
+    with _lock:
+        found = _indexes.get(key)
+    if found is not None:
+        return found
+    made = NodeIndex(reader)
+    with _lock:
+        while len(_indexes) >= _KEPT:
+            _indexes.pop(next(iter(_indexes)))
+        return _indexes.setdefault(key, made)
+
+
+def _last_part(node_id: str) -> str:
+    """The class or node of an id: what people remember of ``org.knime.base.node.JoinerNodeFactory``."""
+    return node_id.rpartition(".")[2]

@@ -1,0 +1,235 @@
+"""From words to rows: what a word may stand for in this catalogue, and the full-text search for it."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import CatalogueError
+from ..schema import spellings
+from .search_words import stem, within_one_edit
+from .vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from ..catalogue import CatalogueReader
+    from .search_words import Query, QueryWord
+
+_WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
+"""Of the fields, in the order of `schema.FIELDS`: name, aliases, category, parameters, description."""
+
+_TELLING: Final = "{name aliases category parameters}"
+"""The fields whose words were chosen to say what a node is. Descriptions mention much else."""
+
+_MOST_COUNTS: Final = 20_000
+_ROWS: Final = 50
+"""Rows that each part of the search brings at most. They are ranked again afterwards."""
+
+_ENOUGH: Final = 50
+"""So many nodes with all words, and none with only some of them is looked for."""
+
+_FEW: Final = 10
+"""Fewer nodes than these, and descriptions are searched for any word as well."""
+
+_ALL_BONUS: Final = 8.0
+"""For nodes that have all words, but some in the description only."""
+
+_FREQUENT: Final = 0.12
+_FEW_ENOUGH: Final = 60
+"""A word that more nodes than these, and more than this share of all, have finds nothing by itself."""
+
+_SHORTEST_PREFIX: Final = 2
+_SHORTEST_FOR_TYPOS: Final = 4
+_MOST_CORRECTIONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """A word of the query and what it may stand for.
+
+    Attributes:
+        word: The word.
+        weight: The rarer it is in this catalogue, the more it says.
+        known: Whether the catalogue has the word, or one that begins with it.
+        synonyms: Words that mean the same.
+        corrected: The word of the catalogue that is one typing error away; empty if none was needed.
+        frequent: So many nodes have it that it finds nothing by itself.
+        seen: What `closeness` said before.
+    """
+
+    word: QueryWord
+    weight: float = 1.0
+    known: bool = True
+    synonyms: tuple[str, ...] = ()
+    corrected: str = ""
+    frequent: bool = False
+    seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
+
+    def expression(self) -> str:
+        """The word for FTS5: itself, what begins like it, and what means the same.
+
+        Words hold letters and digits only, and are quoted all the same
+        (https://www.sqlite.org/fts5.html#fts5_strings).
+        """
+        if self.corrected:
+            return _quoted(self.corrected)
+        word = self.word.text
+        ways = [_quoted(word)]
+        if len(self.word.stem) >= _SHORTEST_PREFIX:
+            ways.append(f"{_quoted(self.word.stem)}*")
+        if self.word.parts:
+            ways.append(f"({' AND '.join(_quoted(part) for part in self.word.parts)})")
+        ways += [_quoted(other) for other in self.synonyms]
+        return f"({' OR '.join(ways)})"
+
+    def closeness(self, word: str) -> float:
+        """How close a word of a node is: 1 the same, less for a relative, a beginning or a synonym."""
+        found = self.seen.get(word)
+        if found is None:
+            found = self.seen[word] = self._closeness(word)
+        return found
+
+    def _closeness(self, word: str) -> float:
+        own = self.corrected or self.word.text
+        if word == own:
+            return 1.0
+        if word in self.word.parts:
+            return 0.8
+        if word in self.synonyms:
+            return 0.6
+        if word[0] != own[0]:
+            return 0.0
+        if not self.corrected and stem(word) == self.word.stem:
+            return 0.85
+        if len(own) >= _SHORTEST_PREFIX and word.startswith(own):
+            return 0.5 + 0.4 * len(own) / len(word)
+        if word.startswith(self.word.stem) and len(self.word.stem) > _SHORTEST_FOR_TYPOS:
+            return 0.5
+        return 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Match:
+    """A row that has words of the query.
+
+    Attributes:
+        score: BM25 over weighted fields; larger is better.
+        all_words: It has all of them in its name, aliases, category or parameters.
+        phrase: They stand together in its name or its aliases.
+    """
+
+    score: float
+    all_words: bool = False
+    phrase: bool = False
+
+
+def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> Expansion:
+    """Finds what a word may stand for.
+
+    Args:
+        reader: The catalogue.
+        counts: In how many nodes words are, as far as that was looked up before; the word is added.
+        word: The word.
+
+    Raises:
+        CatalogueError: The catalogue is damaged.
+    """
+    synonyms = vocabulary().synonyms.get(word.text, ())
+    nodes = len(reader)
+    count = counts.get(word.text)
+    if count is None:
+        if len(counts) >= _MOST_COUNTS:
+            counts.clear()
+        count = counts[word.text] = _count(reader, word)
+    weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
+    if count or word.parts:
+        return Expansion(
+            word=word, weight=weight, synonyms=synonyms, frequent=count > max(_FEW_ENOUGH, _FREQUENT * nodes)
+        )
+    # A word that another tool has is no typing error.
+    corrected = "" if vocabulary().exact(word.text) else _corrected(reader, word.text)
+    return Expansion(word=word, weight=weight, known=False, synonyms=synonyms, corrected=corrected)
+
+
+def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) -> dict[int, Match]:
+    """Searches for all words, then for any of them.
+
+    How far it looks does not depend on how many results are wanted, so that pages of results fit together.
+
+    Args:
+        reader: The catalogue.
+        query: The query.
+        expansions: Of its words.
+
+    Returns:
+        Matches by row.
+
+    Raises:
+        CatalogueError: The catalogue is damaged.
+    """
+    ways = [entry.expression() for entry in expansions]
+    telling = [way for way, entry in zip(ways, expansions, strict=True) if not entry.frequent] or ways
+    rows = _search(reader, f"{_TELLING} : ({' AND '.join(ways)})")
+    found = {row: Match(score=score, all_words=True) for row, score in rows}
+    if len(ways) > 1 and len(found) < _ENOUGH:
+        for row, score in _search(reader, " AND ".join(ways)):
+            found.setdefault(row, Match(score=score + _ALL_BONUS))
+        for row, score in _search(reader, f"{_TELLING} : ({' OR '.join(telling)})"):
+            found.setdefault(row, Match(score=score))
+    if len(found) < _FEW:
+        for row, score in _search(reader, " OR ".join(telling)):
+            found.setdefault(row, Match(score=score))
+    if len(query.words) > 1:
+        together = " ".join(_quoted(entry.word.text) for entry in expansions)
+        phrase = f"{{name aliases}} : ({' + '.join(together.split())})"
+        for row, _ in _search(reader, phrase):
+            if row in found:
+                found[row].phrase = True
+    return found
+
+
+def _count(reader: CatalogueReader, word: QueryWord) -> int:
+    """How many nodes have a word; 1 if only others begin like it, 0 if none does."""
+    rows = _rows(reader, "SELECT doc FROM terms WHERE term = ?", word.text)
+    if rows:
+        return int(rows[0][0])
+    start = word.stem or word.text
+    after = f"{start}\U0010ffff"
+    return len(_rows(reader, "SELECT 1 FROM terms WHERE term >= ? AND term < ? LIMIT 1", start, after))
+
+
+def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]:
+    rows = _rows(
+        reader,
+        f"SELECT rowid, bm25(search, {_WEIGHTS}) AS rank FROM search WHERE search MATCH ?"  # noqa: S608 - numbers
+        " ORDER BY rank, rowid LIMIT ?",
+        expression,
+        _ROWS,
+    )
+    return [(row, -rank) for row, rank in rows]
+
+
+def _corrected(reader: CatalogueReader, word: str) -> str:
+    """The word of names, aliases, categories and parameters that is one typing error away, or nothing."""
+    if len(word) < _SHORTEST_FOR_TYPOS:
+        return ""
+    keys = sorted(spellings(word))
+    marks = ", ".join("?" * len(keys))
+    statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
+    rows = _rows(reader, statement, *keys)
+    near = [(-int(count), term) for term, count in rows if within_one_edit(word, term)]
+    return min(near)[1] if near else ""
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+def _rows(reader: CatalogueReader, statement: str, *values: Any) -> list[Any]:
+    try:
+        return reader.db.execute(statement, values).fetchall()
+    except sqlite3.DatabaseError as error:
+        raise CatalogueError(
+            f"The node catalogue is damaged: {error}", fix="Build it again: knime-mcp nodes build."
+        ) from None

@@ -1,0 +1,142 @@
+"""What a person's query is made of: words, what they may have meant by them, and exact names.
+
+Pure: no catalogue is asked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..schema import folded, words_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_WORDS: Final = 24
+"""More words say nothing more about which node is wanted, but cost time."""
+
+LONGEST_WORD: Final = 64
+LONGEST_QUERY: Final = 4_000
+"""Characters that are looked at; no name or question is that long."""
+
+_STOP: Final = frozenset(
+    """
+    a about all an and any are as at be by can could do does for from get give has have how i if in into is it
+    its like make me my need of on one or should so some that the their them then there this to use using via
+    want was way what when where which while will with would you your node nodes please knime something
+    everything anything other
+    """.split()  # noqa: SIM905 - words are easier to read than a list of texts
+)
+"""Words without which a query says the same."""
+
+_KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clause", "step", "statement"))
+"""What people call the things that nodes are here."""
+
+_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
+"""Taken off the end of a word to find its relatives: longest first."""
+_SHORTEST_STEM: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWord:
+    """One word of a query.
+
+    Attributes:
+        text: Folded, as words are indexed.
+        parts: The humps of CamelCase, if it has some.
+        stem: The beginning that its relatives share; the word itself if it is short.
+    """
+
+    text: str
+    parts: tuple[str, ...] = ()
+    stem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query, taken apart.
+
+    Attributes:
+        text: As it was given, without the space around it.
+        key: Folded, for comparing with whole names.
+        words: Those that say something, or all if none does; without repetitions.
+        cut: Whether a part of the query was not looked at.
+    """
+
+    text: str
+    key: str
+    words: tuple[QueryWord, ...]
+    cut: bool = False
+
+    @property
+    def bare(self) -> str:
+        """The folded query without what only says that a node is meant, such as ``tool`` at its end."""
+        words = self.key.split()
+        while len(words) > 1 and words[-1] in _KINDS:
+            words.pop()
+        return " ".join(words)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The words as they are indexed."""
+        return tuple(word.text for word in self.words)
+
+
+def parse_query(text: str) -> Query:
+    """Takes a query apart. Whatever the text holds, quotes and operators included, is only words."""
+    looked_at = text[:LONGEST_QUERY].strip()
+    found: dict[str, QueryWord] = {}
+    for written in looked_at.replace("_", " ").split():
+        for word in _words(written):
+            found.setdefault(word.text, word)
+    telling = [word for word in found.values() if word.text not in _STOP] or list(found.values())
+    return Query(
+        text=looked_at,
+        key=folded(looked_at),
+        words=tuple(telling[:MOST_WORDS]),
+        cut=len(text.strip()) > len(looked_at) or len(telling) > MOST_WORDS,
+    )
+
+
+def stem(word: str) -> str:
+    """The beginning that a word shares with its relatives: ``filter`` of ``filtering`` and ``filters``."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return _undoubled(word[: -len(ending)])
+    return word
+
+
+def within_one_edit(left: str, right: str) -> bool:
+    """Whether one letter added, left out, changed, or swapped with its neighbour makes one word the other."""
+    if abs(len(left) - len(right)) > 1 or left == right:
+        return left == right
+    shared = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    if shared is None:
+        return True
+    a, b = left[shared:], right[shared:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])
+
+
+def phrases(words: Iterable[str], longest: int) -> list[str]:
+    """Neighbouring words as phrases, the longest first."""
+    listed = list(words)[:MOST_WORDS]
+    return [
+        " ".join(listed[at : at + length])
+        for length in range(min(longest, len(listed)), 0, -1)
+        for at in range(len(listed) - length + 1)
+    ]
+
+
+def _words(written: str) -> list[QueryWord]:
+    entries = [entry[:LONGEST_WORD] for entry in words_in(written)]
+    # words_in gives a CamelCase word first whole and then its humps; "a-b" gives two words without humps.
+    whole = folded(written).split()
+    if len(whole) == 1 and len(entries) > 1 and "".join(entries[1:]) == entries[0]:
+        return [QueryWord(text=entries[0], parts=tuple(entries[1:]), stem=stem(entries[0]))]
+    return [QueryWord(text=entry, stem=stem(entry)) for entry in entries]
+
+
+def _undoubled(text: str) -> str:
+    double = len(text) > _SHORTEST_STEM and text[-1] == text[-2] and text[-1] in "bdgmnpt"
+    return text[:-1] if double else text

@@ -1,0 +1,109 @@
+"""Words that people bring along from Excel, SQL, pandas, R, Alteryx and n8n, and what does it here."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from ..schema import folded, spellings
+from .search_words import phrases, within_one_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SYNONYMS: Final = "synonyms"
+LONGEST_PHRASE: Final = 4
+_SHORTEST_FOR_TYPOS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What a word stands for.
+
+    Attributes:
+        phrase: The word or words, folded.
+        tool: Where they come from, such as ``Excel``.
+        targets: Names or ids of nodes, the best first.
+    """
+
+    phrase: str
+    tool: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """All entries.
+
+    Attributes:
+        entries: By phrase.
+        synonyms: Plain words that mean the same, by word.
+        compact: By phrase without its spaces.
+        spelled: Phrases of one word, by what `spellings` makes of them.
+    """
+
+    entries: Mapping[str, Entry]
+    synonyms: Mapping[str, tuple[str, ...]]
+    compact: Mapping[str, Entry]
+    spelled: Mapping[str, tuple[str, ...]]
+
+    def exact(self, key: str) -> Entry | None:
+        """The entry for a whole query, also when it is written in one word."""
+        return self.entries.get(key) or self.compact.get(key.replace(" ", ""))
+
+    def inside(self, key: str) -> list[tuple[Entry, float]]:
+        """The entries for parts of a query, and the share of the query that each of them is.
+
+        A word of a longer phrase that was found is not looked up again.
+        """
+        words = key.split()
+        found: list[tuple[Entry, float]] = []
+        left = f" {key} "
+        for phrase in phrases(words, LONGEST_PHRASE):
+            entry = self.entries.get(phrase)
+            if entry is not None and f" {phrase} " in left:
+                found.append((entry, len(phrase.split()) / len(words)))
+                left = left.replace(f" {phrase} ", " | ", 1)
+        return found
+
+    def misspelled(self, word: str) -> Entry | None:
+        """The entry that is one typing error away from a word."""
+        if len(word) < _SHORTEST_FOR_TYPOS:
+            return None
+        near = {phrase for key in spellings(word) for phrase in self.spelled.get(key, ())}
+        fitting = sorted(phrase for phrase in near if within_one_edit(word, phrase))
+        return self.entries[fitting[0]] if fitting else None
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """The vocabulary that comes along."""
+    text = files(__package__ or __name__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
+    return parse(text)
+
+
+def parse(text: str) -> Vocabulary:
+    """Reads a vocabulary. Of two tools with the same word the first one wins."""
+    document: dict[str, dict[str, list[str]]] = tomllib.loads(text)
+    entries: dict[str, Entry] = {}
+    for tool, words in document.items():
+        if tool == _SYNONYMS:
+            continue
+        for word, targets in words.items():
+            phrase = folded(word)
+            entries.setdefault(phrase, Entry(phrase=phrase, tool=tool, targets=tuple(targets)))
+    synonyms = {folded(word): tuple(others) for word, others in document.get(_SYNONYMS, {}).items()}
+    spelled: dict[str, tuple[str, ...]] = {}
+    for phrase in entries:
+        if " " not in phrase and len(phrase) >= _SHORTEST_FOR_TYPOS:
+            for key in spellings(phrase):
+                spelled[key] = (*spelled.get(key, ()), phrase)
+    return Vocabulary(
+        entries=entries,
+        synonyms=synonyms,
+        compact={phrase.replace(" ", ""): entry for phrase, entry in entries.items()},
+        spelled=spelled,
+    )
