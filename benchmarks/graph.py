@@ -59,7 +59,7 @@ tools:
 """
 
 
-async def measure(command: list[str], calls: int) -> dict[str, float]:
+async def measure(command: list[str], calls: int, loops: tuple[int, ...] = LOOPS) -> dict[str, float]:
     """Milliseconds: median and 95th percentile of small calls, and one loop of each length."""
     found: dict[str, float] = {}
     parameters = StdioServerParameters(command=command[0], args=command[1:])
@@ -75,7 +75,7 @@ async def measure(command: list[str], calls: int) -> dict[str, float]:
                 assert result.structured_content == {"r": number + 1}
             found["three nodes, median"] = statistics.median(times)
             found["three nodes, p95"] = statistics.quantiles(times, n=20)[-1]
-            for length in LOOPS:
+            for length in loops:
                 started = time.perf_counter()
                 result = await client.call_tool("loop", {"n": length})
                 found[f"loop of {length}"] = (time.perf_counter() - started) * 1000

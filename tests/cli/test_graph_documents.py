@@ -1,6 +1,8 @@
 """``knime-mcp graph check``, ``show`` and ``new``."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -74,3 +76,20 @@ def test_options_that_cannot_work(cli, started, options, said):
     done = cli("graph", "show", "g.yaml", *options)
     assert done.code == 2
     assert said in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("module", ["jsonata", "mcp", "regex"])
+def test_a_missing_extra_is_named(tmp_path, module):
+    file = tmp_path / "g.yaml"
+    file.write_text('version: "1"\nserver: {name: s, version: "1"}\ntools: []\n')
+    program = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        f"sys.argv = ['knime-mcp', 'graph', 'serve', {str(file)!r}]\n"
+        "from knime_mcp.cli.app import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "pip install 'knime-mcp[graph,server]'" in done.stderr
+    assert "Traceback" not in done.stderr

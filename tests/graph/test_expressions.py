@@ -43,6 +43,56 @@ def test_values(expression, wanted):
     assert (found is UNDEFINED) == (wanted is UNDEFINED)
 
 
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("$string(1e20)", "100000000000000000000"),
+        ("$string(1e21)", "1e+21"),
+        ("$string(0.1 + 0.2)", "0.3"),
+        ("$string(123456789012345680)", "123456789012345680"),
+        ("'x' & {'k': [1.5, 'é', null, true]}", 'x{"k":[1.5,"é",null,true]}'),
+        ("$string({'a': [], 'c': [1]}, true)", '{\n  "a": [],\n  "c": [\n    1\n  ]\n}'),
+        ("5.5 % 2", 1.5),
+        ("-7.5 % 2", -1.5),
+        ("$number('0b11')", 3),
+        ("$number('007')", 7),
+        ("$replace('costs X', 'X', '$5')", "costs $5"),
+        ("$replace('68F', /(\\d+)F/, function($m) {$string($number($m.groups[0]) - 32)})", "36"),
+        (
+            "$sort([{'a': 1, 'b': 1}, {'a': 1, 'b': 2}, {'a': 0, 'b': 3}], function($l, $r) {$l.a > $r.a}).b",
+            [3, 1, 2],
+        ),
+        ("$distinct([1, 1])", [1]),
+        ("$distinct([1, true, 0, false])", [1, True, 0, False]),
+        ("true in [1]", False),
+        ("$contains('a', nothing)", UNDEFINED),
+        ("$toMillis('2017-11')", 1509494400000),
+        ("$toMillis('2020-12-31T23:59:59+0530')", 1609439399000),
+        ("$formatNumber(34.555, '#0.00')", "34.56"),
+        ("$formatNumber(2.5, '0')", "2"),
+        ("$match('a é', /\\W+/).match", " é"),
+        ("$match('a_1-é', /[\\w-]+/).match", "a_1-"),
+        ("$eval(\"$string(['é'])\")", '["é"]'),
+    ],
+)
+def test_values_that_the_library_has_differently_from_javascript(expression, wanted):
+    found = evaluate(expression, {})
+    assert found == wanted
+    assert repr(found) == repr(wanted)
+
+
+@pytest.mark.parametrize("text", [" 12 ", ".5", "5.", "+5", "1_000", "Infinity", "1e400"])
+def test_what_is_no_number_in_javascript(text):
+    with pytest.raises(ExpressionError, match="Unable to cast"):
+        evaluate(f"$number('{text}')", {})
+
+
+def test_a_value_that_is_called_is_not_printed(capfd):
+    with pytest.raises(ExpressionError, match="non-function"):
+        evaluate("entry(1)", {"entry": {"secret": "s"}})
+    assert capfd.readouterr() == ("", "")
+
+
 def test_large_parts_of_the_context_pass_through_uncopied():
     context = {"entry": {"rows": [{"n": n} for n in range(1000)]}}
     assert evaluate("entry.rows", context)[0] is context["entry"]["rows"][0]

@@ -6,7 +6,8 @@ import pytest
 
 from knime_mcp.cli.exits import CommandError
 from knime_mcp.cli.nodes.extension import extension_nodes, own_files, own_nodes
-from knime_mcp.knowledge import build, places
+from knime_mcp.knowledge import places
+from knime_mcp.knowledge.building import build
 from knime_mcp.knowledge.building.introspection import plain_text, read_extension
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.version import VERSION

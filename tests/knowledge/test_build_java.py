@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knowledge import plugins
+from knime_mcp.knowledge.building import plugins
 from knime_mcp.knowledge.building.class_files import ClassFile, ClassFileError
 from knime_mcp.knowledge.building.java_descriptions import read_class
 from knime_mcp.knowledge.building.plugins import read_plugins

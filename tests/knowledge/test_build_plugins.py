@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from knime_mcp.knowledge import plugins
+from knime_mcp.knowledge.building import plugins
 from knime_mcp.knowledge.building.bundles import find_bundles
 from knime_mcp.knowledge.building.plugins import read_plugins
 

@@ -8,6 +8,7 @@ import typer
 
 from ..exits import ExitCode, reports_errors
 from ..terminal import complain, note, print_json, say
+from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@needs_graph
 def check(
     file: FileArgument,
     online: Annotated[

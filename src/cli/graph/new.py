@@ -9,9 +9,11 @@ import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
 from ..terminal import note
+from .extra import needs_graph
 
 
 @reports_errors
+@needs_graph
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("graph.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,

@@ -12,6 +12,7 @@ import typer
 from ..exits import ExitCode, UsageError, reports_errors
 from ..interrupt import Interrupt
 from ..terminal import complain, note, print_json
+from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
 from .running import AuditOption, opened_journal
 
@@ -25,6 +26,7 @@ _LONGEST = 2000
 
 
 @reports_errors
+@needs_graph
 def run(
     file: FileArgument,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, error_lines, read_document
 from .running import AuditOption, opened_journal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@needs_graph
 def serve(
     file: FileArgument,
     http: Annotated[

@@ -10,6 +10,7 @@ import typer
 
 from ..exits import CommandError, ExitCode, UsageError, reports_errors
 from ..terminal import note, print_text
+from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@needs_graph
 def show(
     file: FileArgument,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool.")] = None,

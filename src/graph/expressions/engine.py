@@ -7,6 +7,9 @@ from typing import Any, Final, cast
 import jsonata  # pyright: ignore[reportMissingTypeStubs] - it has none
 from jsonata import functions, jexception, utils  # pyright: ignore[reportMissingTypeStubs]
 
+# It prints what is called although it is no function: values, into what may be the protocol's own stream.
+cast("Any", jsonata).jsonata.print = lambda *_values: None  # pyright: ignore[reportUnknownLambdaType] - any
+
 Jsonata: Final[Any] = cast("Any", jsonata).Jsonata
 Functions: Final[Any] = cast("Any", functions).Functions
 Utils: Final[Any] = cast("Any", utils).Utils

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from .bounds import Bounds, TooDeep, TooLong, Watch
 from .engine import Functions, JException, Jsonata, Utils
 from .errors import ExpressionError, Stopped
+from .own_functions import OWN_FUNCTIONS, Evaluator
 from .regexes import bounded_engine, matching
 from .values import UNDEFINED, plain_number
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _CACHED: Final = 2048
 _NULL: Final = Utils.NULL_VALUE
 _UNBOUNDED: Final = Bounds()
+_LARGEST_INTEGER: Final = 10**21
 _POSITION: Final = re.compile(r" ?\{code=.*\}$")
 
 _compiling: Final = threading.Lock()
@@ -108,6 +110,7 @@ def _signature(text: str) -> Any:
 def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None, watch: Watch) -> Any:
     frame = Jsonata.Frame(expression.environment)
     own: dict[str, Any] = frame.bindings
+    own.update(OWN_FUNCTIONS)
     if bindings:
         own.update(bindings)
     own["$"] = context
@@ -137,7 +140,7 @@ _per_thread: Final = _PerThread()
 def _instance() -> Any:
     """The evaluator of this thread; which expression it was made from makes no difference."""
     if _per_thread.instance is None:
-        _per_thread.instance = Jsonata("null", bounded_engine)
+        _per_thread.instance = Evaluator("null", bounded_engine)
     return _per_thread.instance
 
 
@@ -205,8 +208,11 @@ def _plain(value: Any) -> Any:
 
 def _converted(value: Any) -> Any:
     kind: Any = cast("Any", type)(value)
-    if kind is str or kind is bool or kind is int or value is _NULL or value is None:
+    if kind is str or kind is bool or value is _NULL or value is None:
         return None if value is _NULL else value
+    if kind is int:
+        # The library makes integers of large numbers; written out they would have up to 300 digits.
+        return value if abs(value) < _LARGEST_INTEGER else plain_number(float(value))
     if kind is float:
         return plain_number(value) if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -23,6 +23,33 @@ _GROUP: Final = regex.compile(r"\\g<(\d+)>")
 _OTHER_BACKSLASH: Final = regex.compile(r"\\(?!g<\d+>)")
 
 
+_CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
+_TOKEN: Final = regex.compile(r"\\.|\[\^?|\]", regex.DOTALL)
+
+
+def _as_javascript(pattern: str) -> str:
+    r"""The pattern with ``\d`` and ``\w`` for ASCII alone, as in JavaScript."""
+    inside = False
+
+    def put(found: Any) -> str:
+        nonlocal inside
+        token: str = found[0]
+        opening, closing = "[]"
+        if token[0] == opening:
+            nested, inside = inside, True
+            return "\\" + token if nested else token
+        if token == closing:
+            inside = False
+        chosen = _CLASSES.get(token[1:].lower()) if token[0] == "\\" else None
+        if chosen is None:
+            return token
+        if token[1].islower():
+            return chosen if inside else f"[{chosen}]"
+        return token if inside else f"[^{chosen}]"
+
+    return _TOKEN.sub(put, pattern)
+
+
 class Matching(threading.local):
     """Which evaluation matches in this thread.
 
@@ -45,7 +72,7 @@ class BoundedPattern:
     """
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self._pattern: Any = regex.compile(pattern, flags | regex.VERSION0)
+        self._pattern: Any = regex.compile(_as_javascript(pattern), flags | regex.VERSION0)
 
     def search(self, text: str) -> Any:
         """The first match, or None."""

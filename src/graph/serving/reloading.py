@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
-from mcp.server.stdio import stdio_server
+
+from .pipes import stdio_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool
                 group.start_soon(wait_for_signal)
             if reload is not None:
                 group.start_soon(reload.run, served)
-            async with stdio_server() as (reader, writer):
+            async with stdio_streams() as (reader, writer):
                 await served.server.run(reader, writer, served.initialization())
             group.cancel_scope.cancel()
     finally:
