@@ -8,11 +8,11 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from langchain_core.tools import StructuredTool
-from run import Measurement, fast_server, report
+from processes import fast_server
+from timing import Row, Table, Way, repeated
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -34,7 +34,7 @@ from tests.agents.toolbox import many_tools
 NAME, ARGUMENTS = "tool_00001", {"query": "knime"}
 
 
-def calls(url: str, repeat: int, rounds: int) -> None:
+def calls(table: Table, url: str, repeat: int, rounds: int) -> None:
     """One call in every way, beside the client alone."""
     route = ServerRoute.parse(url)
     with SessionPool(lambda _: MCPClient(url)) as pool, MCPClient(url) as client:
@@ -50,23 +50,20 @@ def calls(url: str, repeat: int, rounds: int) -> None:
             for _ in range(times):
                 await tool.ainvoke(ARGUMENTS)
 
-        def bare(times: int = 1) -> None:
-            for _ in range(times):
-                client.call_tool(NAME, ARGUMENTS)
+        def bare() -> None:
+            client.call_tool(NAME, ARGUMENTS)
 
-        def beside(name: str, ours: Callable[[], object]) -> Measurement:
-            return Measurement(name, ours, bare, "client.call_tool", repeat)
-
-        report(
+        table.compare(
+            "agent: one call",
             [
-                beside("StructuredTool.invoke", lambda: tool.invoke(ARGUMENTS)),
-                beside("Toolbox.run", lambda: executor.run(request, is_canceled=lambda: False)),
-                Measurement(
-                    f"StructuredTool.ainvoke, {repeat} times",
-                    lambda: asyncio.run(ainvoke(repeat)),
-                    lambda: bare(repeat),
-                    f"client.call_tool, {repeat} times",
-                    1,
+                Way("client.call_tool", repeated(bare, repeat)),
+                Way("StructuredTool.invoke", repeated(lambda: tool.invoke(ARGUMENTS), repeat)),
+                Way(
+                    "Toolbox.run", repeated(lambda: executor.run(request, is_canceled=lambda: False), repeat)
+                ),
+                Way(
+                    "StructuredTool.ainvoke",
+                    lambda: repeated(lambda: asyncio.run(ainvoke(repeat)))() / repeat,
                 ),
             ],
             rounds,
@@ -83,7 +80,7 @@ class Context:
     _execute_workflow_tool = _execute_mcp_tool
 
 
-def wrappers(repeat: int, rounds: int) -> None:
+def wrappers(table: Table, repeat: int, rounds: int) -> None:
     """What LangChain's layer costs around a tool that does nothing, ours beside LangChain's own class."""
     tool = MCPTool(NAME, "Searches", {"type": "object"}, "https://host.example/mcp", NAME)
     ours = LangchainToolConverter(Context()).to_langchain_tool(tool)
@@ -95,13 +92,18 @@ def wrappers(repeat: int, rounds: int) -> None:
         response_format="content_and_artifact",
     )
     call = {"type": "tool_call", "id": "1", "name": NAME, "args": ARGUMENTS}
-    measured = Measurement(
-        "empty tool, ToolCall", lambda: ours.invoke(call), lambda: plain.invoke(call), "plain class", repeat
+    table.compare(
+        "agent: empty tool, ToolCall",
+        [
+            Way("LangChain's own class", repeated(lambda: plain.invoke(call), repeat)),
+            Way("ours", repeated(lambda: ours.invoke(call), repeat)),
+        ],
+        rounds,
+        unit="us",
     )
-    report([measured], rounds)
 
 
-def conversions(counts: list[int]) -> None:
+def conversions(table: Table, counts: list[int]) -> None:
     """Binding and converting many tools."""
 
     for count in counts:
@@ -122,10 +124,9 @@ def conversions(counts: list[int]) -> None:
         converter = LangchainToolConverter(Context())
         converted = [converter.to_langchain_tool(entry.tool, entry.name) for entry in toolset.bound]
         done = time.perf_counter()
-        print(
-            f"{len(converted):>6,} tools: names and functions {1000 * (bound - begin):8.1f} ms,"
-            f" StructuredTools {1000 * (done - bound):8.1f} ms"
-        )
+        title = f"agent: {len(converted):,} tools"
+        table.add(Row(title, "names and functions", "ms", (1000 * (bound - begin),)))
+        table.add(Row(title, "StructuredTools", "ms", (1000 * (done - bound),)))
 
 
 def search() -> None:
@@ -153,11 +154,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
     smoke = parser.parse_args().smoke
-    with fast_server(50) as url:
-        calls(url, 5 if smoke else 300, 1 if smoke else 7)
-    wrappers(10 if smoke else 500, 1 if smoke else 7)
-    conversions([10, 500] if smoke else [10, 500, 5000])
+    measure(Table("Agent, tools"), smoke=smoke, rounds=1 if smoke else 7)
     search()
+
+
+def measure(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Calls, wrappers, conversions."""
+    with fast_server(50) as url:
+        calls(table, url, 5 if smoke else 300, rounds)
+    wrappers(table, 10 if smoke else 500, rounds)
+    conversions(table, [10, 500] if smoke else [10, 500, 5000])
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """An MCP server that answers at once, so that a benchmark measures the client and not the server.
 
-Raw asyncio, protocol 2026-07-28, JSON replies, everything prepared before the first request. Run as a
-script it prints its URL and serves until its standard input closes.
+Raw asyncio, protocol 2026-07-28 and the handshake of earlier ones, JSON or SSE replies, everything prepared
+before the first request. Run as a script it prints its URL and serves until its standard input closes.
 """
 
+import argparse
 import asyncio
 import json
 import sys
 
 REVISION = "2026-07-28"
 LIST_PAGE = 500
+NO_STREAM = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n"  # for GET and DELETE
 
 
 def tool(index: int) -> dict[str, object]:
@@ -36,6 +38,15 @@ def result(**members: object) -> dict[str, object]:
     return {"resultType": "complete", **members}
 
 
+def handshake(params: dict[str, object]) -> dict[str, object]:
+    """The answer to clients that open a session; whichever revision they want."""
+    return {
+        "protocolVersion": params.get("protocolVersion"),
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "fast", "version": "1"},
+    }
+
+
 class Server:
     """Answers discover, list and call.
 
@@ -43,10 +54,19 @@ class Server:
         tools: How many tools are listed, in pages of `LIST_PAGE`.
         latency: Seconds that a call takes.
         text: What every call returns.
+        sse: Whether replies are streams of one event.
     """
 
-    def __init__(self, *, tools: int = 50, latency: float = 0.0, text: str = "found 3 documents") -> None:
+    def __init__(
+        self,
+        *,
+        tools: int = 50,
+        latency: float = 0.0,
+        text: str = "found 3 documents",
+        sse: bool = False,
+    ) -> None:
         self.latency = latency
+        self.sse = sse
         definitions = [tool(i) for i in range(tools)]
         self.pages = [
             result(
@@ -74,7 +94,7 @@ class Server:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 body = await reader.readexactly(_content_length(head))
-                writer.write(await self._reply(json.loads(body)))
+                writer.write(await self._reply(json.loads(body)) if body else NO_STREAM)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -93,11 +113,19 @@ class Server:
                 if self.latency:
                     await asyncio.sleep(self.latency)
                 key, value = "call", self.called
+            case "initialize":
+                key, value = "initialize", handshake(params)
             case _:
                 return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
         if key not in self.cached:
             self.cached[key] = json.dumps(value).encode()
         payload = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (message["id"], self.cached[key])
+        if self.sse:
+            event = b"event: message\ndata: %b\n\n" % payload
+            return (
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event)
+            )
         return (
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(payload)
             + payload
@@ -112,13 +140,23 @@ def _content_length(head: bytes) -> int:
     return 0
 
 
-async def main(tools: int, latency: float) -> None:
+async def main() -> None:
     """Serves until standard input closes."""
-    server, url = await Server(tools=tools, latency=latency).serve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tools", type=int)
+    parser.add_argument("latency", type=float, help="seconds")
+    parser.add_argument("--sse", action="store_true")
+    parser.add_argument("--size", type=int, default=0, help="characters of a result")
+    options = parser.parse_args()
+    text = "found 3 documents"
+    text = (text + ", " + "lorem ipsum " * (options.size // 12))[: max(options.size, len(text))]
+    server, url = await Server(
+        tools=options.tools, latency=options.latency, text=text, sse=options.sse
+    ).serve()
     print(url, flush=True)
     async with server:
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(main())

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from knime_mcp.knowledge.packs.basics import basic_nodes
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.packs.basics import basic_nodes
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"

@@ -1,11 +1,11 @@
-"""How fast a replay is: ``python benchmarks/replay_rate.py [--rows 10000] [--in-flight 8]``.
+"""How fast a replay is: ``python benchmarks/replay_rate.py [--smoke]``.
 
 Records rows against the benchmark's own server, which answers at once, writes the journal, and replays it.
 Printed beside each other: reading and verifying the journal, the replay, and the same calls through bare
 httpx from as many threads.
 """
 
-import argparse
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -13,29 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-from run import fast_server, post
+from batch import dispatcher
+from processes import fast_server
+from timing import Row, Table, Way
 
-from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
+from knime_mcp.audit.definitions import pinned_tool
+from knime_mcp.audit.dispatch import Call, recorded_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.replay import Replayer
 from knime_mcp.audit.replay_options import ReplayOptions
 from knime_mcp.audit.replay_table import read_recording
-from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools import MCPClient
 from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
-
-
-def dispatcher(pool: SessionPool) -> Dispatcher:
-    """What makes the calls."""
-    return Dispatcher(
-        run="benchmark",
-        pool=pool,
-        definitions=Definitions(pool),
-        secrets=SecretMarker(),
-        pinning=Pinning.IGNORE,
-    )
 
 
 def record(url: str, rows: int, in_flight: int, journal_file: Path) -> None:
@@ -66,35 +56,49 @@ def replay(journal_file: Path, in_flight: int) -> tuple[float, float, Counter[st
         return read, time.perf_counter() - began, verdicts
 
 
-def bare(url: str, rows: int, in_flight: int) -> float:
-    """Seconds for the same calls without anything of ours."""
-    with httpx.Client(timeout=30) as client, ThreadPoolExecutor(in_flight) as threads:
-        began = time.perf_counter()
-        arguments = ({"query": f"row {row}"} for row in range(rows))
-        for _ in threads.map(
-            lambda given: post(client, url, "tools/call", name="tool_00000", arguments=given), arguments
-        ):
-            pass
-        return time.perf_counter() - began
-
-
-def main() -> None:
-    """Prints the report."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--in-flight", type=int, default=8)
-    options = parser.parse_args()
-    rows, in_flight = options.rows, options.in_flight
-    with tempfile.TemporaryDirectory() as folder, fast_server(50) as url:
+def measure(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Adds reading, replaying, and the same calls through bare httpx from as many threads."""
+    rows, in_flight = (50 if smoke else 2_000), 8
+    reads: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, fast_server(50) as url, httpx.Client(timeout=30) as client:
         journal_file = Path(folder) / "run.jsonl"
         record(url, rows, in_flight, journal_file)
-        read, seconds, verdicts = replay(journal_file, in_flight)
-        without = bare(url, rows, in_flight)
-    print(f"{rows} rows, {in_flight} in flight: {dict(verdicts)}")
-    print(f"read and verified   {read:8.2f} s  {rows / read:10.0f} rows/s")
-    print(f"replayed            {seconds:8.2f} s  {rows / seconds:10.0f} calls/s")
-    print(f"bare httpx          {without:8.2f} s  {rows / without:10.0f} calls/s  {seconds / without:.2f} x")
+
+        def replayed() -> float:
+            read, seconds, verdicts = replay(journal_file, in_flight)
+            assert sum(verdicts.values()) == rows
+            reads.append(1e6 * read / rows)
+            return seconds / rows
+
+        def bare() -> float:
+            arguments = [{"query": f"row {row}"} for row in range(rows)]
+            began = time.perf_counter()
+            with ThreadPoolExecutor(in_flight) as threads:
+                for _ in threads.map(lambda given: post(client, url, given), arguments):
+                    pass
+            return (time.perf_counter() - began) / rows
+
+        title = f"replay of {rows:,} rows, {in_flight} in flight, per row"
+        table.compare(title, [Way("bare httpx", bare), Way("replay", replayed)], rounds, unit="us")
+        table.add(Row(title, "journal read and verified", "us", tuple(reads)))
+
+
+def post(client: httpx.Client, url: str, arguments: dict[str, str]) -> object:
+    """One call without anything of ours."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "tool_00000", "arguments": arguments, "_meta": meta}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "tool_00000",
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return client.post(url, json=body, headers=headers).json()["result"]
 
 
 if __name__ == "__main__":
-    main()
+    measure(Table("Replay"), smoke="--smoke" in sys.argv, rounds=1 if "--smoke" in sys.argv else 5)

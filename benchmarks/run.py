@@ -1,212 +1,162 @@
-"""What things cost, beside the same thing done without us, in one run: `make bench`.
+"""What things cost, beside the same thing done without us and by others, in one run: `make bench`.
 
-Every measurement is a pair of functions that run interleaved, round after round, so that whatever else the
-machine does hits both. Printed are medians over the rounds and their ratio; nothing is asserted about time.
-`--smoke` only shows that everything runs.
+Each group adds its lines to a table; all together become `RESULTS.md`. Nothing is asserted about time.
+`--smoke` only shows that everything runs, leaves out peers that were not built, and writes nothing.
 """
 
 import argparse
+import asyncio
 import json
-import statistics
+import os
+import platform
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
-import httpx
+import agent_loop
+import agent_tools
+import audit_cost
+import batch
+import cold
+import columns
+import node_search
+import replay_rate
+import warm
+from processes import HERE, PEERS, build_peers
+from timing import Row, Table, Way
 
-from knime_mcp.tools import MCPClient
-from knime_mcp.types.arrow import decode_tools, encode_tools
-from knime_mcp.types.tool import MCPTool
+import graph
+from knime_mcp.knowledge.building.build import build_catalogue
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
-HERE = Path(__file__).parent
-REVISION = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": REVISION,
-    "io.modelcontextprotocol/clientCapabilities": {},
+PACKAGES = ("httpx", "pyarrow", "langchain-core", "orjson")
+PEER_PACKAGES = ("mcp", "fastmcp-slim", "langchain-mcp-adapters")
+
+
+def graphs(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Small calls and loops, beside npm's mcpgraph."""
+    commands = {"ours": [sys.executable, "-m", "knime_mcp.cli.mcpgraph"]}
+    if build_peers.is_fresh("graph-node"):
+        program = build_peers.node_package("mcpgraph", "graph-node") / "dist" / "main.js"
+        commands["npm mcpgraph"] = [str(build_peers.node()), str(program)]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "graph.yaml")
+        file.write_text(graph.DOCUMENT, encoding="utf-8")
+        for _ in range(min(rounds, 3)):
+            for name, command in commands.items():
+                calls, loops = (5, (50,)) if smoke else (300, graph.LOOPS)
+                whole = [*command, "-g", str(file)]
+                found[name].append(asyncio.run(graph.measure(whole, calls, loops)))
+    for what in found["ours"][0]:
+        reference = [one[what] for one in found["ours"]]
+        for name, rows in found.items():
+            values = tuple(one[what] for one in rows)
+            ratio = sorted(own / ours for own, ours in zip(values, reference, strict=True))[len(values) // 2]
+            table.add(Row(f"graph: {what}", name, "ms", values, ratio))
+
+
+def nodes(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Node knowledge, in process."""
+    count, calls = (200, 5) if smoke else (5_000, 200)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "nodes.sqlite")
+        report = build_catalogue(file, extensions=node_search.made_up(count))
+        table.add(Row(f"{count:,} nodes", "build of the catalogue", "s", (report.seconds,)))
+        with Catalogue(file) as catalogue:
+            service = NodeKnowledgeMCPService(catalogue)
+            with catalogue.reading() as reader:
+                ids = [entry.id for entry in reader.summaries()]
+            for title, listed in node_search.workload(ids, calls).items():
+                each = Way(title, partial(_workload, service, listed))
+                table.compare(f"{count:,} nodes", [each], min(rounds, 3))
+
+
+def _workload(service: NodeKnowledgeMCPService, listed: list[tuple[str, dict]]) -> float:
+    start = time.perf_counter()
+    for call in listed:
+        service.invoke_tool(*call)
+    return (time.perf_counter() - start) / len(listed)
+
+
+GROUPS: dict[str, tuple[str, Callable[..., None]]] = {
+    "warm": ("Warm calls", warm.measure),
+    "cold": ("Fresh processes and listings", cold.measure),
+    "batch": ("Batches", batch.measure),
+    "columns": ("Tool columns", columns.measure),
+    "agent-tools": ("Agent: tools", agent_tools.measure),
+    "agent-loop": ("Agent: loop", agent_loop.measure),
+    "audit": ("Audit", audit_cost.measure),
+    "replay": ("Replay", replay_rate.measure),
+    "graph": ("Graphs", graphs),
+    "nodes": ("Node knowledge", nodes),
 }
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One line of the report: `ours` beside `bare`, each run `repeat` times a round."""
-
-    name: str
-    ours: Callable[[], object]
-    bare: Callable[[], object]
-    bare_name: str
-    repeat: int
-
-
-@contextmanager
-def fast_server(tools: int, latency: float = 0.0) -> Iterator[str]:
-    """The URL of a fast server in a process of its own."""
-    command = [sys.executable, str(HERE / "fast_server.py"), str(tools), str(latency)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert process.stdin
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.stdin.close()
-            process.wait(timeout=10)
-
-
-def post(client: httpx.Client, url: str, method: str, **params: object) -> dict[str, object]:
-    """The same exchange by bare httpx, with what the protocol demands and nothing more."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": REVISION,
-        "Mcp-Method": method,
-    }
-    if "name" in params:
-        headers["Mcp-Name"] = str(params["name"])
-    return client.post(url, json=body, headers=headers).json()["result"]
-
-
-def list_bare(client: httpx.Client, url: str) -> int:
-    """Fetches and parses all pages; returns how many tools there are."""
-    count, cursor = 0, None
-    while True:
-        page = post(client, url, "tools/list", **({"cursor": cursor} if cursor else {}))
-        count += len(page["tools"])
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return count
-
-
-COLD_OURS = """
-import sys
-from knime_mcp.tools import MCPClient
-with MCPClient(sys.argv[1]) as client:
-    client.list_tools()
-    client.call_tool("tool_00001", {"query": "x"})
-"""
-COLD_BARE = """
-import sys
-import httpx, json
-P = "io.modelcontextprotocol/"
-META = {P + "protocolVersion": "2026-07-28", P + "clientCapabilities": {}}
-ACCEPT = "application/json, text/event-stream"
-def post(client, method, **params):
-    headers = {"Accept": ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
-    return client.post(sys.argv[1], json=body, headers=headers).json()
-with httpx.Client(verify=False) as client:
-    post(client, "server/discover")
-    post(client, "tools/list")
-    post(client, "tools/call", name="tool_00001", arguments={"query": "x"})
-"""
-
-
-def process(code: str, *arguments: str) -> None:
-    """Runs code in a fresh interpreter, as KNIME runs every execution of a node."""
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=60)
-
-
-class PerCell:
-    """A value factory that works cell by cell, as KNIME's Python API calls them."""
-
-    @staticmethod
-    def encode(tool: MCPTool) -> dict[str, object]:
-        """One cell's storage value."""
-        schema = json.dumps(tool.parameter_schema)
-        values = (1, tool.name, tool.description, schema, None, None, -1, None, tool.server_uri)
-        return dict(zip("012345678", values, strict=True))
-
-    @staticmethod
-    def decode(cell: dict[str, object]) -> MCPTool:
-        """One cell's value."""
-        return MCPTool(cell["1"], cell["2"], json.loads(cell["3"]), cell["8"], cell["1"])
-
-
-def tool_columns(count: int, repeat: int) -> list[Measurement]:
-    """Encoding and decoding of whole columns beside the per-cell way."""
-    import pyarrow as pa
-
-    schema = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-    tools = [
-        MCPTool(f"tool_{i}", "Searches.", schema, "http://127.0.0.1/mcp", f"tool_{i}") for i in range(count)
+def machine() -> list[str]:
+    """Where and with what."""
+    model = platform.processor() or platform.machine()
+    cpu = Path("/proc/cpuinfo")
+    if cpu.exists():
+        names = [
+            line.partition(":")[2].strip() for line in cpu.read_text().splitlines() if "model name" in line
+        ]
+        model = names[0] if names else model
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    lines = [
+        f"- Machine: {os.cpu_count()} processors ({model}), {platform.system()} {platform.release()},"
+        f" load {load} at the start; Python {platform.python_version()}",
+        "- Ours: " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
     ]
-    column = encode_tools(tools)
-    storage = column.type
-    return [
-        Measurement(
-            f"encode {count:,} tools",
-            lambda: encode_tools(tools),
-            lambda: pa.array([PerCell.encode(tool) for tool in tools], type=storage),
-            "per cell",
-            repeat,
-        ),
-        Measurement(
-            f"decode {count:,} tools",
-            lambda: decode_tools(column),
-            lambda: [PerCell.decode(cell.as_py()) for cell in column],
-            "per cell",
-            repeat,
-        ),
-    ]
-
-
-def report(measurements: list[Measurement], rounds: int) -> None:
-    """Runs all rounds and prints the table."""
-    print(f"{'':34}{'ours':>12}{'beside':>12}{'ratio':>8}   beside what")
-    for m in measurements:
-        ours, bare = [], []
-        for _ in range(rounds):
-            for function, seconds in ((m.ours, ours), (m.bare, bare)):
-                start = time.perf_counter()
-                for _ in range(m.repeat):
-                    function()
-                seconds.append((time.perf_counter() - start) / m.repeat)
-        ratio = statistics.median(a / b for a, b in zip(ours, bare, strict=True))
-        print(
-            f"{m.name:34}{1000 * statistics.median(ours):>9.3f} ms{1000 * statistics.median(bare):>9.3f} ms"
-            f"{ratio:>8.2f}   {m.bare_name}"
-        )
+    code = (
+        "import importlib.metadata as m, json;"
+        "print(json.dumps({d.name.lower(): d.version for d in m.distributions()}))"
+    )
+    for environment in dict.fromkeys(kind.environment for kind in PEERS if kind.is_there):
+        python = build_peers.python(str(environment))
+        found = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
+        names = [f"{name} {found[name]}" for name in PEER_PACKAGES if name in found]
+        lines.append(f"- Peers, {environment}: " + ", ".join(names))
+    if build_peers.is_fresh("graph-node"):
+        package = build_peers.node_package("mcpgraph", "graph-node") / "package.json"
+        lines.append(f"- Peers, npm: mcpgraph {json.loads(package.read_text('utf-8'))['version']}")
+    return lines
 
 
 def main() -> None:
-    """Measures everything."""
+    """Measures what is chosen."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
-    smoke = parser.parse_args().smoke
-    rounds = 1 if smoke else 7
-    with fast_server(50) as small, fast_server(2000) as large:
-        clients = httpx.Client(verify=False), MCPClient(small), MCPClient(large)
-        with clients[0] as bare, clients[1] as ours, clients[2] as ours_large:
-            arguments = {"query": "knime"}
-            report(
-                [
-                    Measurement(
-                        "warm call",
-                        lambda: ours.call_tool("tool_00001", arguments),
-                        lambda: post(bare, small, "tools/call", name="tool_00001", arguments=arguments),
-                        "bare httpx",
-                        10 if smoke else 500,
-                    ),
-                    Measurement(
-                        "list 2,000 tools",
-                        ours_large.list_tools,
-                        lambda: list_bare(bare, large),
-                        "bare httpx, fetch and parse",
-                        1 if smoke else 5,
-                    ),
-                    Measurement(
-                        "process: import, connect, list 50, call",
-                        lambda: process(COLD_OURS, small),
-                        lambda: process(COLD_BARE, small),
-                        "bare httpx",
-                        1,
-                    ),
-                    *tool_columns(100 if smoke else 20_000, 1),
-                ],
-                rounds,
-            )
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--group", action="append", choices=GROUPS, help="only this one; may be repeated")
+    parser.add_argument("--out", type=Path, help=f"default: {HERE.name}/RESULTS.md for a full run")
+    options = parser.parse_args()
+    about = machine()
+    tables: list[Table] = []
+    for name in options.group or GROUPS:
+        title, measure = GROUPS[name]
+        print(f"\n{title}", flush=True)
+        table, start = Table(title), time.perf_counter()
+        measure(table, smoke=options.smoke, rounds=1 if options.smoke else options.rounds)
+        print(f"{time.perf_counter() - start:.0f} s")
+        tables.append(table)
+    full = not options.smoke and not options.group
+    out = options.out or (HERE / "RESULTS.md" if full else None)
+    if out is not None:
+        head = [
+            "# What things cost",
+            "",
+            "Written by `make bench`. Medians over rounds in which all ways take",
+        ]
+        head += ["turns; a ratio is the median of the ratios within the rounds.", "", *about, ""]
+        out.write_text("\n".join([*head, *(table.markdown() for table in tables)]), encoding="utf-8")
+        print(f"written to {out}")
 
 
 if __name__ == "__main__":

