@@ -28,8 +28,8 @@ from tests.support.scripted_server import (
 WAYS = ("modern-json", "modern-sse", "legacy-json", "legacy-sse")
 PATIENT = Timeouts(connect=10, idle=20, total=30)
 HURRIED = {
-    "idle": Timeouts(connect=10, idle=0.4, total=20),
-    "total": Timeouts(connect=10, idle=15, total=0.7),
+    "idle": Timeouts(connect=10, idle=1.0, total=20),
+    "total": Timeouts(connect=10, idle=15, total=1.5),
     "connect": Timeouts(connect=0.4, idle=15, total=20),
 }
 #: What a busy machine may add to a clock. A fault that needs no clock is seen within this alone.

@@ -105,7 +105,7 @@ FAULTS = {
     ),
     "body ends with the connection": Fault([OK + b"\r\n{", Part.CLOSE], ProtocolError, "not valid JSON"),
     # silence and drips
-    "accept and stall": Fault([Part.STALL], TimedOut, "sent nothing for 0.4 s", "idle", {"kind": "idle"}),
+    "accept and stall": Fault([Part.STALL], TimedOut, "sent nothing for 1 s", "idle", {"kind": "idle"}),
     "stall in the headers": Fault([OK, Part.STALL], TimedOut, "sent nothing", "idle"),
     "stall in the body": Fault(
         [OK + b"Content-Length: 9\r\n\r\n{", Part.STALL], TimedOut, "sent nothing", "idle"
@@ -119,7 +119,7 @@ FAULTS = {
     "drip of body bytes": Fault(
         drip(OK + b"Content-Length: 99999\r\n\r\n", b" "),
         TimedOut,
-        "No reply within 0.7 s in total",
+        "No reply within 1.5 s in total",
         "total",
         {"kind": "total"},
     ),
