@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
@@ -10,6 +11,8 @@ from ..types.errors import SettingInvalid
 
 if TYPE_CHECKING:
     from ..audit.replay_options import ReplayOptions
+
+_log = logging.getLogger(__name__)
 
 ALL_TOOL_COLUMNS: Final = "<auto>"
 _MOST_CONCURRENT: Final = 64
@@ -285,6 +288,7 @@ def _tool_columns(context: Any) -> list[str]:
     try:
         schema = context.get_input_specs()[0]
         names = [] if schema is None else tool_column_names(schema)
-    except Exception:
+    except Exception as error:
+        _log.debug("No columns in the dialog: %s", type(error).__name__)
         names = []
     return [ALL_TOOL_COLUMNS, *(name for name in names if name != ALL_TOOL_COLUMNS)]
