@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..version import VERSION
-from .building.build import build_catalogue
-from .packs.reading import own_packs
+from .packs.included_files import own_packs
 from .schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
     path = folder / name
     if path.is_file():
         return path
+    from .building.build import build_catalogue  # every start but the first does without
+
     nodes = extension()
     try:
         build_catalogue(path, extensions=nodes)

@@ -130,12 +130,13 @@ class NodeKnowledgeMCPService:
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
     """What a catalogue was built from, in a line: part of every answer."""
+    # An installation has hundreds.
     sources = [
-        " ".join(filter(None, (source.kind.value, source.name, source.version))) for source in origin.sources
+        " ".join(filter(None, (source.kind.value, source.name, source.version)))
+        for source in origin.sources[:_MOST_SOURCES]
     ]
-    left_out = len(sources) - _MOST_SOURCES
-    if left_out > 0:
-        sources = [*sources[:_MOST_SOURCES], f"{left_out} more"]
+    if len(origin.sources) > _MOST_SOURCES:
+        sources.append(f"{len(origin.sources) - _MOST_SOURCES} more")
     return {
         "version": origin.version,
         "built_at": origin.built_at,

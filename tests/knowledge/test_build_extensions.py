@@ -136,7 +136,7 @@ def test_exclusive_bounds_arrays_and_unknown_ports_of_other_extensions():
     assert (share.type, share.min, share.min_exclusive, share.label) == ("float", 0, True, "Share")
     assert (many.type, many.enum_values, many.options[0].label) == ("array", ("a",), "A")
     assert (rare.type, rare.has_default) == ("array", False)
-    assert (found.category, found.deprecated, found.output_ports[0].type) == (("x", "y"), True, "HTTPThing")
+    assert (found.category, found.deprecated, found.output_ports[0].type) == (("x", "y"), True, "HTTP Thing")
     (without,) = read_extension(description, {}, closed={}, file="knime.yml")
     assert not without.settings_known
     assert dataclasses.replace(found, parameters=(), configurations=(), settings_known=False) == without
@@ -156,6 +156,21 @@ def test_markdown_becomes_text(markdown, text):
         assert found == "One.\n\nTwo bold and it and co*de* goes on.\n\n- a\n- b"
     else:
         assert found == text
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (
+            "<p>One <code>two</code> &amp; three.</p>\n<ul>\n<li>a</li>\n<li>b</li>\n</ul>",
+            "One two & three.\n\n- a\n- b",
+        ),
+        ("<p>First<br />second</p>", "First\nsecond"),
+        ("<none> is a choice, **not** an element", "<none> is a choice, not an element"),
+    ],
+)
+def test_what_knimes_own_python_makes_of_markdown_becomes_text(shown, text):
+    assert plain_text(shown) == text
 
 
 @pytest.fixture

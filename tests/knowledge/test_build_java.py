@@ -51,6 +51,12 @@ def test_a_chain_with_its_ports_in_a_lambda():
     assert ports(found.output_ports) == [("Out", "Table", "What comes out.", False, False)]
 
 
+def test_a_chain_in_the_method_itself():
+    found = read_class(compiled("Local"))
+    assert (found.name, found.short_description) == ("In a Variable", "Is built where it is used.")
+    assert ports(found.input_ports) == [("Rows", "Table", "What goes in.", False, False)]
+
+
 def test_one_call_with_everything():
     found = read_class(compiled("Call"))
     assert (found.name, found.node_type) == ("One Call", "MANIPULATOR")

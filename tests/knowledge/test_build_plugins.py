@@ -192,6 +192,15 @@ def test_a_bare_folder_of_descriptions_is_read_as_well(tmp_path):
     assert {found.id for found in read_plugins([tmp_path]).nodes} == {"org.a.OneNodeFactory", "Two"}
 
 
+def test_loose_descriptions_belong_to_classes_by_the_folder_that_was_named(tmp_path):
+    """Or nodes of the same name in different packages would be taken for versions of one."""
+    names = ("some-project/src/org/a/OneNodeFactory.xml", "org/b/deep/OneNodeFactory.xml")
+    write_folder(tmp_path, {name: node(f"One {number}") for number, name in enumerate(names)})
+    result = read_plugins([tmp_path])
+    assert {found.id for found in result.nodes} == {"org.a.OneNodeFactory", "org.b.deep.OneNodeFactory"}
+    assert result.skipped == []
+
+
 BOMB = (
     '<!DOCTYPE knimeNode [<!ENTITY a "aaaaaaaaaa">'
     + "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9))

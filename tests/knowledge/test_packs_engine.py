@@ -3,7 +3,8 @@
 import pytest
 
 from knime_mcp.knowledge import stored
-from knime_mcp.knowledge.packs.reading import own_packs, read_pack
+from knime_mcp.knowledge.packs.included_files import own_packs
+from knime_mcp.knowledge.packs.reading import read_pack
 
 #: The registry of the third version, line by line.
 REGISTRY = {

@@ -32,15 +32,25 @@ def open_catalogue(file: Path | None) -> Catalogue:
         CatalogueError: It is missing, damaged, or another version's.
     """
     from ...knowledge.catalogue import Catalogue
-    from ...knowledge.places import default_catalogue, user_catalogue
+    from ...knowledge.places import user_catalogue
 
     path = file or user_catalogue()
     if file is None and not path.exists():
-        from ...knowledge.packs.basics import basics_file
-        from .extension import own_files
-
-        path = default_catalogue(_nodes_that_come_along, made_of=[basics_file(), *own_files()])
+        path = catalogue_that_comes_along()
     return Catalogue(path)
+
+
+def catalogue_that_comes_along() -> Path:
+    """The file of what needs no building by anybody: this extension's nodes, the packs, well-known nodes.
+
+    Raises:
+        CatalogueError: It cannot be built.
+    """
+    from ...knowledge.packs.included_files import basics_file
+    from ...knowledge.places import default_catalogue
+    from .extension import own_files
+
+    return default_catalogue(_nodes_that_come_along, made_of=[basics_file(), *own_files()])
 
 
 def _nodes_that_come_along() -> list[NodeSpec]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
         knime_yml: Its ``knime.yml``, or the folder it is in.
 
     Raises:
-        CommandError: KNIME would not load it, or a dialog does not open.
+        CommandError: KNIME would not load it.
     """
     from ...headless import HeadlessError, load_extension
 
@@ -56,10 +57,15 @@ def own_files() -> list[Path]:
 
 
 def _nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
+    from ...headless import HeadlessError
     from ...knowledge.building.introspection import read_extension
 
     description = host.describe()
-    dialogs = {node_id: host.get_dialog(node_id) for node_id in host.nodes}
+    dialogs: dict[str, Mapping[str, Any]] = {}
+    for node_id in host.nodes:
+        # Some open only with something connected; such a node is known without its settings.
+        with suppress(HeadlessError):
+            dialogs[node_id] = host.get_dialog(node_id)
     closed = {node_id: _closed(host, node_id, dialog) for node_id, dialog in dialogs.items()}
     return read_extension(description, dialogs, closed=closed, file=file)
 

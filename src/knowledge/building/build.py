@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import CatalogueError
-from ..packs.reading import Pack, own_packs, read_pack
+from ..packs.included_files import own_packs
+from ..packs.reading import Pack, read_pack
 from .plugins import PluginNodes, Skipped, read_plugins
 from .writing import write_catalogue
 

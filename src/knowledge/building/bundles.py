@@ -38,6 +38,7 @@ class Bundle:
         location: The jar or folder.
         name: Its symbolic name; the file's if it has no manifest.
         version: Its version, or None.
+        package: Where a folder of loose files lies below the root that was named: what packages begin with.
         files: Path inside, with slashes -> how to read it; what is in a jar inside has the jar's path and
             ``!/`` in front.
         unreadable: (what, why) of what inside could not be opened.
@@ -46,6 +47,7 @@ class Bundle:
     location: Path
     name: str = ""
     version: str | None = None
+    package: str = ""
     files: dict[str, Callable[[], bytes]] = field(default_factory=dict[str, "Callable[[], bytes]"])
     unreadable: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
@@ -108,8 +110,12 @@ def find_bundles(root: Path) -> list[Path]:
 
 
 @contextmanager
-def opened(location: Path) -> Generator[Bundle]:
+def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
     """Opens a plug-in while entered.
+
+    Args:
+        location: The jar or folder.
+        root: The folder that somebody named, in which it was found.
 
     Raises:
         UnreadableError: It is no jar, or cannot be read.
@@ -120,6 +126,8 @@ def opened(location: Path) -> Generator[Bundle]:
         try:
             if location.is_dir():
                 _list_folder(bundle)
+                if root is not None and not _is_bundle(location):
+                    bundle.package = location.relative_to(root).as_posix()
             else:
                 archives.append(zipfile.ZipFile(location))
                 _list_archive(bundle, archives[0], "")

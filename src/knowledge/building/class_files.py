@@ -223,7 +223,7 @@ class _Follower:
                 return
             at += length
 
-    def _step(self, code: bytes, at: int) -> int:
+    def _step(self, code: bytes, at: int) -> int:  # noqa: C901 - a case per kind of instruction
         """Does an instruction; how long it is, 0 at the end."""
         op, stack = code[at], self._stack
         short = struct.unpack_from(">H", code, at + 1)[0] if at + 3 <= len(code) else 0

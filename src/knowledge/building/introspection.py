@@ -1,7 +1,7 @@
 """Makes nodes of a Python extension that was imported: of what it shows and of the dialogs of its nodes.
 
 Importing an extension is somebody else's work: the headless host, or KNIME's own Python. Both give the same
-documents.
+documents, but that KNIME's Python has made XHTML of the Markdown in docstrings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..model import NodeSpec, Option, Origin, Parameter, Port, SourceKind, View
 from .node_descriptions import node_type_of
 from .plugin_xml import joined_path
+from .safe_xml import XmlRefusedError, parse_xml
+from .xhtml import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,7 +27,8 @@ _MARK: Final = re.compile(
     r"|(\*\*|__)(?=\S)(?P<strong>.+?)(?<=\S)\2"
     r"|(?<![\w*])\*(?=\S)(?P<weak>[^*\n]+?)(?<=\S)\*(?![\w*])"
 )
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ELEMENT: Final = re.compile(r"\s*<[a-z]")
 _WRAPPED: Final = re.compile(r"(?<!\n)\n(?!\n|\s*[-*] |\s*\d+\. )[ \t]*")
 
 
@@ -226,9 +229,18 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Option, ...]:
     )
 
 
-def plain_text(markdown: str) -> str:
-    """The Markdown of docstrings as text: dedented, paragraphs in one line, no marks."""
-    first, _, rest = markdown.partition("\n")
+def plain_text(shown: str) -> str:
+    """What a docstring says as text: paragraphs in one line, no marks.
+
+    Args:
+        shown: The Markdown as it was written; or what KNIME's own Python makes of it, which is XHTML.
+    """
+    if _ELEMENT.match(shown):
+        try:
+            return text_of(parse_xml(f"<body>{shown}</body>".encode()))
+        except XmlRefusedError:
+            pass  # Markdown that begins like an element
+    first, _, rest = shown.partition("\n")
     text = f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
     text = "\n".join(line.rstrip() for line in text.splitlines())
     text = _WRAPPED.sub(" ", text)

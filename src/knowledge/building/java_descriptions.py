@@ -62,8 +62,11 @@ def read_class(data: bytes) -> NodeDescription | None:
         if call.name == "createNodeDescription" and _one_call(call, told):
             break
     else:
-        for call in first:
-            _link_of_chain(code, call, told)
+        # The chain is in a constant of the class, or in the method itself.
+        for calls in (first, second):
+            if "name" not in told.texts:
+                for call in calls:
+                    _link_of_chain(code, call, told)
     name, short = told.texts.get("name"), told.texts.get("shortDescription")
     if not name or short is None:
         return None

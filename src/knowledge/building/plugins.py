@@ -91,13 +91,13 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] |
     Raises:
         OSError: A root cannot be read.
     """
-    locations = list(dict.fromkeys(path for root in roots for path in find_bundles(root)))
+    locations = {path: root for root in roots for path in find_bundles(root)}
     result = PluginNodes()
     categories: dict[str, str] = {}
     found: list[_Found] = []
-    for done, location in enumerate(locations, 1):
+    for done, (location, root) in enumerate(locations.items(), 1):
         try:
-            with opened(location) as bundle:
+            with opened(location, root=root) as bundle:
                 found += _Reading(bundle, result, categories).nodes()
                 result.bundles += 1
         except UnreadableError as error:
@@ -222,7 +222,7 @@ class _Reading:
             for name, inner in names:
                 if name in taken or name in _REGISTRIES or not self._is_description(name):
                     continue
-                factory = _class_in(inner)
+                factory = _class_in(f"{self._bundle.package}/{inner}")
                 description = self._described(name, factory)
                 if description is not None:
                     found.append(self._found(factory, name, description, None))

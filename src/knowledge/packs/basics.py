@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .included_files import basics_file
 from .reading import read_pack
 
 if TYPE_CHECKING:
     from ..model import NodeSpec
-
-
-def basics_file() -> Path:
-    """The pack; not one of `packs.own_packs`, for beside an installed KNIME its nodes were there twice."""
-    return Path(str(files(__package__ or __name__))) / "knime-basics.yaml"
 
 
 def basic_nodes() -> tuple[NodeSpec, ...]:

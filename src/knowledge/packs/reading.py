@@ -15,8 +15,6 @@ The format of nodes is described in docs/node-packs.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import PackError
@@ -27,6 +25,7 @@ from .yaml_positions import YamlError, read_placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 _LARGEST: Final = 16 * 1024 * 1024
 
@@ -48,12 +47,6 @@ class Pack:
     types: tuple[str, ...]
     nodes: tuple[NodeSpec, ...]
     old_names: tuple[OldName, ...]
-
-
-def own_packs() -> tuple[Path, ...]:
-    """The packs that come with this program, in their order."""
-    folder = Path(str(files(__package__ or __name__))) / "included"
-    return tuple(sorted(folder.glob("*.yaml")))
 
 
 def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:

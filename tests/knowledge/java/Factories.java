@@ -90,3 +90,14 @@ class CallNodeFactory {
 class OtherNodeFactory {
     Object createNodeDescription() { return new Object(); }
 }
+
+class LocalNodeFactory {
+    static Object make(Chain chain) { return chain; }
+
+    protected Object createNodeDescription() {
+        final Chain config = Chain.builder().name("In a Variable").icon("v.png")
+            .shortDescription("Is built where it is used.").fullDescription("Full.")
+            .addInputTable("Rows", "What goes in.").build();
+        return make(config);
+    }
+}
