@@ -113,6 +113,24 @@ def test_settings_under_model_are_those_of_a_saved_node():
     assert check_configuration(NODE, {"model": {"method": "GET"}, "variables": {}}).valid is True
 
 
+def test_what_a_flow_variable_overwrites_is_not_judged():
+    saved = {
+        "model": {"timeout": 0, "share": 7, "group": {"inner": "x"}},
+        "variables": {
+            "version": "V_2019_09_13",
+            "tree": {
+                "method": {"used_variable": "verb", "exposed_variable": None},
+                "timeout": {"used_variable": "t", "exposed_variable": None},
+                "share": {"used_variable": None, "exposed_variable": "s"},
+                "group": {"inner": {"used_variable": "i", "exposed_variable": None}},
+            },
+        },
+    }
+    check = check_configuration(NODE, saved)
+    assert [(entry.setting, entry.problem) for entry in check.problems] == [("share", "7 is out of range")]
+    assert "'method' is filled in later and was not judged." in check.notes
+
+
 def test_nothing_is_said_where_nothing_is_known():
     unknown = NodeSpec(id="K", node_type="K", subtype="K", name="K", origin=ORIGIN, configurations=SETTINGS)
     check = check_configuration(unknown, {"anything": object})

@@ -2,20 +2,24 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 import pytest
 
 from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.packs.reading import own_packs
+from knime_mcp.knowledge.packs.included_files import own_packs
+from knime_mcp.knowledge.schema import SCHEMA_VERSION
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
-from knime_mcp.types.errors import ServerError, ToolNotFound
+from knime_mcp.types.errors import ArgumentsInvalid, ServerError, ToolNotFound
 
 from .conftest import DEADLINE, nodes_command
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+ERAS = ["2025-11-25", "2026-07-28"]
+HOSTILE = ["'; DROP TABLE nodes; --", '" OR 1=1 NEAR(name) *', "%_[^a]", "ab " * 3_334, "9" * 10_000]
 TOOLS = ["get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"]
 
 
@@ -62,7 +66,7 @@ def test_every_revision_over_http(url, version):
         assert found["nodes"][0]["name"] == "Value Lookup"
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("version", ERAS)
 def test_both_eras_over_stdio(catalogue_file, tmp_path, version):
     command = nodes_command("serve", "--catalogue", catalogue_file)
     server = StdioServer(name="nodes", command=tuple(command))
@@ -148,6 +152,50 @@ def test_a_catalogue_that_breaks_while_it_is_served(tmp_path):
             assert result.is_error == (content != whole)
             if result.is_error:
                 assert "Build it again: knime-mcp nodes build" in result.text
+
+
+def test_a_catalogue_of_a_newer_version_is_said_through_the_server(tmp_path):
+    file = tmp_path / "nodes.sqlite"
+    build_catalogue(file, packs=own_packs(), with_own_packs=False)
+    other = tmp_path / "other"
+    other.write_bytes(file.read_bytes())
+    with closing(sqlite3.connect(other)) as db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with served(file) as (address, _):
+        other.replace(file)
+        for version in ERAS:
+            with MCPClient(address, protocol_version=version) as client:
+                result = client.call_tool("get_node_types", {}, timeout=DEADLINE)
+                assert result.is_error
+                assert "was built by a newer knime-mcp" in result.text
+                assert "Update knime-mcp, or build it again" in result.text
+
+
+@pytest.mark.parametrize("version", ERAS)
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
+def test_hostile_text_in_every_argument_is_text(url, version, text):
+    """The argument checks of the client are not in the way: what it declares are texts."""
+    fitting = {"query": "row", "node": "FLOW.IF", "settings": {}, "nodes": ["FLOW.IF"]}
+    with MCPClient(url, protocol_version=version) as client:
+        for tool in client.list_tools():
+            properties = tool.input_schema["properties"]
+            given = {name: value for name, value in fitting.items() if name in properties}
+            for name, value in hostile_values(properties, text):
+                try:
+                    result = client.call_tool(tool.name, given | {name: value}, timeout=DEADLINE)
+                except ArgumentsInvalid:
+                    continue
+                assert result.is_error or json.loads(result.text) == result.structured_content
+                assert "Unexpected" not in result.text
+        assert data(client.call_tool("get_node_types", {}, timeout=DEADLINE))["TRIGGER"]
+
+
+def hostile_values(properties, text):
+    for name in properties:
+        yield name, text
+        yield name, [{"node_type": text, "subtype": text}, {"id": text}, text]
+        yield name, {"node_type": text, "subtype": text}
+        yield name, {text: text}
 
 
 @pytest.mark.parametrize("content", [b"broken", None], ids=["corrupt", "missing"])

@@ -32,6 +32,7 @@ def read(name):
 
 QUERIES = read("queries.txt")
 UNSEEN = read("unseen.txt")
+SECOND = read("second.txt")
 
 
 def figures(wanted, answer):
@@ -61,8 +62,9 @@ def test_the_set_is_large_and_names_nodes_that_there_are(reader):
     known = {name for node in reader.summaries() for name in (node.name, node.id)}
     assert len(QUERIES) >= 200
     assert len({entry.query for entry in QUERIES}) == len(QUERIES)
-    assert not [(e.query, node) for e in QUERIES + UNSEEN for node in e.nodes if node not in known]
-    assert not {entry.query for entry in QUERIES} & {entry.query for entry in UNSEEN}
+    assert not [(e.query, node) for e in QUERIES + UNSEEN + SECOND for node in e.nodes if node not in known]
+    sets = [{entry.query for entry in wanted} for wanted in (QUERIES, UNSEEN, SECOND)]
+    assert sum(map(len, sets)) == len(set.union(*sets))
 
 
 @pytest.mark.requirement("V2")
@@ -77,13 +79,14 @@ def test_relevance_beside_the_sources_scorer(ours, theirs, record_property):
     assert recall > 3 * their_recall
 
 
-def test_queries_that_nothing_was_made_for(ours, theirs, record_property):
-    mrr, recall = figures(UNSEEN, ours)
-    their_mrr, their_recall = figures(UNSEEN, theirs)
+@pytest.mark.parametrize(("wanted", "least"), [(UNSEEN, (0.74, 0.80)), (SECOND, (0.84, 0.82))])
+def test_queries_that_nothing_was_made_for(ours, theirs, record_property, wanted, least):
+    mrr, recall = figures(wanted, ours)
+    their_mrr, their_recall = figures(wanted, theirs)
     for name, value in {"mrr": mrr, "recall": recall, "s mrr": their_mrr, "s recall": their_recall}.items():
         record_property(name, round(value, 3))
-    assert mrr >= 0.72
-    assert recall >= 0.79
+    assert mrr >= least[0]
+    assert recall >= least[1]
     assert mrr > 3 * their_mrr
 
 

@@ -87,14 +87,15 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         return ConfigurationCheck(valid=None, notes=(note,))
     known = {entry.name: entry for entry in spec.configurations}
     given = _flattened(settings, set(known))
+    controlled = _controlled(settings)
     problems: list[Problem] = []
     notes: list[str] = []
     for name, parameter in known.items():
-        if name not in given:
+        if name not in given and name not in controlled:
             problems += _missing(parameter, given)
             continue
-        value = given[name]
-        if _filled_in_later(value):
+        value = given.get(name)
+        if name in controlled or _filled_in_later(value):
             notes.append(f"'{name}' is filled in later and was not judged.")
             continue
         problems += _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
@@ -102,7 +103,9 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         if name not in known and not _own_entry(name):
             problems.append(_unknown(name, known))
     defaults = {
-        name: entry.default_value for name, entry in known.items() if name not in given and entry.has_default
+        name: entry.default_value
+        for name, entry in known.items()
+        if name not in given and name not in controlled and entry.has_default
     }
     return ConfigurationCheck(
         valid=not problems, problems=tuple(problems), notes=tuple(notes), defaults=defaults
@@ -128,6 +131,27 @@ def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
     model = settings.get("model")
     only_model = "model" not in known and isinstance(model, Mapping)
     add("", cast("Mapping[str, Any]", model) if only_model else settings)
+    return found
+
+
+def _controlled(settings: Mapping[str, Any]) -> set[str]:
+    """The keys that flow variables overwrite when the node runs, as KNIME saves it beside the settings."""
+    found: set[str] = set()
+
+    def add(prefix: str, entries: Mapping[str, Any]) -> None:
+        for key, value in entries.items():
+            if isinstance(value, Mapping):
+                entry = cast("Mapping[str, Any]", value)
+                if "used_variable" not in entry:
+                    add(f"{prefix}{key}.", entry)
+                elif entry["used_variable"]:
+                    found.add(f"{prefix}{key}")
+
+    variables = settings.get("variables")
+    if isinstance(variables, Mapping):
+        tree = cast("Mapping[str, Any]", variables).get("tree")
+        if isinstance(tree, Mapping):
+            add("", cast("Mapping[str, Any]", tree))
     return found
 
 

@@ -175,7 +175,7 @@ def _add_matches(
     query: Query,
     expansions: list[Expansion],
 ) -> None:
-    bonus = _bonus_of_parts(index, query)
+    bonus = _bonus_of_parts(index, query, expansions)
     for row, match in matches(reader, query, expansions).items():
         if row in found:
             continue
@@ -188,10 +188,16 @@ def _add_matches(
             found[row] = Hit(node=index.summaries[row], tier=Tier.ANY_WORD, score=score, field="vocabulary")
 
 
-def _bonus_of_parts(index: NodeIndex, query: Query) -> dict[int, float]:
-    """What parts of the query are called here, by row."""
+def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion]) -> dict[int, float]:
+    """What parts of the query are called here, by row; the more of what the query says, the more points."""
     bonus: dict[int, float] = {}
-    for entry, share in vocabulary().inside(query.key):
+    weights = {expansion.word.text: expansion.weight for expansion in expansions}
+    total = sum(weights.values())
+    for entry in vocabulary().inside(query.key):
+        words = entry.phrase.split()
+        share = max(
+            len(words) / len(query.key.split()), sum(weights.get(word, 0.0) for word in words) / total
+        )
         for place, target in enumerate(entry.targets):
             for node in index.targets(target):
                 points = _PART_BONUS * share / (1 + 0.25 * place)

@@ -54,18 +54,18 @@ class Vocabulary:
         """The entry for a whole query, also when it is written in one word."""
         return self.entries.get(key) or self.compact.get(key.replace(" ", ""))
 
-    def inside(self, key: str) -> list[tuple[Entry, float]]:
-        """The entries for parts of a query, and the share of the query that each of them is.
+    def inside(self, key: str) -> list[Entry]:
+        """The entries for parts of a query.
 
         A word of a longer phrase that was found is not looked up again.
         """
         words = key.split()
-        found: list[tuple[Entry, float]] = []
+        found: list[Entry] = []
         left = f" {key} "
         for phrase in phrases(words, LONGEST_PHRASE):
             entry = self.entries.get(phrase)
             if entry is not None and f" {phrase} " in left:
-                found.append((entry, len(phrase.split()) / len(words)))
+                found.append(entry)
                 left = left.replace(f" {phrase} ", " | ", 1)
         return found
 
