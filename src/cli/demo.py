@@ -19,14 +19,17 @@ def demo(
     ] = Path("demo-output"),
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="Only run the demo's MCP server, until Ctrl-C, so that you can use it."),
+        typer.Option(
+            "--serve", help="Only run the MCP server that reads files, until Ctrl-C, so that you can use it."
+        ),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
 ) -> ExitCode:
     """Show what this does, in a few seconds, without any account.
 
-    Starts a small MCP server on this machine, runs KNIME's nodes MCP Tool Provider and MCP Tool Caller
-    against it, and shows the tables that they make. Nothing leaves this machine.
+    Starts two MCP servers on this machine: node knowledge, and a small one that reads files. Runs KNIME's
+    nodes MCP Tool Provider and MCP Tool Caller against them, and shows the tables that they make. Nothing
+    leaves this machine.
     """
     root = extension_root()
     with Interrupt() as interrupt:
@@ -64,16 +67,17 @@ def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
 
 
 def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer
+    from .demo_process import DemoServer, NodesServer
     from .demo_story import DemoStory
 
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file. Name a folder with --out.")
     began = time.perf_counter()
-    with DemoServer(_files(root), port) as server:
+    # Both start at once; what takes long is importing, and a machine has more than one core.
+    with NodesServer() as nodes, DemoServer(_files(root), port) as server:
         if interrupt():
             raise Canceled("The demo was stopped")
-        story = DemoStory(root, server, out, interrupt)
+        story = DemoStory(root, nodes, server, out, interrupt)
         story.tell()
     story.close(time.perf_counter() - began)
     return ExitCode.OK

@@ -1,4 +1,4 @@
-"""The demo's MCP server as a child process that cannot outlive the one that started it."""
+"""The demo's MCP servers as child processes that cannot outlive the one that started them."""
 
 import importlib.util
 import json
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -18,24 +19,20 @@ START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes a few
 STOP_SECONDS = 5.0
 
 
-class DemoServer:
-    """Runs the server while the block lasts.
+class ServerProcess:
+    """Runs a server while the block lasts.
 
     Its standard input is a pipe from this process: when that closes, in whatever way this process ends, the
     server ends too. It runs in a process group of its own, so that Ctrl-C reaches this process only.
 
     Args:
-        folder: What its tools may read.
-        port: Port on loopback, 0 for a free one.
-
-    Attributes:
-        url: Where it listens.
+        module: The server's module beside this one; it prints a line of JSON with its URL.
+        arguments: Its arguments.
     """
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        self.url = ""
-        self._folder = folder
-        self._port = port
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._module = module
+        self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
 
@@ -45,10 +42,10 @@ class DemoServer:
         return self._process.pid if self._process else 0
 
     def __enter__(self) -> Self:
-        """Starts the server and waits until it listens.
+        """Starts the server; `url` waits until it listens.
 
         Raises:
-            CommandError: The extra `server` is missing, or the server does not start.
+            CommandError: The extra `server` is missing.
         """
         if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
             raise CommandError(
@@ -57,24 +54,41 @@ class DemoServer:
             )
         self._process = subprocess.Popen(  # noqa: S603
             # -P: the current folder is not on its path, whatever modules lie there.
-            [sys.executable, "-P", "-m", f"{__package__}.demo_server", str(self._folder), str(self._port)],
+            [sys.executable, "-P", "-m", f"{__package__}.{self._module}", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             start_new_session=os.name == "posix",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows'
         )
-        try:
-            self.url = self._first_line(self._process)
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @cached_property
+    def url(self) -> str:
+        """Where it listens.
+
+        Raises:
+            CommandError: It does not start.
+        """
+        assert self._process is not None
+        stream = self._process.stdout
+        assert stream is not None
+        lines: queue.Queue[bytes] = queue.Queue()
+        # A thread, because a pipe cannot be read with a deadline on every system.
+        threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+        try:
+            return str(json.loads(lines.get(timeout=START_SECONDS))["url"])
+        except (queue.Empty, ValueError, KeyError):
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace").strip().splitlines()
+            raise CommandError(
+                f"The demo's server did not start. It said: {said[-1] if said else 'nothing'}"
+            ) from None
 
     def wait(self, seconds: float) -> bool:
         """Waits for the server to end by itself. Returns whether it has."""
@@ -101,17 +115,21 @@ class DemoServer:
         process.stdout.close()
         self._complaints.close()
 
-    def _first_line(self, process: subprocess.Popen[bytes]) -> str:
-        lines: queue.Queue[bytes] = queue.Queue()
-        stream = process.stdout
-        assert stream is not None
-        # A thread, because a pipe cannot be read with a deadline on every system.
-        threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
-        try:
-            return str(json.loads(lines.get(timeout=START_SECONDS))["url"])
-        except (queue.Empty, ValueError, KeyError):
-            self._complaints.seek(0)
-            said = self._complaints.read().decode(errors="replace").strip().splitlines()
-            raise CommandError(
-                f"The demo's server did not start. It said: {said[-1] if said else 'nothing'}"
-            ) from None
+
+class DemoServer(ServerProcess):
+    """The server whose tools read files.
+
+    Args:
+        folder: What its tools may read.
+        port: Port on loopback, 0 for a free one.
+    """
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        super().__init__("demo_server", str(folder), str(port))
+
+
+class NodesServer(ServerProcess):
+    """Node knowledge, with the catalogue that comes along, on a free port."""
+
+    def __init__(self) -> None:
+        super().__init__("demo_nodes")

@@ -17,25 +17,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..headless import NodeResult, OutputTable
-    from .demo_process import DemoServer
+    from .demo_process import ServerProcess
     from .interrupt import Interrupt
 
 PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
+NODE_QUERY = "VLOOKUP"
 
 
 class DemoStory:
-    """Runs the nodes against the demo's server and tells a newcomer what they see.
+    """Runs the nodes against the demo's servers and tells a newcomer what they see.
 
     Args:
         root: The folder of knime.yml and of the examples.
-        server: The running server.
+        nodes: Node knowledge, running.
+        files: The server that reads files, running.
         out: Where the tables are written.
         interrupt: Whether the person wants to stop.
     """
 
-    def __init__(self, root: Path, server: DemoServer, out: Path, interrupt: Interrupt) -> None:
+    def __init__(
+        self, root: Path, nodes: ServerProcess, files: ServerProcess, out: Path, interrupt: Interrupt
+    ) -> None:
         self._root = root
-        self._server = server
+        self._nodes = nodes
+        self._files = files
         self._out = out
         self._interrupt = interrupt
         self._written: list[Path] = []
@@ -49,36 +54,61 @@ class DemoStory:
         """
         say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
         _tell(
-            f"A small MCP server now runs on this machine only, at {self._server.url} (process"
-            f" {self._server.pid}). It is built on the official MCP Python SDK; its tools read the files in"
-            " examples/demo/files. The nodes below are the extension's own, run without KNIME Analytics"
-            " Platform by a stand-in for KNIME's Python API."
+            "The nodes below are the extension's own, run without KNIME Analytics Platform by a stand-in for"
+            " KNIME's Python API. Two MCP servers run on this machine only, on the official MCP Python SDK:"
+            f" node knowledge at {self._nodes.url} (process {self._nodes.pid}), and one that reads the files"
+            f" in examples/demo/files at {self._files.url} (process {self._files.pid})."
         )
+        self._node_knowledge()
         tools = self._provider()
         self._one_call(tools)
         self._batch(tools)
 
     def close(self, seconds: float) -> None:
-        """Says where the files are and what to do next, when the server is gone."""
+        """Says where the files are and what to do next, when the servers are gone."""
         say("\nWritten:", "bold")
         for file in self._written:
             say(f"  {file}")
         say(f"  {self._workflow / 'data'}  (the journals that the Caller keeps of its calls)")
-        say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
-        say("  knime-mcp demo --serve   keeps the server running, for you to use its tools")
-        say("  knime-mcp --help         everything else, with any MCP server")
+        say(f"\nDone in {seconds:.1f} s, and both servers have ended. Next:", "bold")
+        say("  knime-mcp nodes serve --http 8080   serves node knowledge, for you and your agents")
+        say("  knime-mcp demo --serve              keeps the server that reads files running")
+        say("  knime-mcp --help                    everything else, with any MCP server")
+
+    def _node_knowledge(self) -> None:
+        tools = self._listed(
+            "1. MCP Tool Provider lists the tools of node knowledge: which nodes exist, how they are set up",
+            self._nodes,
+        )
+        self._write("node-knowledge", tools)
+        arguments = [{"name": "query", "value": NODE_QUERY}, {"name": "max_results", "value": "3"}]
+        result = self._run(CALLER, [tools.as_input()], {"tool": "search_nodes", "arguments": arguments})
+        (row,) = result.outputs[0].to_pylist()
+        answer = json.loads(row["Structured result"])
+        say(
+            f'\n2. MCP Tool Caller asks it for "{NODE_QUERY}", among {answer["catalogue"]["nodes"]} nodes',
+            "bold",
+        )
+        for node in answer["nodes"]:
+            _tell(f"{node['name']}: {node['description']}")
 
     def _provider(self) -> OutputTable:
-        result = self._run(PROVIDER, [], {"server_url": self._server.url})
+        tools = self._listed(
+            "3. MCP Tool Provider lists the tools of the server that reads files", self._files
+        )
+        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
+        self._write("tools", tools)
+        return tools
+
+    def _listed(self, title: str, server: ServerProcess) -> OutputTable:
+        result = self._run(PROVIDER, [], {"server_url": server.url})
         tools: OutputTable = result.outputs[0]
         rows = [
             (row["Tool name"], _parameters(row["Parameters"]), one_line(row["Description"], 80))
             for row in tools.to_pylist()
         ]
-        say("\n1. MCP Tool Provider lists the server's tools into a table", "bold")
+        say(f"\n{title}", "bold")
         show(table(None, ("Tool name", "Parameters", "Description"), rows))
-        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
-        self._write("tools", tools)
         return tools
 
     def _one_call(self, tools: OutputTable) -> None:
@@ -87,7 +117,7 @@ class DemoStory:
         result = self._run(CALLER, [tools.as_input()], parameters)
         (row,) = result.outputs[0].to_pylist()
         say(
-            '\n2. MCP Tool Caller calls one tool: search_text, text = "desk", path = "meeting_notes.md"',
+            '\n4. MCP Tool Caller calls one tool: search_text, text = "desk", path = "meeting_notes.md"',
             "bold",
         )
         say(f"   Status: {row['Status']}, {row['Duration (s)']:.3f} s. Result:")
@@ -105,7 +135,7 @@ class DemoStory:
             (row["path"], row["Status"], _words(row["Structured result"]) or one_line(row["Error"], 80))
             for row in output.to_pylist()
         ]
-        say("\n3. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
+        say("\n5. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
         show(table(None, ("path", "Status", "what came of it"), rows))
         _tell("The bad row is a row like the others. The node goes on, and warns:")
         for warning in result.warnings:

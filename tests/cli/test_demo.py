@@ -20,13 +20,19 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     done = cli("demo")
     assert done.code == 0, done.err
     for words in (
-        "MCP Tool Provider",
+        "1. MCP Tool Provider lists the tools of node knowledge",
+        "check_configuration",
+        "Value Lookup",
         "MCP Tool Caller",
         "count_words",
         "There is no file 'lost_chapter.txt'",
     ):
         assert words in done.out
     out = tmp_path / "demo-output"
+    knowledge = pq.read_table(out / "node-knowledge.parquet")
+    assert knowledge["Tool name"].to_pylist() == [
+        "get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration",
+    ]  # fmt: skip
     tools = pq.read_table(out / "tools.parquet")
     assert tools["Tool name"].to_pylist() == [
         "list_files", "count_words", "search_text", "summarize_csv", "convert_csv", "plot_column",
@@ -35,7 +41,9 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     assert results["Status"].to_pylist() == ["ok", "ok", "ok", "tool error", "ok"]
     assert (out / "tools.csv").stat().st_size > 0
     assert (out / "results.csv").stat().st_size > 0
-    assert not alive(int(re.search(r"process (\d+)", done.out)[1]))
+    pids = [int(pid) for pid in re.findall(r"process\s+(\d+)", done.out)]
+    assert len(pids) == 2
+    assert not any(alive(pid) for pid in pids)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -52,16 +60,18 @@ def test_nothing_outlives_it(cli, until, stop):
     until(lambda: not alive(int(children[0])), "the server ended")
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing_running(cli, until):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_stopped_in_the_middle_it_leaves_nothing_running(cli, until, stop):
     process = cli.start("demo")
-    line = process.stdout.readline()
-    while "process" not in line:
+    read = ""
+    while len(pids := re.findall(r"process\s+(\d+)", read)) < 2:
         line = process.stdout.readline()
-    pid = int(re.search(r"process (\d+)", line)[1])
-    process.send_signal(signal.SIGINT)
+        assert line, read
+        read += line
+    process.send_signal(stop)
     done = cli.finish(process)
-    assert done.code in (0, 3)
-    until(lambda: not alive(pid), "the server ended")
+    assert done.code in ((0, 3) if stop != signal.SIGKILL else (-signal.SIGKILL,))
+    until(lambda: not any(alive(int(pid)) for pid in pids), "the servers ended")
 
 
 def test_taken_port(cli, server):

@@ -1,0 +1,39 @@
+"""The demo's node knowledge: what ``knime-mcp nodes serve --http 0`` serves when nobody built a catalogue.
+
+Run as a process of its own, ``python -m knime_mcp.cli.demo_nodes``. Like the demo's other server it prints
+one line with its URL as soon as it listens, and ends when its standard input closes.
+"""
+
+import json
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+import anyio
+
+from ..knowledge.catalogue import Catalogue
+from ..knowledge.server import NodeKnowledgeServer
+from ..knowledge.service import NodeKnowledgeMCPService
+from ..knowledge.serving import serve_http
+from .nodes.catalogue import catalogue_that_comes_along
+
+
+def serve() -> None:
+    """Serves until standard input closes."""
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    with Catalogue(catalogue_that_comes_along()) as catalogue, suppress(KeyboardInterrupt):
+        served = NodeKnowledgeServer(NodeKnowledgeMCPService(catalogue))
+        anyio.run(
+            lambda: serve_http(served, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
+        )
+
+
+def _end_with_stdin() -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    signal.raise_signal(signal.SIGINT)
+
+
+if __name__ == "__main__":
+    serve()
