@@ -85,7 +85,7 @@ class ExtensionHost:
     def run_node(
         self,
         node_id: str,
-        inputs: Sequence[Any] = (),
+        inputs: Sequence[Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         *,
         credentials: Mapping[str, tuple[str, str]] | None = None,
@@ -102,7 +102,8 @@ class ExtensionHost:
         Args:
             node_id: the id in ``nodes``.
             inputs: one entry per declared port: a table (knext.Table, pyarrow.Table), a port object, a
-                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group.
+                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group. Nothing
+                is connected unless it is given.
             parameters: settings that differ from the defaults, nested like the groups.
             credentials: name -> (user name, password).
             flow_variables: the flow variables that arrive at the node.
@@ -119,7 +120,7 @@ class ExtensionHost:
         """
         request = Request(
             node_id=node_id,
-            inputs=list(inputs),
+            inputs=None if inputs is None else list(inputs),
             parameters=dict(parameters or {}),
             credentials=dict(credentials or {}),
             flow_variables=dict(flow_variables or {}),

@@ -54,10 +54,8 @@ class Run:
 
     def result(self) -> NodeResult:
         """Runs on a worker thread, as KNIME does, and waits for it. Ctrl-C cancels the node."""
-        inputs = self._request.inputs or []
-        if len(inputs) != len(self._declared.input_ports):
-            arranged(self._declared.input_ports, inputs, lambda _, value: value)
-        require_connected(self._declared.input_ports, inputs)
+        ports = self._declared.input_ports
+        require_connected(ports, arranged(ports, self._request.inputs, lambda _, value: value))
         failures: list[dict[str, Any]] = []
         crashes: list[BaseException] = []
 

@@ -78,6 +78,18 @@ def test_options_that_cannot_work(cli, started, options, said):
     assert said in " ".join(done.err.split())
 
 
+@pytest.mark.parametrize("command", [("graph", "serve", "g.yaml"), ("nodes", "serve")])
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [("--log-level", "loud", "warning"), ("--http", "65536", "65535")],
+)
+def test_options_of_serving_are_checked(cli, started, command, option, value, said):
+    done = cli(*command, option, value, env={"COLUMNS": "200"})
+    assert (done.code, done.out) == (2, "")
+    assert option in done.err
+    assert said in done.err
+
+
 @pytest.mark.parametrize("module", ["jsonata", "mcp", "regex"])
 def test_a_missing_extra_is_named(tmp_path, module):
     file = tmp_path / "g.yaml"

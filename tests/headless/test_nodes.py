@@ -57,6 +57,14 @@ def test_inputs_have_to_fit(trial):
         trial.run_node("Context", (None, []))
     with pytest.raises(HeadlessError, match="'In' is not optional"):
         trial.run_node("Read", (None,))
+    with pytest.raises(HeadlessError, match="'In' is not optional"):
+        trial.run_node("Read")
+
+
+def test_no_inputs_means_that_nothing_is_connected(trial):
+    seen = answers(trial.run_node("Context", parameters={"what": ""}))
+    assert seen == answers(context(trial, inputs=(None, [], None)))
+    assert seen["others"] == []
 
 
 def test_credentials(trial):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
 from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, error_lines, read_document
 from .running import AuditOption, opened_journal
@@ -27,13 +26,8 @@ if TYPE_CHECKING:
 @needs_graph
 def serve(
     file: FileArgument,
-    http: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT", help="Serve over HTTP on this port (0: any) instead of stdin and stdout."
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on with --http.")] = "127.0.0.1",
+    http: HttpOption = None,
+    host: HostOption = "127.0.0.1",
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
@@ -43,9 +37,7 @@ def serve(
     validate: Annotated[
         bool, typer.Option(help="Compare arguments and results with the schemas in the document.")
     ] = True,
-    log_level: Annotated[
-        str, typer.Option(help="debug, info, warning or error; to standard error.")
-    ] = "info",
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> ExitCode:
     """Serve the tools of a graph document as an MCP server.
 
@@ -66,10 +58,7 @@ def serve(
         log_level=log_level,
     )
     if signaled:
-        # A thread still waits for a line on standard input, and would keep the process alive.
-        logging.shutdown()
-        sys.stderr.flush()
-        os._exit(ExitCode.OK)
+        end_now()
     return ExitCode.OK
 
 
@@ -83,7 +72,7 @@ def serve_document(
     audit: Path | None,
     reload: bool,
     validate: bool,
-    log_level: str,
+    log_level: LogLevel,
 ) -> bool:
     """Serves a document until its client goes or a signal comes; says whether a signal ended it on stdio.
 
@@ -96,8 +85,8 @@ def serve_document(
     from ...graph.serving.reloading import Reload, serve_http, serve_stdio
     from ...graph.serving.server import GraphServer
 
-    logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="[%(levelname)s] %(message)s")
-    for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "watchfiles", "opentelemetry"):
+    log_to_stderr(log_level, "[%(levelname)s] %(message)s")
+    for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "opentelemetry"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with ExitStack() as stack:
         journal = stack.enter_context(opened_journal(audit, f"knime-mcp graph serve {file.name}"))
@@ -108,17 +97,14 @@ def serve_document(
         def load() -> McpGraphApi:
             return _api(file, mcp, dialect, journal, spans, validate=validate)
 
+        # Before the document is loaded: what changes from now on is seen.
+        watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         # Who asks for the old dialect gets lists of tools as its programs wrote them.
         served = GraphServer(load(), output_schemas=dialect is not DialectChoice.TARGET)
-        watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         if http is None:
             return anyio.run(serve_stdio, served, watch)
-        anyio.run(lambda: serve_http(served, http, host=host, reload=watch, on_ready=_announce))
+        anyio.run(lambda: serve_http(served, http, host=host, reload=watch, on_ready=announce))
         return False
-
-
-def _announce(url: str) -> None:
-    print(f"Serving at {url}", file=sys.stderr, flush=True)
 
 
 def _api(

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..exits import CommandError, ExitCode, UsageError, reports_errors
+from ..exits import CommandError, ExitCode, reports_errors
+from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
 from ..terminal import complain
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
     from ...knowledge.catalogue import Catalogue
 
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
 
 @reports_errors
 def serve(
-    http: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Serve over HTTP on this port (0: any) instead of stdin and stdout.",
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on with --http.")] = "127.0.0.1",
+    http: HttpOption = None,
+    host: HostOption = "127.0.0.1",
     gateway: Annotated[
         bool, typer.Option("--gateway", help="Serve plain HTTP with keys instead; see: nodes gateway.")
     ] = False,
-    log_level: Annotated[
-        str, typer.Option(help="debug, info, warning or error; to standard error.")
-    ] = "warning",
+    log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
     """Serve node knowledge as an MCP server, for agents and for KNIME's MCP Tool Provider.
@@ -52,23 +38,16 @@ def serve(
 
         serve_gateway(catalogue, gateway_port=http, gateway_host=None if host == "127.0.0.1" else host)
         return ExitCode.OK
-    if log_level.upper() not in _LEVELS:
-        raise UsageError(f"--log-level is one of {', '.join(level.lower() for level in _LEVELS)}.")
     if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
         raise CommandError(
             f"The server needs {' and '.join(missing)}. Install what is missing with: pip install"
             " 'knime-mcp[cli,server]'."
         )
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="[%(levelname)s] %(name)s: %(message)s"
-    )
+    log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
     with open_catalogue(catalogue) as opened:
         signaled = _serve(opened, http=http, host=host)
     if signaled:
-        # A thread still waits for a line on standard input, and would keep the process alive.
-        logging.shutdown()
-        sys.stderr.flush()
-        os._exit(ExitCode.OK)
+        end_now()
     return ExitCode.OK
 
 
@@ -88,9 +67,5 @@ def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
             f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted. Put a proxy"
             " with TLS and access control in front of it."
         )
-    anyio.run(lambda: serve_http(served, http, host=host, on_ready=_announce))
+    anyio.run(lambda: serve_http(served, http, host=host, on_ready=announce))
     return False
-
-
-def _announce(url: str) -> None:
-    print(f"Serving at {url}", file=sys.stderr, flush=True)
