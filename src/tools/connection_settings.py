@@ -69,11 +69,12 @@ def credential_choices(context: Any) -> list[Any]:
         No credential first, then the credentials that there are.
     """
     try:
-        names = sorted(str(name) for name in context.get_credential_names())
+        names = {str(name) for name in context.get_credential_names()}
     except Exception as error:
         _log.debug("No credentials in the dialog: %s", type(error).__name__)
-        names = []
-    return [NO_CREDENTIAL, *(name for name in names if name != NO_CREDENTIAL)]
+        names = set[str]()
+    # KNIME opens no dialog with a choice that has no name.
+    return [NO_CREDENTIAL, *sorted(names - {NO_CREDENTIAL, ""})]
 
 
 def is_connected(port: int) -> Callable[[Any], bool]:

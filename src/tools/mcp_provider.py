@@ -14,6 +14,7 @@ import knime.extension as knext
 from ..types.errors import MCPError, SettingInvalid
 from . import connection, connection_settings
 from .credentials import check_one_origin, credential_from_port, find_credential
+from .words import counted
 
 if TYPE_CHECKING:
     from ..types.columns import ColumnForm
@@ -216,7 +217,7 @@ class MCPToolProvider:
         requests = self._requests(ctx, servers, credential)
         if self.on_failure == _OnFailure.fail.name:
             _refuse_bad_settings(requests)
-        ctx.set_progress(0.0, f"Connecting to {len(requests)} server{'' if len(requests) == 1 else 's'}")
+        ctx.set_progress(0.0, f"Connecting to {counted(len(requests), 'server')}")
         timeouts = connection.timeouts_from_settings(self)
 
         def open_client(request: ServerRequest, trace: Any) -> MCPClient:
@@ -359,6 +360,12 @@ def _likely(names: list[str]) -> str:
             return by_name[likely]
     if len(names) == 1:
         return names[0]
+    if not names:
+        raise SettingInvalid(
+            "The Servers table has no String column that could hold the addresses",
+            setting="server_url_column",
+            fix="Connect a table with a row per server and a String column with its URL",
+        )
     raise SettingInvalid(
         "No column with server URLs is chosen",
         setting="server_url_column",

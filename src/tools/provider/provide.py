@@ -24,6 +24,7 @@ from ...types.errors import (
     SettingInvalid,
     VersionError,
 )
+from ..words import counted
 from .findings import Finding, foreign_identifiers, scan
 from .tool_names import NamedServer, NameFilter, ShownNames, shown_names
 
@@ -263,8 +264,7 @@ def _report(
     listing = future.result()
     if on_progress is None:
         return
-    tools = len(listing.definitions)
-    what = "failed" if listing.error else f"lists {tools:,} tool{'' if tools == 1 else 's'}"
+    what = "failed" if listing.error else f"lists {counted(len(listing.definitions), 'tool')}"
     on_progress(done / total, f"Server {done} of {total}: {request.server or request.row} {what}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...types.errors import MCPError
 from ..credentials import sent_in_clear
 from ..hidden_text import visible
+from ..words import counted
 
 if TYPE_CHECKING:
     from .provide import Provision, ServerOutcome
@@ -56,6 +57,8 @@ def warnings(provision: Provision) -> list[str]:
     Returns:
         Sentences, the most important first; none if all is well.
     """
+    if not provision.outcomes:
+        return ["The Servers table has no rows, so no server was asked."]
     failed = provision.failed
     said: list[str] = []
     if failed:
@@ -125,16 +128,3 @@ def _why_empty(outcome: ServerOutcome) -> str:
     if outcome.offered:
         return f"lists {counted(outcome.offered, 'tool')}, but the settings include none of them."
     return "lists no tools. Its tools may depend on who asks: check the credential."
-
-
-def counted(number: int, noun: str) -> str:
-    """Writes a number with its noun.
-
-    Args:
-        number: How many.
-        noun: In the singular, with a plural in s.
-
-    Returns:
-        Such as ``1 tool`` or ``2,000 tools``.
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

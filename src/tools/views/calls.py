@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ...audit.record import CallStatus
 from ...types.tool import MCPTool, WorkflowTool
+from ..words import counted
 from .html import Html, badge, details, heading, join, json_block, note, page, paragraph, properties
+from .statuses import status_badge
 
 if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...types.tool import Tool
     from ..caller.summary import RunSummary
-    from .html import BadgeKind
-
-_KINDS: Final[dict[CallStatus, BadgeKind]] = {
-    CallStatus.OK: "good",
-    CallStatus.TOOL_ERROR: "bad",
-    CallStatus.INVALID_ARGUMENTS: "bad",
-    CallStatus.NOT_FOUND: "bad",
-    CallStatus.DENIED: "warning",
-    CallStatus.FAILED: "bad",
-    CallStatus.CANCELED: "warning",
-}
 
 
 def calls_page(summary: RunSummary) -> str:
@@ -35,9 +26,8 @@ def calls_page(summary: RunSummary) -> str:
         A self-contained HTML page.
     """
     warning = summary.warning()
-    done = summary.statuses.total()
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
-    told = f"{done} call{'' if done == 1 else 's'}" + (f": {counts}" if counts else "")
+    told = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
     if summary.resumed:
         told += f"; {summary.resumed} of them filled in from the run before"
     return page(
@@ -101,7 +91,7 @@ def _call(record: CallRecord, *, opened: bool) -> Html:
         (
             where,
             record.tool_name or "no tool",
-            badge(record.status.value, _KINDS[record.status]),
+            status_badge(record.status),
             badge("resumed") if record.resumed_from else None,
             duration,
         ),

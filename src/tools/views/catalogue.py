@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..flow_choices import signature, type_in_words
 from ..provider.example_arguments import example_arguments, resolve
-from ..provider.report import counted
+from ..words import counted
 from .html import (
     Html,
     badge,

@@ -22,6 +22,7 @@ from knime_mcp.tools.credentials import (
 )
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
+from tests.support.scripted_server import ScriptedServer, modern
 
 CANARY = "canary-7f3a-secret"
 PROD = Credential("prod", "ann", CANARY)
@@ -155,8 +156,14 @@ def test_a_client_without_its_credential_is_never_made():
 
 
 def test_a_client_is_made_from_a_route():
-    client_for(ServerRoute(URL + "?key={credential.password}", credential="prod"), PROD).close()
-    open_client(ServerRoute(URL)).close()
+    with ScriptedServer(modern()) as server:
+        route = ServerRoute(server.url + "?key={credential.password}", credential="prod")
+        with client_for(route, PROD) as client:
+            client.list_tools()
+        assert server.requests[-1].target.endswith(f"?key={CANARY}")
+        with open_client(ServerRoute(server.url)) as client:
+            client.list_tools()
+        assert "authorization" not in server.requests[-1].headers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,209 @@
+"""Nodes in surroundings that no demo has: tables without columns or rows, names alike, holes, secrets."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from knime_mcp.tools.flow_choices import ToolChoice, encode_choices
+from knime_mcp.types.portable import to_json_text
+from knime_mcp.types.tool import MCPTool
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+
+#: Every node, with the kinds of its input ports.
+NODES = {
+    "mcp_tool_provider": ("table", "credential"),
+    "mcp_tool_caller": ("table", "table", "credential"),
+    "mcp_agent_prompter": ("other", "table", "table", "group", "credential"),
+    "tool_call_replayer": ("table", "credential"),
+    "openai_compatible_chat_model": (),
+}
+SECRET = "canary-5b1e0f7a33"
+XML = "<b a='1'>&amp;\"]]></b>"
+ALIKE = ["a", "A", "a ", " a", "a\u200b", "<none>", "<auto>", "<by name>", XML, "x\ny", "ä", "a\u0308"]
+TABLES = {
+    "no columns": pa.table({"<RowID>": ["Row0"]}),
+    "no rows": pa.table({"Tool (JSON)": pa.array([], pa.string())}),
+    "names alike": pa.table({name: ["x"] for name in ALIKE}),
+    "no texts": pa.table({"n": [1], "d": [0.5], "b": [True], "l": [["x"]]}),
+}
+VARIABLES = {
+    f"mcp_tools: {XML}": encode_choices([ToolChoice(name=XML, signature=XML, description=XML * 300)]),
+    "mcp_tools: ": ["{", "null", "[]", '{"name": ""}', '{"name": 5}'],
+    "mcp_tools: number": 5,
+    "token": SECRET,
+    "mcp_audit_head": "",
+}
+
+
+def kinds_of_ports(node):
+    import knime.extension as knext
+    from knime.extension import nodes
+
+    for port in node.input_ports:
+        if isinstance(port, nodes.PortGroup):
+            yield "group"
+        elif port.type in (knext.PortType.TABLE, knext.PortType.CREDENTIAL):
+            yield "table" if port.type == knext.PortType.TABLE else "credential"
+        else:
+            yield "other"
+
+
+@pytest.fixture
+def provide(host):
+    def run(servers=None, execute=True, stored=None, **parameters):
+        table = None if servers is None else host.table(pa.table(servers))
+        return host.run(
+            "mcp_tool_provider", [table, None], parameters, execute=execute, credentials=stored or {}
+        )
+
+    return run
+
+
+@pytest.fixture
+def call(host, tmp_path):
+    def run(tools=None, rows=None, execute=True, **parameters):
+        inputs = [None if table is None else host.table(pa.table(table)) for table in (tools, rows)]
+        return host.run(
+            "mcp_tool_caller",
+            [*inputs, None],
+            parameters,
+            execute=execute,
+            workflow_dir=tmp_path / "workflow",
+        )
+
+    return run
+
+
+def message(result):
+    assert not result.ok
+    assert result.failure["invalid_settings"], result.failure
+    return result.failure["message"]
+
+
+def test_every_node_is_tried_here(host):
+    described = host.describe()
+    assert {node["id"] for node in described["nodes"]} == set(NODES)
+    declared = host.host.nodes
+    for node in NODES:
+        entry = declared[node] if isinstance(declared, dict) else host.host.proxy(node)._node
+        assert tuple(kinds_of_ports(entry)) == NODES[node]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("node", NODES)
+def test_a_dialog_opens_whatever_is_connected(host, node, table):
+    schema = host.table(TABLES[table]).schema
+    inputs = [{"table": schema, "group": [schema, schema]}.get(kind) for kind in NODES[node]]
+    fresh = host.dialog(node)["data"]
+    credentials = dict.fromkeys((XML, "<none>", "", " "), ("user", SECRET))
+    dialog = host.dialog(node, inputs, credentials=credentials, flow_variables=VARIABLES)
+    assert SECRET not in json.dumps(dialog)
+    assert json.loads(json.dumps(dialog["data"])) == fresh
+    assert host.dialog(node)["data"] == fresh
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_what_a_dialog_offers_has_no_choice_twice(host, node):
+    schema = host.table(TABLES["names alike"]).schema
+    inputs = [{"table": schema, "group": [schema]}.get(kind) for kind in NODES[node]]
+    credentials = dict.fromkeys(("<none>", "b", "a", XML), ("user", ""))
+    dialog = host.dialog(node, inputs, credentials=credentials, flow_variables=VARIABLES)
+    for key, setting in dialog["schema"]["properties"]["model"].get("properties", {}).items():
+        offered = [choice["const"] for choice in setting.get("oneOf", ())]
+        assert len(offered) == len(set(offered)), key
+
+
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("version", ["0.1.0", None])
+def test_settings_of_other_versions_are_loaded(host, node, version):
+    fresh = host.dialog(node)["data"]
+    model = fresh["model"]
+    newer = {"model": {**model, "setting_of_a_later_version": 1}}
+    assert host.load_parameters(node, newer, version) == fresh
+    # KNIME before 5.9 saves a column that is not chosen as null.
+    nulls = {key: None if value == "" and key.endswith("_column") else value for key, value in model.items()}
+    loaded = host.load_parameters(node, {"model": nulls}, version)["model"]
+    assert {key: value or "" if key.endswith("_column") else value for key, value in loaded.items()} == model
+
+
+@pytest.mark.parametrize("table", ["no columns", "no texts"])
+def test_a_table_of_servers_without_texts(provide, table):
+    text = message(provide(TABLES[table], execute=False))
+    assert "no String column" in text
+    assert "addresses" in text
+
+
+def test_a_table_of_servers_without_rows(provide):
+    result = provide({"url": pa.array([], pa.string())})
+    assert result.ok, result.failure
+    assert [table.arrow.num_rows for table in result.outputs] == [0, 0]
+    assert "no rows" in " ".join(result.warnings)
+    assert not result.problems
+
+
+def test_holes_in_a_table_of_servers_are_rows_that_say_so(provide):
+    servers = {
+        "url": [None, "", "  ", "http://127.0.0.1:9/mcp"],
+        "who": [None, "nobody", "  ", None],
+        "prefix": [None, XML, "", " "],
+    }
+    columns = {"credentials_column": "who", "prefix_column": "prefix"}
+    result = provide(servers, on_failure="warn", **columns)
+    assert result.ok, result.failure
+    assert result.outputs[0].arrow.num_rows == 0
+    rows = result.outputs[1].to_pylist()
+    assert [row["Phase"] for row in rows[:3]] == ["settings"] * 3
+    assert all(row["Next step"] for row in rows)
+    assert rows[3]["Phase"] == "tcp"
+    assert not result.problems
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_tool_table_with_nothing_but_holes(call, count):
+    result = call({"Tool (JSON)": pa.array([None] * count, pa.string())}, tool_name="add")
+    assert result.ok, result.failure
+    (row,) = rows_without_tools(result)
+    assert row["Status"] == "not found"
+    assert "the Tools input has no tools" in row["Error"]
+
+
+def rows_without_tools(result):
+    """The rows; KNIME's own Python cannot read a missing tool cell."""
+    arrow = result.outputs[0].arrow
+    return arrow.drop_columns([name for name in arrow.column_names if name == "Tool"]).to_pylist()
+
+
+def test_holes_between_tools_do_no_harm(call):
+    add = MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add")
+    result = call({"Tool (JSON)": [None, to_json_text(add), None]}, tool_name="add")
+    assert result.ok, result.failure
+    assert rows_without_tools(result)[0]["Status"] == "failed"  # nobody listens there: it was called
+
+
+def test_columns_alike_stay_apart(call):
+    takes = tool(XML, inputSchema={"type": "object", "properties": {name: {} for name in ALIKE}})
+    with ScriptedServer(modern(tools__list=rpc({"tools": [takes]}))) as server:
+        rows = {name: ["x"] for name in ALIKE}
+        result = call(None, rows, server_url=server.url, tool_name=XML)
+        assert server.named("tools/call")[-1].params["arguments"] == dict.fromkeys(ALIKE, "x")
+    assert result.ok, result.failure
+    assert result.outputs[0].column_names[: len(ALIKE)] == ALIKE
+    (row,) = rows_without_tools(result)
+    assert row["Tool name"] == XML
+    assert json.loads(row["Arguments"]) == dict.fromkeys(ALIKE, "x")
+    assert not result.problems
+
+
+def test_names_with_markup_reach_an_audit_workflow(call, tmp_path):
+    from knime_mcp.knwf import read_workflow
+
+    result = call(
+        server_url="http://127.0.0.1:9/mcp",
+        tool_name=XML,
+        arguments=[{"name": XML, "value": XML}],
+        save_audit_workflow_to=str(tmp_path / "audit.knwf"),
+    )
+    assert result.ok, result.failure
+    assert read_workflow(tmp_path / "audit.knwf")
+    assert XML not in result.view_html
