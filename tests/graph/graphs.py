@@ -8,6 +8,7 @@ from knime_mcp.graph.documents.loading import check_text
 FIXTURE = Path(__file__).parent / "tools_server.py"
 HEAD = 'version: "1.0"\nserver: {name: s, version: "1"}\n'
 SERVER = f"mcpServers:\n  fx: {{command: {sys.executable!r}, args: [{str(FIXTURE)!r}]}}\n"
+STUBBORN = SERVER.replace("]}", ", --stubborn]}")  # ends neither with its input nor for SIGTERM
 
 
 def tool(*nodes, name="t", schema="{type: object}", output="{type: object}"):

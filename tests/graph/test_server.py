@@ -2,48 +2,18 @@
 
 import asyncio
 import json
-import os
-import re
-import signal
 import subprocess
 import sys
-import threading
-import time
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.graph.graphs import ENTRY, EXIT, call, tool, transform, yaml
+from tests.graph.graphs import call, transform
+from tests.graph.live import ERAS, PROGRAM, client_of, graph_file, is_alive, run, served, until
 
 HERE = Path(__file__).parent
 CASES = sorted((HERE / "cases").glob("*.json"))
 FIXTURE = HERE / "case_server.py"
-PROGRAM = [sys.executable, "-m", "knime_mcp.cli.mcpgraph"]
-SERVE = [sys.executable, "-m", "knime_mcp.cli.app", "graph", "serve"]
-
-
-@asynccontextmanager
-async def client_of(argv, *, mode="legacy", **options):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    parameters = StdioServerParameters(
-        command=argv[0], args=[str(part) for part in argv[1:]], env=environment
-    )
-    with Path(os.devnull).open("w") as log:
-        async with Client(stdio_client(parameters, errlog=log), mode=mode, **options) as client:
-            yield client
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 100))
-
-
-def graph_file(folder, *nodes, more="", **options):
-    file = folder / "graph.yaml"
-    file.write_text(yaml(tool(ENTRY, *nodes, EXIT, **options), more=more))
-    return file
 
 
 def recorded():
@@ -107,22 +77,7 @@ async def compare(client, asked):
             assert part in text
 
 
-def test_overlapping_calls_all_succeed(tmp_path):
-    file = graph_file(
-        tmp_path,
-        call("sleep", "{seconds: {expr: entry.s}}", following="y"),
-        transform("{'r': entry.n}", node="y"),
-    )
-
-    async def calls():
-        async with client_of([*PROGRAM, "-g", file]) as client:
-            found = await asyncio.gather(*[client.call_tool("t", {"n": n, "s": 0.2}) for n in range(50)])
-            assert [result.structured_content for result in found] == [{"r": n} for n in range(50)]
-
-    run(calls())
-
-
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("mode", ERAS)
 def test_both_eras(tmp_path, mode):
     file = graph_file(tmp_path, transform("{'r': entry.v}"))
 
@@ -219,84 +174,14 @@ def test_a_changed_document_is_taken_over_and_a_broken_one_is_not(tmp_path):
     run(calls())
 
 
-def start(argv):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    return subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-
-
-def ask(process, number, method, **params):
-    process.stdin.write(
-        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n"
-    )
-    process.stdin.flush()
-    return json.loads(process.stdout.readline())
-
-
-def is_gone(pid):
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("end", ["stdin", "SIGTERM", "SIGINT"])
 def test_the_process_ends_with_all_its_children_and_logs_no_values(tmp_path, end):
     file = graph_file(tmp_path, call("count", "{secret: {expr: entry.secret}}"))
-    process = start([*PROGRAM, "-g", file])
-    watchdog = threading.Timer(60, process.kill)
-    watchdog.start()
-    try:
-        information = {"name": "t", "version": "1"}
-        ask(process, 1, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=information)
-        answer = ask(process, 2, "tools/call", name="t", arguments={"secret": "hush-hush"})
+    with served(*PROGRAM, "-g", file) as server:
+        server.greet()
+        answer = server.ask("tools/call", 2, name="t", arguments={"secret": "hush-hush"})
         child = answer["result"]["structuredContent"]["pid"]
-        if end != "stdin":
-            process.send_signal(getattr(signal, end))
-        _out, err = process.communicate(timeout=30)
-        assert process.returncode == 0, err
-        assert is_gone(child)
-        assert "hush-hush" not in err
-        assert "Traceback" not in err
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.wait()
-
-
-def test_streamable_http(tmp_path):
-    file = graph_file(tmp_path, transform("{'r': entry.v}"))
-    process = start([*SERVE, file, "--http", "0"])
-    watchdog = threading.Timer(60, process.kill)
-    watchdog.start()
-    try:
-        url = None
-        while url is None:
-            line = process.stderr.readline()
-            assert line, "it ended"
-            found = re.search(r"http://\S+", line)
-            url = found[0] if found else None
-
-        async def calls(mode):
-            async with Client(url, mode=mode) as client:
-                found = await asyncio.gather(*[client.call_tool("t", {"v": n}) for n in range(20)])
-                assert [result.structured_content for result in found] == [{"r": n} for n in range(20)]
-
-        run(calls("legacy"))
-        run(calls("2026-07-28"))
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.wait()
+        assert server.end(end) == 0, server.said
+        until(lambda: not is_alive(child), "its child outlived it")
+    assert "hush-hush" not in "".join(server.said)
+    assert "Traceback" not in "".join(server.said)

@@ -1,15 +1,21 @@
 """Graphs as Mermaid text, as drawings and as a page, with a recorded run."""
 
 import itertools
+import random
 
 import pytest
 
 from knime_mcp.cli.graph.page import graph_page
+from knime_mcp.cli.graph.recorded import ways_taken
+from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.documents.loading import check_text
 from knime_mcp.graph.documents.starter import STARTER
 from knime_mcp.graph.drawing.layout import lay_out
 from knime_mcp.graph.drawing.mermaid import mermaid
+from knime_mcp.graph.nodes import exits
 
+from . import graphs
+from .graphs import transform
 from .test_document import document
 
 LOOP = document(
@@ -95,6 +101,46 @@ def test_the_page_with_a_run():
     assert "taken" not in plain[plain.index("<svg") : plain.index("</svg>")].replace(
         'head-taken"', ""
     ).replace('head taken"', "")
+
+
+def test_ways_of_branches_and_entries_are_those_of_their_own_line():
+    nodes = (
+        "{id: x, type: parallel, branches: [a, b], next: each}",
+        transform("1", node="a", following="c"),
+        transform("2", node="b", following="each"),
+        transform("3", node="c", following="each"),
+        "{id: each, type: forEach, items: {expr: '[1..3]'}, do: d, next: out}",
+        transform("each.item", node="d", following="e"),
+        transform("d", node="e", following="out"),
+        transform("{'sum': $sum(each)}", node="out"),
+    )
+    found = graphs.document(graphs.ENTRY, *nodes, graphs.EXIT)
+    with McpGraphApi(found) as api:
+        result = api.execute_tool("t", {})
+    assert result.result == {"sum": 6}
+    tool = found.tools[0]
+    records = [record.to_json() for record in result.history]
+    every_way = {(node.id, target) for node in tool.nodes for _, target in exits(node)}
+    for _ in range(20):  # branches and entries may run in any order
+        random.shuffle(records)
+        records.sort(key=lambda record: (len(record.get("branch", ())), record["executionIndex"]))
+        assert ways_taken(records, tool) == every_way
+
+
+def test_a_branch_that_failed_did_not_come_to_what_follows():
+    nodes = (
+        "{id: x, type: parallel, branches: [a, b], next: y}",
+        transform("1", node="a", following="y"),
+        transform("$error('no')", node="b", following="y"),
+        transform("3", node="y"),
+    )
+    found = graphs.document(graphs.ENTRY, *nodes, graphs.EXIT)
+    with McpGraphApi(found) as api, pytest.raises(RunError) as caught:
+        api.execute_tool("t", {})
+    records = [record.to_json() for record in caught.value.history]
+    taken = ways_taken(records, found.tools[0])
+    assert ("x", "b") in taken
+    assert not {target for _, target in taken} & {"y", "exit"}
 
 
 def test_secrets_of_servers_are_not_shown():

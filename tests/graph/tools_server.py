@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -10,6 +11,10 @@ from pathlib import Path
 LOCK = threading.Lock()
 STATE = {"failures": {}, "calls": 0}
 CANCELED = set()
+READING = {"echo", "text", "large", "blocks", "sleep", "empty"}
+STUBBORN = "--stubborn" in sys.argv
+if STUBBORN:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def send(message):
@@ -54,6 +59,14 @@ def run(name, arguments, request, token):
                 with Path(mark).open("w") as file:
                     file.write("canceled" if request in CANCELED else "slept")
             return structured({"slept": arguments["seconds"]})
+        case "hold":
+            until = time.monotonic() + 60
+            Path(arguments["begun"]).touch()
+            while not Path(arguments["until"]).exists():
+                if time.monotonic() > until:
+                    return text("nobody let go", error=True)
+                time.sleep(0.01)
+            return structured({"pid": os.getpid()})
         case "progress":
             for step in (1, 2):
                 params = {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}
@@ -81,6 +94,7 @@ NAMES = (
     "fail",
     "fail_times",
     "sleep",
+    "hold",
     "progress",
     "large",
     "die",
@@ -107,7 +121,14 @@ for line in sys.stdin:
             }
             send({"jsonrpc": "2.0", "id": message["id"], "result": result})
         case "tools/list":
-            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
+            tools = [
+                {
+                    "name": name,
+                    "inputSchema": {"type": "object"},
+                    "annotations": {"readOnlyHint": name in READING},
+                }
+                for name in NAMES
+            ]
             send({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": tools}})
         case "tools/call":
             threading.Thread(target=answer, args=(message,), daemon=True).start()
@@ -116,3 +137,6 @@ for line in sys.stdin:
         case _ if "id" in message:
             error = {"code": -32601, "message": "no such method"}
             send({"jsonrpc": "2.0", "id": message["id"], "error": error})
+
+if STUBBORN:
+    time.sleep(120)  # only being killed ends it sooner

@@ -108,7 +108,8 @@ def running(server: Server) -> Iterator[Server]:
         server.close()
 
 
-def _needs(environment: str) -> None:
+def needs(environment: str) -> None:
+    """Fails where an environment of `.peers/` is missing."""
     if not build_peers.is_fresh(environment):
         pytest.fail(
             f"the peer environment {environment!r} is missing or outdated: run `make peers`", pytrace=False
@@ -119,7 +120,7 @@ def _script(name: str, environment: str | None, *options: str) -> Server:
     if environment is None:
         interpreter = Path(sys.executable)
     else:
-        _needs(environment)
+        needs(environment)
         interpreter = build_peers.python(environment)
     # Unbuffered, so that the output is whole when the process is killed.
     command = [interpreter, "-u", SERVERS / f"{name}.py", "--port", "{port}", *options]
@@ -135,7 +136,7 @@ def _certified(server: Server, certificate: Path | None) -> Server:
 
 def everything(mode: str) -> Server:
     """`@modelcontextprotocol/server-everything`; mode `streamableHttp` (path /mcp) or `sse` (path /sse)."""
-    _needs("node")
+    needs("node")
     program = build_peers.node_package("@modelcontextprotocol/server-everything") / "dist" / "index.js"
     command = [build_peers.node(), "--require", SERVERS / "loopback.cjs", program, mode]
     return Server(
@@ -150,14 +151,14 @@ def _bridged(name: str, *command: str | Path) -> Server:
 
 def filesystem(folder: Path) -> Server:
     """`@modelcontextprotocol/server-filesystem` for a folder, behind a bridge to HTTP (path /mcp)."""
-    _needs("node")
+    needs("node")
     program = build_peers.node_package("@modelcontextprotocol/server-filesystem") / "dist" / "index.js"
     return _bridged("server-filesystem", build_peers.node(), program, folder)
 
 
 def clock() -> Server:
     """`mcp-server-time`, behind a bridge to HTTP (path /mcp)."""
-    _needs("mcp2")
+    needs("mcp2")
     return _bridged("mcp-server-time", build_peers.python("mcp2").with_name("mcp-server-time"))
 
 

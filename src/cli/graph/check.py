@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...tools.words import counted
 from ..exits import ExitCode, reports_errors
 from ..terminal import complain, note, print_json, say
 from .extra import needs_graph
@@ -64,15 +65,11 @@ def check(
         tell(problem.text(str(file)))
     if checked.dialect is not None:
         note(f"Dialect '{checked.dialect.dialect}': {checked.dialect.reason}.")
-    counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     if checked.document is not None:
-        counts = f"{_count(len(checked.document.tools), 'tool')}, {counts}"
+        counts = f"{counted(len(checked.document.tools), 'tool')}, {counts}"
     say(f"{file}: {counts}", "bold red" if failed else "bold green")
     return ExitCode.FAILED if failed else ExitCode.OK
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _problem_json(problem: Problem) -> dict[str, Any]:

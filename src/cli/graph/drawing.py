@@ -33,6 +33,7 @@ STYLE: Final = Html("""<style>
 .graph .head { fill: var(--soft); } .graph .head.taken { fill: var(--good); }
 .graph .label { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; fill: var(--soft);
   font-size: 11px; }
+.run td:nth-child(-n+5) { white-space: nowrap; overflow-wrap: normal; }
 details:target { border-color: var(--link); box-shadow: 0 0 0 2px var(--link); }
 </style>""")
 
@@ -106,9 +107,9 @@ def _line(line: Line, taken: bool) -> Html:
 
 
 def _label(line: Line) -> Html:
-    """On the first part of the way, near its end, where ways from one node are apart already."""
+    """On the first part of the way, where those of one node are apart; above the steps of the next node."""
     (x0, y0), (x1, y1) = line.points[1:3] if line.is_back else line.points[:2]
-    part = 0.3 if line.is_back else 0.62
+    part = 0.3 if line.is_back else 0.45
     x, y = x0 + (x1 - x0) * part, y0 + (y1 - y0) * part
     return element("text", visible(line.label), x=f"{x:.1f}", y=f"{y + 4:.1f}", class_="label")
 

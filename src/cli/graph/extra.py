@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 _EXTRA: Final = "graph,server"
 _BROUGHT: Final = frozenset(
-    {"jsonata", "regex", "opentelemetry", "watchfiles", "mcp", "mcp_types", "anyio", "starlette", "uvicorn"}
+    {"jsonata", "regex", "opentelemetry", "mcp", "mcp_types", "anyio", "starlette", "uvicorn"}
 )
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...graph.documents.shapes import entries, mapping
+from ...graph.documents.shapes import mapping
 from ...graph.model import Expression, HttpConfig, SseConfig, StdioConfig
 from ...graph.nodes import (
     EntryNode,
@@ -35,6 +33,7 @@ from ...tools.views.html import (
 )
 from ...types.errors import origin_and_path
 from .drawing import STYLE, drawing
+from .recorded import read_run, tool_of, ways_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,23 +41,10 @@ if TYPE_CHECKING:
     from ...graph.model import GraphDocument, ServerConfig, ToolDefinition
     from ...graph.nodes import Node
     from ...tools.views.html import Html
+    from .recorded import RecordedRun
 
 _MOST_RECORDS: Final = 500
 _LONGEST_JSON: Final = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
-    """A run as the executor records it.
-
-    Attributes:
-        tool: The tool that ran, or None if the record does not say.
-        records: One mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``,
-            ``duration`` (ms), ``error`` and, if it was recorded, ``input``.
-    """
-
-    tool: str | None
-    records: tuple[Mapping[str, Any], ...]
 
 
 def graph_page(
@@ -70,14 +56,13 @@ def graph_page(
         name: Name of the file.
         document: The document.
         tools: Its tools that are shown.
-        recorded: A recorded run as JSON: a list of records, or a mapping with them as ``executionHistory``
-            or ``history``, and the ``tool``.
+        recorded: A recorded run as JSON; see `read_run`.
 
     Returns:
         A self-contained HTML page.
     """
     run = read_run(recorded) if recorded is not None else None
-    ran = _tool_of(run, tools)
+    ran = tool_of(run, tools)
     server = document.server
     return page(
         f"{server.title} – graphs in {name}",
@@ -91,41 +76,19 @@ def graph_page(
     )
 
 
-def read_run(recorded: Any) -> RecordedRun:
-    """Reads a recorded run in any of its forms; see `graph_page`."""
-    found = mapping(recorded)
-    records = entries(recorded) or entries(found.get("executionHistory", found.get("history")))
-    tool = found.get("tool", found.get("toolName"))
-    return RecordedRun(
-        tool=tool if isinstance(tool, str) else None,
-        records=tuple(mapping(record) for record in records if "nodeId" in mapping(record)),
-    )
-
-
-def _tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDefinition | None:
-    """The tool that ran: the one it names, or the first one that has all its nodes."""
-    if run is None:
-        return None
-    if run.tool is not None:
-        return next((tool for tool in tools if tool.name == run.tool), None)
-    nodes = {str(record["nodeId"]) for record in run.records}
-    return next((tool for tool in tools if nodes <= set(tool.by_id)), None)
-
-
 def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
     for number, record in enumerate(records, 1):
         steps.setdefault(str(record["nodeId"]), []).append(str(number))
-    path = [str(record["nodeId"]) for record in records]
     failed = frozenset(str(record["nodeId"]) for record in records if record.get("error"))
     shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
     return join(
         (
             heading(2, tool.name),
             paragraph(tool.description),
-            drawing(tool, anchors, shown_steps, frozenset(pairwise(path)), failed),
+            drawing(tool, anchors, shown_steps, ways_taken(records, tool), failed),
             _run(records) if run is not None else None,
             details("Arguments and result", _schemas(tool)),
             heading(3, "Nodes"),
@@ -150,7 +113,7 @@ def _run(records: Sequence[Mapping[str, Any]]) -> Html:
             str(number),
             str(record["nodeId"]),
             str(record.get("nodeType", "")),
-            f"{record['duration']} ms" if isinstance(record.get("duration"), int | float) else "",
+            f"{record['duration']:.1f} ms" if isinstance(record.get("duration"), int | float) else "",
             badge("failed", "bad") if record.get("error") else badge("ok", "good"),
             _one_line(record.get("output")),
         )
@@ -159,7 +122,7 @@ def _run(records: Sequence[Mapping[str, Any]]) -> Html:
     left_out = len(records) - _MOST_RECORDS
     heads = ("Step", "Node", "Type", "Took", "", "Output")
     more = paragraph(f"… and {left_out} more steps", soft=True) if left_out > 0 else None
-    return join((heading(3, "Recorded run"), table(heads, rows), more))
+    return join((heading(3, "Recorded run"), element("div", table(heads, rows), class_="run"), more))
 
 
 def _one_line(value: Any, limit: int = 100) -> str:

@@ -79,22 +79,25 @@ async def _writer(descriptor: int) -> tuple[asyncio.StreamWriter, asyncio.WriteT
 
 
 class _Lines:
-    """The lines that come in, however long they are."""
+    """The lines that come in, however long they are; empty ones are none."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
 
     async def __aiter__(self) -> AsyncGenerator[str]:
+        async for line in self._whole():
+            if line and not line.isspace():
+                yield line.decode("utf-8", "replace")
+
+    async def _whole(self) -> AsyncGenerator[bytes]:
         begun: list[bytes] = []
         while chunk := await self._reader.read(_CHUNK):
             *lines, rest = chunk.split(b"\n")
             for line in lines:
-                begun.append(line)
-                yield b"".join(begun).decode("utf-8", "replace")
+                yield b"".join((*begun, line))
                 begun.clear()
             begun.append(rest)
-        if any(begun):
-            yield b"".join(begun).decode("utf-8", "replace")
+        yield b"".join(begun)
 
 
 class _Output:

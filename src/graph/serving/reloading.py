@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from .pipes import stdio_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
+    from socket import socket
 
     from ..api import McpGraphApi
     from .server import GraphServer
 
 _log = logging.getLogger(__name__)
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_LOOK_SECONDS: Final = 0.25
+_GRACE_SECONDS: Final = 3
+"""How long runs may go on after a signal. Over HTTP; over stdio, who sends one has no use for answers."""
 
 
 async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool:
@@ -37,7 +44,7 @@ async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool
 
             async def wait_for_signal() -> None:
                 nonlocal signaled
-                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                with anyio.open_signal_receiver(*_SIGNALS) as signals:
                     async for _ in signals:
                         signaled = True
                         group.cancel_scope.cancel()
@@ -47,7 +54,7 @@ async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool
             if reload is not None:
                 group.start_soon(reload.run, served)
             async with stdio_streams() as (reader, writer):
-                await served.server.run(reader, writer, served.initialization())
+                await served.server.run(reader, writer, served.server.create_initialization_options())
             group.cancel_scope.cancel()
     finally:
         served.close()
@@ -74,6 +81,16 @@ async def serve_http(
     import uvicorn
 
     class Announcing(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            # The original raises the signal once more at the end, before anything of ours is closed.
+            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
         async def startup(self, sockets: list[object] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             await super().startup(sockets)  # pyright: ignore[reportArgumentType]
             if self.started and on_ready is not None:
@@ -81,9 +98,22 @@ async def serve_http(
                 name = f"[{host}]" if ":" in host else host
                 on_ready(f"http://{name}:{number}/mcp")
 
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
+            # Streams that are cut off now are no errors.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            served.end_streams()
+            ending = asyncio.get_running_loop().call_later(_GRACE_SECONDS, served.end_runs)
+            await super().shutdown(sockets)
+            ending.cancel()
+
     app = served.server.streamable_http_app(host=host)
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=3
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=2 * _GRACE_SECONDS,
     )
     try:
         async with anyio.create_task_group() as group:
@@ -98,14 +128,17 @@ async def serve_http(
 class Reload:
     """Takes over changes of a document's file. One with errors is not taken over; the log says what they are.
 
+    Looks at the files now and then: that works on every file system, and ends at once.
+
     Args:
-        files: The document, and others that it is made from.
+        files: The document, and others that it is made from, as they are now.
         load: Loads them anew.
     """
 
     def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:
-        self._files = {file.resolve() for file in files}
+        self._files = files
         self._load = load
+        self._loaded = self._state()
 
     async def run(self, served: GraphServer) -> None:
         """Looks at the files until it is canceled.
@@ -113,22 +146,33 @@ class Reload:
         Args:
             served: Gets each new version.
         """
-        from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - of an event's type
+        before = self._loaded
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            now = await anyio.to_thread.run_sync(self._state, abandon_on_cancel=True)
+            # Who writes a file may not be done yet: what is taken over has stayed the same for a while.
+            if now == before != self._loaded:
+                self._loaded = now
+                await self._take_over(served)
+            before = now
 
-        folders = {file.parent for file in self._files}
-        # Editors replace files: what is watched is the folder.
-        changes = awatch(
-            *folders,
-            watch_filter=lambda _, path: anyio.Path(path).name in {file.name for file in self._files},
-            recursive=False,
-            debounce=100,
-            step=25,
-        )
-        async for _ in changes:
-            try:
-                api = await anyio.to_thread.run_sync(self._load)
-            except Exception as error:
-                _log.error("The changed document is not taken over: %s", error)
-                continue
-            await served.replace(api)
-            _log.info("The changed document is served now")
+    async def _take_over(self, served: GraphServer) -> None:
+        try:
+            api = await anyio.to_thread.run_sync(self._load)
+        except Exception as error:
+            _log.error("The changed document is not taken over: %s", error)
+            return
+        await served.replace(api)
+        _log.info("The changed document is served now")
+
+    def _state(self) -> list[tuple[int, ...] | None]:
+        """What is different after a change: times, sizes and, where files are replaced, numbers."""
+        return [_stamp(file) for file in self._files]
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

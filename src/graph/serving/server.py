@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
@@ -16,6 +17,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ...types.canonical import without_surrogates
 from ..execution.control import Hooks
 from ..execution.failures import RunError
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from mcp.server.context import ServerRequestContext
+    from mcp.server.models import InitializationOptions
 
     from ..api import McpGraphApi
     from ..execution.executor import RunResult
@@ -35,6 +38,17 @@ HISTORY_KEY: Final = "knime-mcp/history"
 """In a call's ``_meta``: true asks for the history, which comes in the result's ``_meta`` under this name."""
 
 _MOST_RUNS: Final = 256
+_END_SECONDS: Final = 5.0
+
+
+class _Server(Server[Any]):
+    """Says over every transport that its list of tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
+    ) -> InitializationOptions:
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, *args, **more)
 
 
 class GraphServer:
@@ -50,28 +64,25 @@ class GraphServer:
 
     def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
         self._output_schemas = output_schemas
-        self._lock = threading.Lock()
-        self._uses: dict[int, int] = {}
+        self._used_changed = threading.Condition()
+        self._used_by: Counter[McpGraphApi] = Counter()
         self._api = api
         self._listed = self._list(api)
         self._closing = threading.Event()
-        self._sessions: WeakSet[Any] = WeakSet()
+        self._connections: WeakSet[Any] = WeakSet()
         self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus)
         self._runs = anyio.CapacityLimiter(_MOST_RUNS)
         info = api.server_info
-        self.server: Server[Any] = Server(
+        self.server: Server[Any] = _Server(
             info.name,
             version=info.version,
             title=info.title,
             instructions=info.instructions,
             on_list_tools=self._on_list_tools,
             on_call_tool=self._on_call_tool,
-            on_subscriptions_listen=ListenHandler(self._bus),
+            on_subscriptions_listen=self._listeners,
         )
-
-    def initialization(self) -> Any:
-        """What the server says about itself in the handshake."""
-        return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def replace(self, api: McpGraphApi) -> None:
         """Serves another document from now on. Runs that go on end with the old one.
@@ -79,26 +90,39 @@ class GraphServer:
         Args:
             api: The other document.
         """
-        with self._lock:
+        with self._used_changed:
             old, self._api = self._api, api
             self._listed = self._list(api)
-            unused = not self._uses.get(id(old))
+            unused = old not in self._used_by
         info = api.server_info
         self.server.name, self.server.version = info.name, info.version
         self.server.title, self.server.instructions = info.title, info.instructions
         if unused:
             await anyio.to_thread.run_sync(old.close)
         await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions):
+        for connection in list(self._connections):
             try:
-                await session.send_tool_list_changed()
+                await connection.send_tool_list_changed()
             except Exception as error:
                 _log.debug("a client was not told of the change: %s", type(error).__name__)
 
-    def close(self) -> None:
-        """Ends all runs and closes all connections."""
+    def end_streams(self) -> None:
+        """Tells clients that listen for changes that there will be none."""
+        self._listeners.close()
+
+    def end_runs(self) -> None:
+        """Ends all runs; their clients are told."""
         self._closing.set()
-        self._api.close()
+
+    def close(self) -> None:
+        """Ends all runs and closes all connections, also those of documents that were replaced."""
+        self.end_runs()
+        with self._used_changed:
+            apis = {self._api, *self._used_by}
+        for api in apis:
+            api.close()
+        with self._used_changed:  # the last calls are on record then
+            self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
 
     async def _on_list_tools(
         self, ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
@@ -158,21 +182,26 @@ class GraphServer:
     @contextmanager
     def _used(self) -> Generator[McpGraphApi]:
         """The document that is served now, which stays open while inside."""
-        with self._lock:
+        with self._used_changed:
             api = self._api
-            self._uses[id(api)] = self._uses.get(id(api), 0) + 1
+            self._used_by[api] += 1
         try:
             yield api
         finally:
-            with self._lock:
-                self._uses[id(api)] -= 1
-                retired = not self._uses[id(api)] and api is not self._api
+            with self._used_changed:
+                self._used_by[api] -= 1
+                unused = not self._used_by[api]
+                if unused:
+                    del self._used_by[api]
+                    self._used_changed.notify_all()
+                retired = unused and api is not self._api
             if retired:
                 api.close()
 
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            self._sessions.add(ctx.session)
+            # A session is made for each request; what lives as long as the client is its connection.
+            self._connections.add(cast("Any", ctx.session)._connection)
 
     def _list(self, api: McpGraphApi) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -234,7 +263,10 @@ def _answer(tool: str, found: RunResult, modern: bool, wants_history: bool) -> t
         )
         error.history = found.history
         return _failure(error, wants_history)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = without_surrogates(said)
+    if text is not said:  # half a character, as a broken escape gives it, cannot be sent
+        value = json.loads(text)
     result = types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=value
     )
@@ -242,7 +274,8 @@ def _answer(tool: str, found: RunResult, modern: bool, wants_history: bool) -> t
 
 
 def _failure(error: RunError, wants_history: bool) -> types.CallToolResult:
-    result = types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+    text = without_surrogates(str(error))
+    result = types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
     return _with_history(result, error.history, wants_history)
 
 
@@ -250,5 +283,6 @@ def _with_history(
     result: types.CallToolResult, history: tuple[Any, ...], wanted: bool
 ) -> types.CallToolResult:
     if wanted:
-        result.meta = {HISTORY_KEY: [record.to_json() for record in history]}
+        records = json.dumps([record.to_json() for record in history], ensure_ascii=False)
+        result.meta = {HISTORY_KEY: json.loads(without_surrogates(records))}
     return result
