@@ -36,7 +36,7 @@ def gateway(
     ] = None,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
-    """Serve node knowledge over plain HTTP, for programs that do not speak MCP.
+    """Serve node knowledge over plain HTTP: for programs that do not speak MCP, and as a web page.
 
     Every request needs a key; 'knime-mcp nodes keys create' makes one. Further settings are environment
     variables, listed in docs/gateway.md; an option counts more than its variable.
@@ -88,7 +88,7 @@ def serve_gateway(catalogue: Path | None, **given: Any) -> None:
         serve(built, on_ready=_announce)
 
 
-_BROUGHT = frozenset({"fastapi", "starlette", "uvicorn", "prometheus_client", "opentelemetry"})
+_BROUGHT = frozenset({"fastapi", "jinja2", "starlette", "uvicorn", "prometheus_client", "opentelemetry"})
 
 
 def _announce(public: str, internal: str | None) -> None:

@@ -1,1 +1,1 @@
-"""The node knowledge over plain HTTP, for programs that do not speak MCP."""
+"""The node knowledge over plain HTTP, for programs that do not speak MCP, and as a page for people."""

@@ -10,6 +10,8 @@ from .errors import MCPError, MCPErrorType, invalid_request
 from .keys import KeyStoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import Request
 
     from .gateway import Gateway
@@ -21,7 +23,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
 
 
 def admit(gateway: Gateway, request: Request, scope: Scope, record: RequestRecord) -> None:
-    """Lets a request in.
+    """Lets a request in by its key.
 
     Args:
         gateway: What it is sent to.
@@ -32,7 +34,43 @@ def admit(gateway: Gateway, request: Request, scope: Scope, record: RequestRecor
     Raises:
         MCPError: 401: no key, or none that works. 403: it lacks the scope. 429: too many requests.
     """
-    key = _key_of(gateway, request)
+    sent = request.headers.getlist(KEY_HEADER)
+    if len(sent) != 1:
+        gateway.metrics.refused("key")
+        what = "Send an API key" if not sent else "Send one API key, not several,"
+        raise no_key(f"{what} in the header {KEY_HEADER}.")
+    let_in(gateway, verified(gateway, sent[0]), scope, record)
+
+
+def verified(gateway: Gateway, presented: str) -> ApiKey:
+    """Whose key it is.
+
+    Args:
+        gateway: What it was sent to.
+        presented: What a client sent as its key.
+
+    Raises:
+        MCPError: 401: it does not work. 500: the keys cannot be read.
+    """
+    key = looked_up(lambda: gateway.keys.verify(presented))
+    if key is None:
+        gateway.metrics.refused("key")
+        raise no_key("This API key is unknown, expired or revoked. Ask for another one.")
+    return key
+
+
+def let_in(gateway: Gateway, key: ApiKey, scope: Scope, record: RequestRecord) -> None:
+    """Lets a request in whose key is known.
+
+    Args:
+        gateway: What it is sent to.
+        key: Its key.
+        scope: What the key must be good for.
+        record: Told whose key it is.
+
+    Raises:
+        MCPError: 403: it lacks the scope. 429: too many requests.
+    """
     record.client, record.key_id = key.name, key.id
     per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
     wait = gateway.limiter.wait_for(key.id, per_minute)
@@ -53,38 +91,53 @@ def admit(gateway: Gateway, request: Request, scope: Scope, record: RequestRecor
         )
 
 
-def _key_of(gateway: Gateway, request: Request) -> ApiKey:
-    sent = request.headers.getlist(KEY_HEADER)
-    if len(sent) != 1:
-        gateway.metrics.refused("key")
-        what = "Send an API key" if not sent else "Send one API key, not several,"
-        raise invalid_request(f"{what} in the header {KEY_HEADER}.", status=401, headers=_CHALLENGE)
+def looked_up(look: Callable[[], ApiKey | None]) -> ApiKey | None:
+    """What a look into the keys gives.
+
+    Raises:
+        MCPError: They cannot be read.
+    """
     try:
-        key = gateway.keys.verify(sent[0])
+        return look()
     except KeyStoreError as error:
         raise MCPError(
             MCPErrorType.DATABASE_ERROR, str(error), "Keys cannot be looked up at the moment."
         ) from None
-    if key is None:
-        gateway.metrics.refused("key")
-        raise invalid_request(
-            "This API key is unknown, expired or revoked. Ask for another one.",
-            status=401,
-            headers=_CHALLENGE,
-        )
-    return key
 
 
-async def read_body(gateway: Gateway, request: Request) -> None:
+def no_key(user_message: str) -> MCPError:
+    """What somebody is told who has no key that works."""
+    return invalid_request(user_message, status=401, headers=_CHALLENGE)
+
+
+def from_elsewhere(request: Request) -> bool:
+    """Whether a browser sends this because a page of another origin wants it to.
+
+    Browsers say so in ``Sec-Fetch-Site`` (https://www.w3.org/TR/fetch-metadata/); where they do not, on plain
+    HTTP, in ``Origin``.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is not None and origin.rpartition("://")[2] != request.headers.get("host")
+
+
+async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
     """Reads the body of a request, for whoever asks the request for it afterwards.
 
+    Args:
+        gateway: What it is sent to.
+        request: The request.
+        kind: The media type that it must have.
+
     Raises:
-        MCPError: 415: it is not declared as JSON. 413: it is too large. 408: it comes too slowly.
+        MCPError: 415: it is not declared as that. 413: it is too large. 408: it comes too slowly.
     """
     most = gateway.settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if declared != "application/json":
-        raise invalid_request("Send JSON, with the header Content-Type: application/json.", status=415)
+    if declared != kind:
+        raise invalid_request(f"Send it with the header Content-Type: {kind}.", status=415)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise invalid_request("Send the body uncompressed.", status=415)
     parts: list[bytes] = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from ...version import VERSION
-from .admission import KEY_HEADER
+from .admission import KEY_HEADER, from_elsewhere
 from .endpoints.health import health_router, public_health_router
 from .endpoints.internal import internal_router
 from .endpoints.mcp import mcp_router
@@ -17,7 +18,10 @@ from .endpoints.simple import simple_router
 from .envelope import Envelope, failure
 from .errors import invalid_request
 from .middleware import REQUEST_ID, Observed
-from .routing import gateway_of, record_of
+from .openapi import document_of
+from .page.rendering import error_page, wants_html
+from .page.routes import page_router
+from .routing import noted, record_of
 from .settings import is_loopback
 
 if TYPE_CHECKING:
@@ -28,12 +32,13 @@ if TYPE_CHECKING:
 
 def public_app(gateway: Gateway) -> FastAPI:
     """What other machines may reach: every endpoint but public health asks for a key."""
-    app = _app(gateway, "Node knowledge", "The node knowledge and its tools over HTTP.")
+    app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     # Before `/tools/{tool_name}` could take anything for a name of a tool.
     app.include_router(health_router())
     app.include_router(public_health_router())
     app.include_router(mcp_router())
     app.include_router(simple_router())
+    app.include_router(page_router(with_keys=True))
     if gateway.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -48,18 +53,22 @@ def public_app(gateway: Gateway) -> FastAPI:
 
 def internal_app(gateway: Gateway) -> FastAPI:
     """What only programs on this machine may reach: no keys, no envelope."""
-    app = _app(gateway, "Node knowledge, internal", "The same tools for programs on this machine.")
+    app = _app(
+        gateway, "internal", "Node knowledge, internal", "The same tools for programs on this machine."
+    )
     app.include_router(public_health_router())
     app.include_router(internal_router())
-    app.add_middleware(NotForBrowsers)
+    app.include_router(page_router(with_keys=False))
+    app.add_middleware(ThisMachineOnly)
     app.add_middleware(Observed, gateway=gateway, listener="internal")
     return app
 
 
-class NotForBrowsers:
-    """ASGI middleware that lets in no web page, not even one whose name was made to point to this machine.
+class ThisMachineOnly:
+    """ASGI middleware that lets in no foreign web page, not even one whose name points to this machine.
 
-    https://github.com/advisories/GHSA-9h52-p55h-vw2f says what happens to local servers that do.
+    https://github.com/advisories/GHSA-9h52-p55h-vw2f says what happens to local servers that do. A person who
+    follows a link from elsewhere is let in: that page reads nothing of the answer.
 
     Args:
         app: What answers all others.
@@ -72,17 +81,18 @@ class NotForBrowsers:
         """Answers a request."""
         if scope["type"] == "http":
             request = Request(scope)
-            host = request.url.hostname or ""
-            if "origin" in request.headers or not is_loopback(host):
-                error = invalid_request("This listener is for programs on this machine.", status=403)
-                record = record_of(request)
-                record.error_type, record.error = error.error_type.value, error.message
-                await failure(error, Envelope.PLAIN, record)(scope, receive, send)
+            link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+            foreign = from_elsewhere(request) and not link
+            if foreign or not is_loopback(request.url.hostname or ""):
+                error = noted(
+                    request, invalid_request("This listener is for programs on this machine.", status=403)
+                )
+                await failure(error, Envelope.PLAIN, record_of(request))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-def _app(gateway: Gateway, title: str, description: str) -> FastAPI:
+def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastAPI:
     app = FastAPI(
         title=title,
         description=description,
@@ -93,35 +103,26 @@ def _app(gateway: Gateway, title: str, description: str) -> FastAPI:
         # `Observed` makes spans and figures; FastAPI's own would come a second time.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.state.gateway = gateway
-    app.openapi = lambda: _document(app)  # how FastAPI wants it: its "Extending OpenAPI"
+    app.state.gateway, app.state.listener = gateway, listener
+    app.openapi = cache(partial(document_of, app, gateway.registry))  # FastAPI's "Extending OpenAPI"
     app.add_exception_handler(HTTPException, _no_such_endpoint)
     return app
-
-
-def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document without FastAPI's 422: what is wrong with a request is a 400 here."""
-    if not app.openapi_schema:
-        document = FastAPI.openapi(app)
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-        for name in ("HTTPValidationError", "ValidationError"):
-            document["components"]["schemas"].pop(name, None)
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 async def _no_such_endpoint(request: Request, error: Exception) -> Response:
     """Answers what no endpoint took: an unknown path, or another method."""
     assert isinstance(error, HTTPException)
     what = {404: "There is no such endpoint.", 405: "This endpoint does not take this method."}
-    told = invalid_request(
-        what.get(error.status_code, str(error.detail)),
-        status=error.status_code,
-        headers=dict(error.headers or {}),
+    told = noted(
+        request,
+        invalid_request(
+            what.get(error.status_code, str(error.detail)),
+            status=error.status_code,
+            headers=dict(error.headers or {}),
+        ),
     )
-    record = record_of(request)
-    record.error_type, record.error = told.error_type.value, told.message
-    gateway_of(request).metrics.error(told.error_type.value)
-    return failure(told, Envelope.PLAIN, record)
+    return (
+        error_page(request, told)
+        if wants_html(request)
+        else failure(told, Envelope.PLAIN, record_of(request))
+    )

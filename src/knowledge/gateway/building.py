@@ -59,6 +59,7 @@ def opened_gateway(
         yield Gateway(
             settings=settings,
             registry=ToolRegistry(sources, most_results=settings.mcp_max_results_per_tool),
+            catalogue=catalogue,
             keys=keys,
             metrics=metrics,
             spans=watching,

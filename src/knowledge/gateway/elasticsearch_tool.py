@@ -91,18 +91,15 @@ class ElasticsearchTool:
             ),
         )
 
-    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments as they are; refuses queries that reach further than the index.
+    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Refuses queries that reach further than the index.
 
         Raises:
             ArgumentsInvalid: Such a query, or a search body with parts that are not allowed.
         """
         del name
-        query = arguments.get("query")
-        if isinstance(query, dict):
-            _check(cast("dict[str, Any]", query), "/query")
-            self._body(cast("dict[str, Any]", query))
-        return arguments
+        _check(arguments["query"], "/query")
+        self._body(arguments["query"])
 
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Searches.

@@ -14,6 +14,8 @@ from ...types.errors import MCPError as BaseError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..errors import CatalogueError
+
 
 class MCPErrorType(Enum):
     """What kind of error it is."""
@@ -39,6 +41,9 @@ _STATUS: Final[Mapping[MCPErrorType, int]] = {
     MCPErrorType.DATABASE_ERROR: 500,
     MCPErrorType.INTERNAL_ERROR: 500,
 }
+
+NOT_FOUND: Final = 404
+"""HTTP status where arguments name something that is not there."""
 
 UNAVAILABLE: Final = 503
 """HTTP status where a service outside does not answer."""
@@ -118,6 +123,15 @@ def invalid_request(user_message: str, *, status: int = 400, **more: Any) -> MCP
 def unavailable(message: str, user_message: str) -> MCPError:
     """A service outside that does not answer."""
     return MCPError(MCPErrorType.SERVICE_ERROR, message, user_message, status=UNAVAILABLE)
+
+
+def catalogue_failed(error: CatalogueError) -> MCPError:
+    """What a caller is told where the node catalogue cannot be read."""
+    return MCPError(
+        MCPErrorType.DATABASE_ERROR,
+        str(error),
+        "The node catalogue cannot be read. Whoever runs this gateway has to build it again.",
+    )
 
 
 def unforeseen(error: BaseException) -> MCPError:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from .errors import MCPError, MCPErrorType, unavailable, unforeseen
+from .errors import MCPError, unavailable, unforeseen
 from .limits import RateLimiter
 from .metrics import Metrics
 from .observability import LOGGER, RequestRecord, Spans
+from .page.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..catalogue import Catalogue
     from .keys import KeyStore
     from .settings import GatewaySettings
     from .tools import ToolRegistry
@@ -29,18 +31,22 @@ class Gateway:
     Attributes:
         settings: How it runs.
         registry: The tools.
+        catalogue: What the page shows, and most tools know.
         keys: The keys.
         metrics: Counts.
         spans: Traces.
         limiter: Counts requests per key.
+        sessions: Who is signed in to the page.
     """
 
     settings: GatewaySettings
     registry: ToolRegistry
+    catalogue: Catalogue
     keys: KeyStore
     metrics: Metrics = field(default_factory=Metrics)
     spans: Spans = field(default_factory=Spans)
     limiter: RateLimiter = field(default_factory=RateLimiter)
+    sessions: Sessions = field(default_factory=Sessions)
 
     def tools(self) -> ToolRegistry:
         """The tools.
@@ -101,8 +107,7 @@ def _as_mcp_error(error: Exception) -> MCPError:
     if isinstance(error, TimeoutError):
         return unavailable("The tool took longer than GATEWAY_TOOL_TIMEOUT", "The tool took too long.")
     log_place(error)
-    failure = unforeseen(error)
-    return MCPError(MCPErrorType.INTERNAL_ERROR, failure.message, failure.user_message)
+    return unforeseen(error)
 
 
 def log_place(error: BaseException) -> None:

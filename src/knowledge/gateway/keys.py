@@ -196,6 +196,16 @@ class KeyStore:
         key = _key(rows[0])
         return key if key.works() else None
 
+    def working(self, key_id: str) -> ApiKey | None:
+        """The key with this id if it works, otherwise None.
+
+        Raises:
+            KeyStoreError: The file cannot be read.
+        """
+        rows = self._rows("WHERE id = ?", key_id)
+        key = _key(rows[0]) if rows else None
+        return key if key is not None and key.works() else None
+
     def all(self) -> list[ApiKey]:
         """All keys, also those that no longer work, the oldest first."""
         return [_key(row) for row in self._rows("ORDER BY created_at, id")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..answers.arguments import read_arguments
 from .tools import GatewayTool
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ class KnowledgeTools:
                 version=tool.version,
             )
 
-    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments as the tool understands them."""
-        return read_arguments(self._service.get_tool(name), arguments)[0]
+    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """The schemas say everything."""
 
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a tool."""

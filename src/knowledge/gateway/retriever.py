@@ -105,10 +105,8 @@ class NodeKnowledgeRetriever:
         """The tool."""
         return (TOOL,)
 
-    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments as they are."""
-        del name
-        return arguments
+    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """The schema says everything."""
 
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs it."""

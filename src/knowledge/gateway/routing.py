@@ -10,15 +10,16 @@ from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 
+from ..errors import CatalogueError
 from .admission import KEY_HEADER, admit, read_body
 from .envelope import Envelope, failure
-from .errors import NOT_JSON, MCPError, invalid_request, unforeseen
+from .errors import NOT_JSON, MCPError, catalogue_failed, invalid_request, unforeseen
 from .gateway import log_place
 from .middleware import RECORD
 from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from fastapi import Response
 
@@ -67,38 +68,57 @@ def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int]) ->
     document: dict[int | str, dict[str, Any]] = {
         status: {"description": _WHAT[status], "model": _MODELS[envelope]} for status in sorted(statuses)
     }
+
+    async def enter(request: Request) -> None:
+        if scope is not None:
+            admit(gateway_of(request), request, scope, record_of(request))
+        if request.method == "POST":
+            await read_body(gateway_of(request), request, kind="application/json")
+
+    def fail(request: Request, error: MCPError) -> Response:
+        return failure(error, envelope, record_of(request))
+
     # For the OpenAPI document; `admit` looks at the key, before the body is read.
     header = APIKeyHeader(name=KEY_HEADER, auto_error=False, scheme_name="ApiKey")
     return APIRouter(
-        route_class=_route_class(envelope, scope),
+        route_class=guarded(enter, fail),
         responses=document,
         dependencies=[Security(header, scopes=[scope.value])] if scope else None,
     )
 
 
-def _route_class(envelope: Envelope, scope: Scope | None) -> type[APIRoute]:
+def guarded(
+    enter: Callable[[Request], Awaitable[None]], fail: Callable[[Request, MCPError], Response]
+) -> type[APIRoute]:
+    """Makes a kind of route that answers every error itself.
+
+    Args:
+        enter: Looks at a request before anything else; raises where it may not pass.
+        fail: Makes the answer that tells about an error.
+    """
+
     class Guarded(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             handle = super().get_route_handler()
-            takes_body = self.body_field is not None
 
             async def handler(request: Request) -> Response:
-                gateway, record = gateway_of(request), record_of(request)
                 try:
-                    if scope is not None:
-                        admit(gateway, request, scope, record)
-                    if takes_body:
-                        await read_body(gateway, request)
+                    await enter(request)
                     return await handle(request)
                 except Exception as error:
-                    told = as_mcp_error(error)
-                    record.error_type, record.error = told.error_type.value, told.message
-                    gateway.metrics.error(told.error_type.value)
-                    return failure(told, envelope, record)
+                    return fail(request, noted(request, as_mcp_error(error)))
 
             return handler
 
     return Guarded
+
+
+def noted(request: Request, error: MCPError) -> MCPError:
+    """The same error, written down where the request is logged and counted."""
+    record = record_of(request)
+    record.error_type, record.error = error.error_type.value, error.message
+    gateway_of(request).metrics.error(error.error_type.value)
+    return error
 
 
 def as_mcp_error(error: Exception) -> MCPError:
@@ -106,6 +126,8 @@ def as_mcp_error(error: Exception) -> MCPError:
     match error:
         case MCPError():
             return error
+        case CatalogueError():
+            return catalogue_failed(error)
         case RequestValidationError():
             return _invalid(error)
         case HTTPException(status_code=400):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import jsonschema_rs
 
 from ...types.canonical import canonical_json
-from ...types.errors import ArgumentsInvalid, ToolNotFound
+from ...types.errors import ArgumentsInvalid
 from ...types.errors import MCPError as BaseError
 from ..errors import CatalogueError
-from .errors import MCPError, MCPErrorType
+from .errors import NOT_FOUND, MCPError, MCPErrorType, catalogue_failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,15 +58,15 @@ class ToolSource(Protocol):
         """The tools, always in the same order."""
         ...
 
-    def read(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Arguments as the tool understands them, such as numbers that were sent as text.
+    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Looks for what the schema cannot say.
 
         Args:
             name: One of `tools`.
-            arguments: As they were sent.
+            arguments: What fits the tool's schema.
 
         Raises:
-            ArgumentsInvalid: They cannot be understood.
+            ArgumentsInvalid: They may not be used.
         """
         ...
 
@@ -75,12 +75,13 @@ class ToolSource(Protocol):
 
         Args:
             name: One of `tools`.
-            arguments: As they were sent; what `read` makes of them fits the tool's schema.
+            arguments: What fits the tool's schema and passed `check`.
 
         Returns:
             The structured result.
 
         Raises:
+            ArgumentsInvalid: They name something that is not there.
             MCPError: It failed.
         """
         ...
@@ -148,19 +149,25 @@ class ToolRegistry:
             clean: dict[str, Any] = json.loads(canonical_json(dict(arguments)))
         except (ValueError, RecursionError):
             raise _does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None
-        # Null is another way not to give an argument.
-        clean |= {key: value for key, value in entry.defaults.items() if clean.get(key) is None}
+        clean = {**entry.defaults, **clean}
+        schema = entry.tool.parameters
+        missing = next((wanted for wanted in schema.get("required", ()) if wanted not in clean), None)
+        if missing is not None:
+            raise _does_not_fit(
+                name, f"/{missing}", f"The argument '{missing}' is missing. Arguments: {_listed(schema)}."
+            )
         try:
-            read = entry.source.read(name, clean)
-            found = next(iter(entry.validator.iter_errors(read)), None)
-        except ArgumentsInvalid as error:
-            raise _refused(name, error) from None
+            found = next(iter(entry.validator.iter_errors(clean)), None)
         except ValueError as error:
             # Numbers beyond what the validator's own numbers hold.
             raise _does_not_fit(name, "", type(error).__name__) from None
         if found is not None:
             pointer = "".join(f"/{_escaped(part)}" for part in found.instance_path)
-            raise _does_not_fit(name, pointer, _what_is_wanted(entry.tool.parameters, found))
+            raise _does_not_fit(name, pointer, _what_is_wanted(schema, found))
+        try:
+            entry.source.check(name, clean)
+        except ArgumentsInvalid as error:
+            raise _does_not_fit(name, error.pointer, _told(error)) from None
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,15 +189,16 @@ class ToolRegistry:
         except MCPError:
             raise
         except CatalogueError as error:
-            raise MCPError(
-                MCPErrorType.DATABASE_ERROR,
-                str(error),
-                "The node catalogue cannot be read. Whoever runs this gateway has to build it again.",
-            ) from None
+            raise catalogue_failed(error) from None
         except ArgumentsInvalid as error:
-            raise _refused(name, error) from None
-        except ToolNotFound as error:
-            raise MCPError(MCPErrorType.TOOL_NOT_FOUND, error.what, error.what) from None
+            # They fit the schema: a node, a type, a page that this catalogue does not have.
+            raise MCPError(
+                MCPErrorType.PARAMETER_ERROR,
+                f"Arguments of {name} name something that is not there",
+                _told(error),
+                status=NOT_FOUND,
+                details={"pointer": error.pointer},
+            ) from None
         except BaseError as error:
             raise MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what) from None
 
@@ -257,18 +265,23 @@ def _does_not_fit(name: str, pointer: str, what: str) -> MCPError:
     )
 
 
-def _refused(name: str, error: ArgumentsInvalid) -> MCPError:
-    return _does_not_fit(name, error.pointer, f"{error.what}. {error.fix}" if error.fix else error.what)
+def _told(error: ArgumentsInvalid) -> str:
+    return f"{error.what}. {error.fix}" if error.fix else error.what
 
 
 def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
     """Says what is wrong without quoting values at length."""
     text = str(error.message)
-    extra = "additionalProperties" in [str(part) for part in error.schema_path][-1:]
-    if extra:
-        allowed = ", ".join(schema.get("properties") or {}) if not error.instance_path else ""
-        return f"{text[:300]}{f'. Allowed: {allowed}.' if allowed else ''}"
-    return text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
+    text = text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
+    unknown = not error.instance_path and "additionalProperties" in map(str, error.schema_path)
+    return f"{text}. Arguments: {_listed(schema)}." if unknown else text
+
+
+def _listed(schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    return ", ".join(
+        f"{name} (required)" if name in required else name for name in schema.get("properties", {})
+    )
 
 
 def _escaped(part: Any) -> str:

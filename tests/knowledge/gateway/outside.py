@@ -54,8 +54,9 @@ class Outside(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self):
+    def __init__(self, found):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.matching = found
         self.asked = []
         self.answer = None  # (status, body) instead of the right answer
         self.embeddings_only = False
@@ -105,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         elif set(asked) != ARGUMENTS | {query}:
             self.reply(404, {"code": "PGRST202", "details": "", "hint": None, "message": "no such function"})
         else:
-            self.reply(200, matching(asked))
+            self.reply(200, self.server.matching(asked))
 
     def elasticsearch(self, asked):
         if "nonsense" in asked["query"]:
@@ -118,8 +119,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def outside():
-    server = Outside()
+def outside(found=matching):
+    """The services, until the end of the block.
+
+    `found` is what `match_node_knowledge` gives for the arguments of a call.
+    """
+    server = Outside(found)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -1,7 +1,12 @@
-"""A gateway on loopback, in a thread."""
+"""A gateway on loopback, in a thread or as a process."""
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -84,3 +89,39 @@ def running_gateway(catalogue, keys_file, *, environment=None, spans=None, **giv
         served(gateway) as running,
     ):
         yield running
+
+
+@contextmanager
+def start_process(folder, catalogue, *options):
+    """The command itself; its log and its keys are in the folder. Gives the process and the URL."""
+    code = (
+        "import typer; from knime_mcp.cli.nodes.gateway import gateway;"
+        "app = typer.Typer(); app.command()(gateway); app()"
+    )
+    arguments = [
+        "--port",
+        "0",
+        "--internal-port",
+        "-1",
+        "--keys-file",
+        folder / "keys.sqlite",
+        "-c",
+        catalogue,
+    ]
+    file = folder / "log"
+    with file.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, [*arguments, *options])],
+            stderr=log,
+            env=os.environ | {"GATEWAY_RATE_LIMIT": "0"},
+        )
+        try:
+            deadline = time.monotonic() + 60
+            while not (found := re.findall(r"Serving at (\S+)\n", file.read_text())):
+                assert process.poll() is None, file.read_text()
+                assert time.monotonic() < deadline, "it did not start"
+                time.sleep(0.05)
+            yield process, found[0]
+        finally:
+            process.kill()
+            process.wait(20)

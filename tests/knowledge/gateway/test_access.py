@@ -16,7 +16,7 @@ import trustme
 from knime_mcp.knowledge.gateway.keys import KeyStore, KeyStoreError, Scope
 from knime_mcp.knowledge.gateway.limits import RateLimiter
 from knime_mcp.types.errors import SettingInvalid
-from tests.knowledge.gateway.running import ALL
+from tests.knowledge.gateway.running import ALL, start_process
 
 V1 = "/api/v1/mcp"
 CALL = {"name": "get_node_types", "arguments": {}}
@@ -90,7 +90,7 @@ def test_a_key_is_wanted_before_the_body_is_read(gateway):
 def test_internal_endpoints_are_not_on_the_public_listener(gateway, method, path, body):
     for key in ("", gateway.key()):
         with gateway.client(key) as client:
-            for spelled in (path, path + "/", path.replace("internal", "%69nternal"), "/" + path):
+            for spelled in (path, path + "/", path.replace("internal", "%69nternal"), "/%2e" + path):
                 response = client.request(method, spelled, json=body)
                 assert response.status_code in (401, 404, 405)
                 assert "structuredContent" not in response.text
@@ -161,22 +161,61 @@ def test_no_web_page_may_call_unless_its_origin_was_named(gateway, start):
         assert "access-control-allow-origin" not in other.headers
 
 
-@pytest.mark.requirement("N26")
-def test_https_with_a_certificate(start, tmp_path):
+@pytest.fixture
+def certificate(tmp_path):
+    """Files with a certificate and its key, and whom to trust."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     key, chain = tmp_path / "key.pem", tmp_path / "chain.pem"
     issued.private_key_pem.write_to_path(key)
     for part in issued.cert_chain_pems:
         part.write_to_path(chain, append=True)
-    running = start(gateway_tls_certificate=chain, gateway_tls_key=key)
-    assert running.url.startswith("https://")
     context = ssl.create_default_context()
     authority.configure_trust(context)
+    return chain, key, context
+
+
+@pytest.mark.requirement("N26")
+def test_https_with_a_certificate(start, certificate):
+    chain, key, context = certificate
+    running = start(gateway_tls_certificate=chain, gateway_tls_key=key)
+    assert running.url.startswith("https://")
     with running.client(verify=context) as client:
         assert client.get("/mcp/tools").status_code == 200
+        signed_in = client.post("/sign-in", data={"key": running.key()})
+        assert "Secure" in signed_in.headers["set-cookie"]
     with pytest.raises(httpx.HTTPError):
         httpx.get(running.url.replace("https:", "http:") + "/api/v1/public/health")
+
+
+@pytest.mark.requirement("N26")
+def test_the_options_of_the_command_for_https(tmp_path, catalogue, certificate):
+    chain, key, context = certificate
+    with start_process(tmp_path, catalogue, "--tls-certificate", chain, "--tls-key", key) as (_, url):
+        assert url.startswith("https://127.0.0.1:")
+        assert httpx.get(f"{url}/api/v1/public/health", verify=context).status_code == 200
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{url}/api/v1/public/health", verify=ssl.create_default_context())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--tls-certificate", "chain.pem"], "one needs the other"),
+        (["--tls-certificate", "nothing.pem", "--tls-key", "nothing.pem"], "nothing.pem"),
+        (["--tls-certificate", "key.pem", "--tls-key", "chain.pem"], "cannot be used with"),
+    ],
+)
+def test_a_certificate_that_cannot_work_is_said(tmp_path, catalogue, certificate, options, told):
+    files = [str(tmp_path / part) if part.endswith(".pem") else part for part in options]
+    with (
+        pytest.raises(AssertionError) as caught,
+        start_process(tmp_path, catalogue, *files),
+    ):
+        pass
+    text = " ".join(str(caught.value).split())
+    assert told in text
+    assert "Traceback" not in text
 
 
 def test_only_digests_are_kept_and_only_the_owner_may_read_them(tmp_path):

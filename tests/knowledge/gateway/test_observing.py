@@ -2,11 +2,8 @@
 
 import json
 import logging
-import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -18,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from knime_mcp.knowledge.gateway.keys import KeyStore, Scope
 from knime_mcp.knowledge.gateway.observability import JsonFormatter, Spans, TextFormatter
+from tests.knowledge.gateway.running import start_process
 
 CANARY = "canary-5c1d"
 V1 = "/api/v1/mcp"
@@ -78,6 +76,25 @@ def test_a_request_is_one_line_without_what_was_sent(gateway, lines):
     assert key.split("_", 2)[2] not in text
 
 
+@pytest.mark.requirement("N25")
+def test_what_is_entered_on_the_page_is_not_logged(gateway, lines):
+    key = gateway.key(name="Ada")
+    with httpx.Client(base_url=gateway.url, headers={"Accept": "text/html"}) as client:
+        client.post("/sign-in", data={"key": CANARY, "after": f"/{CANARY}"})
+        client.post("/sign-in", data={"key": key})
+        client.get("/nodes", params={"q": CANARY, "type": CANARY})
+        client.get("/node", params={"id": CANARY})
+        client.post("/tools/search_nodes", data={"query": CANARY})
+        client.post("/tools/get_node_details", data={"nodes": CANARY})
+        session = client.cookies["knime_mcp_session"]
+    assert [line["status"] for line in lines] == [401, 303, 200, 404, 200, 400]
+    assert [line.get("client") for line in lines] == [None, *["Ada"] * 5]
+    assert lines[2]["query_hash"] == lines[4]["query_hash"]
+    text = json.dumps(lines)
+    for secret in (CANARY, key.split("_", 2)[2], session):
+        assert secret not in text
+
+
 @pytest.mark.requirement("W10")
 @pytest.mark.requirement("V7")
 @pytest.mark.requirement("N28")
@@ -128,42 +145,12 @@ def test_a_span_per_request_and_call_below_the_clients(start):
     assert CANARY not in str([dict(span.attributes) for span in (called, request)])
 
 
-def start_process(tmp_path, catalogue, log):
-    code = (
-        "import typer; from knime_mcp.cli.nodes.gateway import gateway;"
-        "app = typer.Typer(); app.command()(gateway); app()"
-    )
-    arguments = [
-        "--port",
-        "0",
-        "--internal-port",
-        "-1",
-        "--keys-file",
-        tmp_path / "keys.sqlite",
-        "-c",
-        catalogue,
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stderr=log,
-        env=os.environ | {"GATEWAY_RATE_LIMIT": "0"},
-    )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None, (tmp_path / "log").read_text()
-        for found in re.findall(r"Serving at (\S+)\n", (tmp_path / "log").read_text()):
-            return process, found
-        time.sleep(0.05)
-    raise AssertionError("it did not start")
-
-
 @pytest.mark.requirement("N24")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_under_load_it_loses_no_key_and_no_line(tmp_path, catalogue, end):
     file = tmp_path / "log"
     answered, keys, stop = [], [], threading.Event()
-    with file.open("w") as log:
-        process, url = start_process(tmp_path, catalogue, log)
+    with start_process(tmp_path, catalogue) as (process, url):
 
         def load():
             with (
@@ -197,10 +184,7 @@ def test_killed_under_load_it_loses_no_key_and_no_line(tmp_path, catalogue, end)
     assert set(answered) <= set(logged)
     with KeyStore(tmp_path / "keys.sqlite") as store:
         assert all(store.verify(key) for key in keys)
-    with (tmp_path / "log").open("w") as log:
-        process, url = start_process(tmp_path, catalogue, log)
-        try:
-            assert httpx.get(f"{url}/mcp/tools", headers={"X-API-Key": keys[0]}).status_code == 200
-        finally:
-            process.terminate()
-            assert process.wait(40) == 0
+    with start_process(tmp_path, catalogue) as (process, url):
+        assert httpx.get(f"{url}/mcp/tools", headers={"X-API-Key": keys[0]}).status_code == 200
+        process.terminate()
+        assert process.wait(40) == 0

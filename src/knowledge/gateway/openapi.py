@@ -1,0 +1,55 @@
+"""The OpenAPI document of a gateway: with each tool's own schema where a tool is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+
+if TYPE_CHECKING:
+    from .tools import GatewayTool, ToolRegistry
+
+
+def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
+    """Writes the document.
+
+    Args:
+        app: What it is about.
+        registry: The tools that may be called.
+    """
+    # Not `app.openapi`, which this stands in for.
+    document = FastAPI.openapi(app)
+    schemas = document["components"]["schemas"]
+    for path in document["paths"].values():
+        for operation in path.values():
+            # What is wrong with a request is a 400 here.
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    tools = registry.get_available_tools()
+    for model, name, arguments in (
+        ("ToolCall", "name", "arguments"),
+        ("MCPInvokeRequest", "tool_name", "params"),
+    ):
+        if model in schemas:
+            schemas[model] = {
+                "title": model,
+                "description": schemas[model]["description"],
+                "oneOf": [_call(tool, name, arguments) for tool in tools],
+            }
+    return document
+
+
+def _call(tool: GatewayTool, name: str, arguments: str) -> dict[str, Any]:
+    wanted = [name, arguments] if tool.parameters.get("required") else [name]
+    return {
+        "title": tool.name,
+        "type": "object",
+        "properties": {
+            name: {"const": tool.name},
+            arguments: {**tool.parameters, "description": tool.description},
+        },
+        "required": wanted,
+        "additionalProperties": False,
+        "examples": [{name: tool.name, arguments: dict(example)} for example in tool.examples],
+    }

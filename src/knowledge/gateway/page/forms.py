@@ -1,0 +1,170 @@
+"""Forms for tools, made of their schemas, and arguments made of what was entered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
+
+from ..errors import MCPError, MCPErrorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind = Literal["text", "number", "choice", "flag", "lines", "json"]
+_CHECKED: Final = "true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """An argument in a form.
+
+    Attributes:
+        name: Of the argument.
+        kind: How it is entered.
+        description: What it means.
+        required: Whether there is no call without it.
+        value: What is entered.
+        choices: What may be entered; for a text only what is offered.
+        low: Smallest number, or None.
+        high: Largest number, or None.
+        problem: What is wrong with `value`.
+    """
+
+    name: str
+    kind: Kind
+    description: str
+    required: bool
+    value: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    problem: str = ""
+
+
+def fields_of(
+    schema: Mapping[str, Any], entered: Mapping[str, str] | None = None, *, error: MCPError | None = None
+) -> list[Field]:
+    """The form of a tool.
+
+    Args:
+        schema: Schema of its arguments.
+        entered: What was entered before; None: nothing yet, so defaults are shown.
+        error: What was wrong with it.
+    """
+    required = schema.get("required", ())
+    wrong = str(error.details.get("pointer", "")).split("/")[1:2] if error else []
+    found: list[Field] = []
+    for name, entry in schema.get("properties", {}).items():
+        if entered is None:
+            value = _written(entry["default"]) if "default" in entry else ""
+        else:
+            value = entered.get(name, "")
+        found.append(
+            Field(
+                name=name,
+                kind=_kind(entry),
+                description=entry.get("description", ""),
+                required=name in required,
+                value=value,
+                choices=_choices(entry),
+                low=entry.get("minimum"),
+                high=entry.get("maximum"),
+                problem=error.user_message if error and name in wrong else "",
+            )
+        )
+    return found
+
+
+def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:
+    """What somebody would enter for these arguments; defaults for those that are not there."""
+    found: dict[str, str] = {}
+    for name, entry in schema.get("properties", {}).items():
+        value = arguments.get(name, entry.get("default"))
+        if value is None:
+            continue
+        if _kind(entry) == "lines" and isinstance(value, list):
+            found[name] = "\n".join(map(str, cast("list[Any]", value)))
+        else:
+            found[name] = _written(value)
+    return found
+
+
+def arguments_of(schema: Mapping[str, Any], entered: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments made of what was entered; what was left empty is left out.
+
+    Args:
+        schema: Schema of the arguments.
+        entered: What was entered, by argument.
+
+    Raises:
+        MCPError: Something that has to be JSON is not.
+    """
+    found: dict[str, Any] = {}
+    for name, entry in schema.get("properties", {}).items():
+        text = entered.get(name, "")
+        kind = _kind(entry)
+        if kind == "flag":
+            found[name] = text == _CHECKED
+        elif text.strip():
+            found[name] = _read(kind, name, text, entry)
+    return found
+
+
+def _read(kind: Kind, name: str, text: str, entry: Mapping[str, Any]) -> Any:
+    match kind:
+        case "text" if "integer" in _types(entry) and text.strip().isdecimal():
+            return int(text)
+        case "text" | "choice":
+            return text
+        case "number":
+            try:
+                return json.loads(text)
+            except ValueError:
+                return text  # the tool says what is wrong with it
+        case "lines":
+            return [line.strip() for line in text.splitlines() if line.strip()]
+        case "json":
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError) as error:
+                where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+                raise MCPError(
+                    MCPErrorType.PARAMETER_ERROR,
+                    f"Not JSON in the form: {name}",
+                    f"What was entered for {name} is not JSON{where}.",
+                    details={"pointer": f"/{name}"},
+                ) from None
+        case "flag":
+            return text == _CHECKED
+        case _:
+            assert_never(kind)
+
+
+def _kind(entry: Mapping[str, Any]) -> Kind:
+    types = _types(entry)
+    if "enum" in entry:
+        return "choice"
+    if "string" in types or "anyOf" in entry:
+        return "text"
+    if types == ["boolean"]:
+        return "flag"
+    if set(types) & {"integer", "number"}:
+        return "number"
+    if types == ["array"] and _types(entry.get("items", {})) == ["string"]:
+        return "lines"
+    return "json"
+
+
+def _types(entry: Mapping[str, Any]) -> list[str]:
+    kind = entry.get("type", [])
+    return [kind] if isinstance(kind, str) else list(kind)
+
+
+def _choices(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    alternatives = [entry, *entry.get("anyOf", ())]
+    return tuple(str(value) for part in alternatives for value in part.get("enum", ()))
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,62 @@
+"""Who is signed in to the page: a key was shown once, and a cookie stands for it from then on.
+
+The cookie holds a random name and not the key, because browsers send a cookie to every port of a host. It is
+kept in this process only: a restart signs everybody out.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS: Final = 12 * 3600
+_MOST: Final = 10_000
+
+
+class Sessions:
+    """Sessions by name. Threads may share it.
+
+    Args:
+        now: The clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, tuple[str, float]] = OrderedDict()
+
+    def begin(self, key_id: str) -> str:
+        """Opens a session.
+
+        Args:
+            key_id: Whose it is.
+
+        Returns:
+            Its name, which only its owner may learn.
+        """
+        name = secrets.token_urlsafe(32)
+        with self._lock:
+            self._open[name] = (key_id, self._now() + SECONDS)
+            while len(self._open) > _MOST:
+                self._open.popitem(last=False)
+        return name
+
+    def key_id(self, name: str) -> str | None:
+        """Whose session it is; None if there is no such session, or it is over."""
+        with self._lock:
+            key_id, until = self._open.get(name, ("", 0.0))
+            if key_id and until > self._now():
+                return key_id
+            self._open.pop(name, None)
+            return None
+
+    def end(self, name: str) -> None:
+        """Ends a session, if there is one."""
+        with self._lock:
+            self._open.pop(name, None)
