@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..tools.words import counted
 from .audit_files import read
 from .exits import ExitCode, UsageError, reports_errors
 from .tables import check_ending
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..audit.record import CallRecord
     from ..audit.verify import VerifiedRun
 
-_FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet or .csv file."
+_FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
 
 
 @reports_errors
@@ -59,7 +60,7 @@ def verify(
         return ExitCode.OK if found.intact else ExitCode.FAILED
     say(f"{file.name}: {found.verdict.value}", "bold green" if found.intact else "bold red")
     for run in found.runs:
-        calls = f"{run.count} call{'' if run.count == 1 else 's'}"
+        calls = counted(run.count, "call")
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
         if run.head:
             say(f"  head {run.head}", "dim")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ..audit.record import CallStatus
 from ..audit.verify import Verdict
 from ..tools.views.html import (
     badge,
@@ -19,6 +18,7 @@ from ..tools.views.html import (
     paragraph,
     properties,
 )
+from ..tools.views.statuses import meaning_of, status_badge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_CALLS: Final = 5000
 _LONGEST_TEXT: Final = 20_000
-_WARNINGS: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 _KINDS: Final = {"mcp": "⚡ MCP", "workflow": "⧉ workflow"}
 
 
@@ -94,7 +93,7 @@ def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
             str(record.call or ""),
             badge(_KINDS.get(record.tool_type or "", "no tool")),
             record.tool_name,
-            badge(record.status.value, _kind(record)),
+            status_badge(record.status),
             badge("resumed") if record.resumed_from else None,
             f"row {record.input_row}" if record.input_row is not None else None,
             took,
@@ -133,15 +132,9 @@ def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | Non
     place = f"margin-left:{min(left, 99.7):.2f}%;width:{min(width, 100 - min(left, 99.7)):.2f}%"
     return element(
         "div",
-        element("div", class_=_kind(record), style=f"{place};height:4px;background:currentColor"),
+        element("div", class_=meaning_of(record.status), style=f"{place};height:4px;background:currentColor"),
         title=f"{left:.0f} % into the run",
     )
-
-
-def _kind(record: CallRecord) -> BadgeKind:
-    if record.ok:
-        return "good"
-    return "warning" if record.status in _WARNINGS else "bad"
 
 
 def _end(record: CallRecord) -> datetime:

@@ -16,7 +16,9 @@ from .terminal import complain, note
 def export(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet or .csv."),
+        typer.Argument(
+            metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
+        ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT.knwf", help="The workflow to write.")],
     question: Annotated[

@@ -12,6 +12,8 @@ from .terminal import err, note, visible
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rich.progress import ProgressColumn, TaskID
+
     from ..tools.mcp_client import Progress
 
 
@@ -47,26 +49,24 @@ class CallProgress:
             self._status.update(shown)
 
 
-class BatchProgress:
-    """Shows how many calls have finished, as a bar with ``call 37 of 200``.
+class _Bar:
+    """A bar on a terminal while something is done; nothing elsewhere.
 
     Args:
-        total: How many calls there are.
+        last: What stands behind the bar, one of rich's columns.
     """
 
-    def __init__(self, total: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    def __init__(self, last: ProgressColumn) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
 
-        self._total = total
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TimeRemainingColumn(),
+            last,
             console=err(),
             disable=not err().is_terminal,
             transient=True,
         )
-        self._task = self._bar.add_task(self._text(0), total=total)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -77,6 +77,21 @@ class BatchProgress:
     ) -> None:
         self._bar.stop()
 
+
+class BatchProgress(_Bar):
+    """Shows how many calls have finished, as a bar with ``call 37 of 200``.
+
+    Args:
+        total: How many calls there are.
+    """
+
+    def __init__(self, total: int) -> None:
+        from rich.progress import TimeRemainingColumn
+
+        super().__init__(TimeRemainingColumn())
+        self._total = total
+        self._task = self._bar.add_task(self._text(0), total=total)
+
     def __call__(self, finished: int) -> None:
         """Takes the number of calls that have finished."""
         self._bar.update(self._task, completed=finished, description=self._text(finished))
@@ -86,3 +101,22 @@ class BatchProgress:
 
     def _text(self, finished: int) -> str:
         return f"call {finished} of {self._total}"
+
+
+class StepsProgress(_Bar):
+    """Shows how far each step of a longer work is, as a bar for each; elsewhere a line per step."""
+
+    def __init__(self) -> None:
+        from rich.progress import MofNCompleteColumn
+
+        super().__init__(MofNCompleteColumn())
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, step: tuple[str, int, int]) -> None:
+        """Takes (what, done, of how many)."""
+        what, done, total = step
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+            if not err().is_terminal:
+                note(f"{what}: {total}")
+        self._bar.update(self._tasks[what], completed=done)

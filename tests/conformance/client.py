@@ -17,7 +17,7 @@ import httpx
 from knime_mcp.tools.guard import Guard
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.oauth.authorization import OAuth
-from knime_mcp.tools.oauth.discovery import find_issuer
+from knime_mcp.tools.oauth.discovery import discover
 from knime_mcp.tools.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.tools.oauth.tokens import Client
 from knime_mcp.types.errors import MCPError
@@ -110,7 +110,7 @@ def code_flow(url: str, context: dict[str, Any]) -> None:
     issuer = None
     if "client_id" in context:
         preregistered = Client(context["client_id"], context.get("client_secret"))
-        issuer = find_issuer(url, Guard(url))  # as a person would, who registered the client there
+        issuer = discover(url, Guard(url)).server.issuer  # as a person would, who registered the client there
     grant = AuthorizationCode(Redirected(), client=preregistered, client_metadata_url=CIMD_CLIENT_ID)
     use(url, OAuth(url, grant, issuer=issuer))
 
@@ -122,7 +122,7 @@ def client_credentials(url: str, context: dict[str, Any]) -> None:
         private_key=context.get("private_key_pem"),
         algorithm=context.get("signing_algorithm", "ES256"),
     )
-    use(url, OAuth(url, ClientCredentials(client), issuer=find_issuer(url, Guard(url))))
+    use(url, OAuth(url, ClientCredentials(client), issuer=discover(url, Guard(url)).server.issuer))
 
 
 def use(url: str, authorization: OAuth) -> None:

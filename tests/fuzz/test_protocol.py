@@ -317,8 +317,6 @@ def test_long_challenges_take_no_time(pattern):
     parse_challenges(pattern * 8192)
 
 
-# --- event streams
-
 PIECES = st.one_of(
     st.sampled_from(
         [b"data: ", b"data", b":", b"event: message", b"id: 1", b"id: \0", b"retry: 5",

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
+    "audit_canvas.py",
     "audit_segment.py",
     "audit_step.py",
     "audit_workflow.py",
@@ -35,6 +36,7 @@ NODES = {
     "mcp_caller.py",
     "mcp_provider.py",
     "provider",
+    "tool_settings.py",
     "views",
 }
 EVERYBODY = {"version"}

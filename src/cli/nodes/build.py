@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from ..progress import StepsProgress
 from ..terminal import err, note, plain, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from ...knowledge.building.build import BuildReport
     from ...knowledge.building.plugins import Skipped
-    from ...knowledge.building.writing import Step
     from ...knowledge.model import NodeSpec
 
 _SHOWN = 3
@@ -91,7 +90,7 @@ def build(
     from ...knowledge.places import user_catalogue
 
     path = out if out is not None else user_catalogue()
-    with _Bar() as bar:
+    with StepsProgress() as bar:
         found, left_out = _extensions(extension or [], bare)
         report = build_catalogue(
             path,
@@ -124,41 +123,6 @@ def _extensions(files: Sequence[Path], bare: bool) -> tuple[list[NodeSpec], list
             reason = "is a Python extension that cannot be imported"
             left_out.append(Skipped(what=file.name, where=str(file), reason=reason, detail=str(error)))
     return nodes, left_out
-
-
-class _Bar:
-    """How far building is, as a bar on a terminal; elsewhere a line per step."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=err(),
-            disable=not err().is_terminal,
-            transient=True,
-        )
-        self._tasks: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def __call__(self, step: Step) -> None:
-        """Takes (what, done, of how many)."""
-        what, done, total = step
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total)
-            if not err().is_terminal:
-                note(f"{what}: {total}")
-        self._bar.update(self._tasks[what], completed=done)
 
 
 def _tell(report: BuildReport, *, every: bool) -> None:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...types.errors import AuthError, ConnectError, ProtocolError, TimedOut, origin_and_path
+from ...types.errors import AuthError, ProtocolError, origin_and_path
 from ..clock import IsCanceled
 from ..guard import Guard
 from ..protocol.jsonrpc import decode
@@ -174,15 +174,3 @@ def _unavailable(what: str, why: str) -> AuthError:
     return AuthError(
         f"{what} cannot be had: {why}", status=401, fix="Try again later, or ask whoever runs it"
     )
-
-
-def find_issuer(server_url: str, guard: Guard, *, is_canceled: IsCanceled | None = None) -> str:
-    """Who guards a server by its own account, for a person to judge before a secret is sent there.
-
-    Raises:
-        AuthError: See `discover`.
-    """
-    try:
-        return discover(server_url, guard, is_canceled=is_canceled).server.issuer
-    except (ConnectError, TimedOut) as error:
-        raise AuthError(error.what, status=401, fix=error.fix) from None

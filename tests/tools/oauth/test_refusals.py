@@ -8,10 +8,10 @@ from knime_mcp.tools.guard import Guard
 from knime_mcp.tools.limits import Timeouts
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.oauth.authorization import OAuth
-from knime_mcp.tools.oauth.discovery import find_issuer
+from knime_mcp.tools.oauth.discovery import discover
 from knime_mcp.tools.oauth.grants import AuthorizationCode
 from knime_mcp.tools.oauth.tokens import Client
-from knime_mcp.types.errors import AuthError, SettingInvalid
+from knime_mcp.types.errors import AuthError, ConnectError, SettingInvalid
 from tests.tools.oauth.world import ASM, OIDC, PRM, Canned
 
 
@@ -219,11 +219,11 @@ def test_an_old_server_whose_metadata_must_not_be_believed(world, person, answer
 
 
 def test_who_guards_a_server_can_be_asked_before_anything_is_sent(world):
-    assert find_issuer(world.url, Guard(world.url)) == world.auth.issuer
+    assert discover(world.url, Guard(world.url)).server.issuer == world.auth.issuer
     assert world.auth.http.paths() == [ASM]
     world.resource_metadata["authorization_servers"] = ["https://10.0.0.1"]
-    with pytest.raises(AuthError, match="private network"):
-        find_issuer(world.url, Guard(world.url))
+    with pytest.raises(ConnectError, match="private network"):
+        discover(world.url, Guard(world.url))
 
 
 def test_a_secret_is_not_sent_to_an_issuer_that_nobody_named(world, person):

@@ -1,0 +1,103 @@
+"""What the documents and the help texts tell people to type, and the command line understands.
+
+Only the words are read, by the command line's own parsers: commands, options and numbers of arguments exist.
+What the commands do is tested where they are.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from knime_mcp.cli.commands import build_app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "examples" / "README.md",
+    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "requirements.md"),
+]
+FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^ {4}(knime-mcp .*)$", re.MULTILINE)
+INLINE = re.compile(r"`(knime-mcp [^`…]*)`")
+EXAMPLE = re.compile(r"Example: (knime-mcp .*?)$", re.MULTILINE)
+
+
+@cache
+def root():
+    return get_command(build_app())
+
+
+def commands_in(text: str) -> Iterator[str]:
+    """The command lines of a Markdown text."""
+    for block in FENCED.findall(text):
+        for line in block.splitlines():
+            command = line.removeprefix("$ ")
+            if command.startswith("knime-mcp "):
+                yield command
+    yield from INDENTED.findall(text)
+    yield from INLINE.findall(FENCED.sub("", text).replace("\n", " "))
+
+
+def documented():
+    for path in DOCUMENTS:
+        for command in commands_in(path.read_text(encoding="utf-8")):
+            yield pytest.param(command, id=f"{path.relative_to(ROOT)}: {command}")
+
+
+def all_commands(command, path=()):
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from all_commands(inner, (*path, name))
+
+
+def examples():
+    for path, command in all_commands(root()):
+        for example in EXAMPLE.findall(command.help or ""):
+            yield pytest.param(path, example, id=" ".join(path))
+
+
+def read(words: list[str]) -> tuple[str, ...]:
+    """Reads the words after ``knime-mcp`` and gives the path of the command.
+
+    Raises:
+        Exception: What the command line raises for words that it does not know.
+    """
+    command, path = root(), []
+    while hasattr(command, "commands") and words:
+        name, *words = words
+        assert name in command.commands or name in ("--help", "COMMAND"), f"there is no command {name}"
+        if name not in command.commands:
+            return tuple(path)
+        path.append(name)
+        command = command.commands[name]
+    context = command.make_context("knime-mcp", [], resilient_parsing=True)
+    context.resilient_parsing = False
+    command.make_parser(context).parse_args(args=list(words))
+    return tuple(path)
+
+
+@pytest.mark.parametrize("command", list(documented()))
+def test_documented_commands_exist(command):
+    read(shlex.split(command, comments=True)[1:])
+
+
+def test_documents_have_commands():
+    found = {read(shlex.split(param.values[0], comments=True)[1:]) for param in documented()}
+    leaves = {path for path, command in all_commands(root()) if not hasattr(command, "commands")}
+    assert leaves - found == {("logout",), ("nodes", "keys", "list"), ("nodes", "keys", "revoke")}
+
+
+@pytest.mark.parametrize(("path", "example"), list(examples()))
+def test_examples_of_help_texts_are_of_their_command(path, example):
+    assert read(shlex.split(example)[1:]) == path
+
+
+@pytest.mark.parametrize("command", ["knime-mcp lst", "knime-mcp list --jsn", "knime-mcp graph chek x"])
+def test_what_does_not_exist_is_noticed(command):
+    with pytest.raises(Exception, match=r"lst|jsn|chek"):
+        read(shlex.split(command)[1:])

@@ -1,0 +1,27 @@
+"""docs/protocol.md names, for every rule, modules and tests that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS, TESTS = ROOT / "src" / "tools", ROOT / "tests"
+ROW = re.compile(r"^\| (?!rule|---)(.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+
+
+def rules():
+    for rule, modules, tests in ROW.findall((ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")):
+        yield pytest.param(re.findall(r"`(.+?)`", modules), re.findall(r"`(.+?)`", tests), id=rule)
+
+
+def file_of(name: str) -> Path:
+    return TESTS / name if name.startswith("faults/") else TESTS / "tools" / name
+
+
+@pytest.mark.parametrize(("modules", "tests"), list(rules()))
+def test_modules_and_tests_of_a_rule_exist(modules, tests):
+    assert modules
+    assert tests
+    assert [name for name in modules if not (TOOLS / name).exists()] == []
+    assert [name for name in tests if not file_of(name).is_file()] == []
