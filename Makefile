@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
-.PHONY: demo test peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
+.PHONY: demo test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -28,7 +28,7 @@ requirements: $(VENV)/.dev  ## docs/requirements.md is what the tests' marks say
 	$(BIN)/python docs/requirements.py --check
 
 bench: $(VENV)/.test  ## what things cost, beside peers in environments of their own: benchmarks/RESULTS.md
-	$(BIN)/python tests/peers/build_peers.py --bench
+	-$(BIN)/python tests/peers/build_peers.py --bench
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that are there
@@ -37,6 +37,12 @@ bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that
 conformance: $(VENV)/.test  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run_nodes.py
+
+browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
+	$(BIN)/python -m tests.knowledge.gateway.try_in_browser
+
+postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL, which has to be installed
+	$(BIN)/python -m tests.knowledge.gateway.try_postgres
 
 examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
 	$(BIN)/python examples/make_examples.py
@@ -63,16 +69,16 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch]" --group test
+	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask]" --group test
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch]" --group dev
+	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask]" --group dev
 	@touch $@
 
 .venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
 	$(PYTHON) -m venv .venv-knime
 	.venv-knime/bin/python -m pip --quiet install --upgrade "pip>=25.1"
-	.venv-knime/bin/python -m pip --quiet install ".[cli,server,graph,gateway,elasticsearch]" --group test --group real-knime
+	.venv-knime/bin/python -m pip --quiet install ".[cli,server,graph,gateway,elasticsearch,dask]" --group test --group real-knime
 	.venv-knime/bin/python -m pip --quiet uninstall -y knime-mcp
 	@touch $@

@@ -8,20 +8,22 @@ replay and the command line all call through here.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
 
+from ..tools.protocol.results import ABSENT
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
 from .record import CallStatus, status_of, utc_text
 from .recording import (
-    answered_record,
-    base_record,
+    Ending,
+    answered,
     error_text,
     log_failure,
     marker_of,
+    record_of,
     scrubbed,
     unknown_record,
 )
@@ -124,6 +126,8 @@ class Trace:
         attempts: How often the call was sent.
         server_version: What the server says that it is.
         protocol: The protocol revision that was spoken.
+        started_at: When the call began, see `utc_text`.
+        duration: Seconds that the call took.
     """
 
     tool: Tool
@@ -135,6 +139,8 @@ class Trace:
     attempts: int = 0
     server_version: str | None = None
     protocol: str | None = None
+    started_at: str | None = None
+    duration: float | None = None
 
     def sent(self) -> None:
         """Counts an attempt."""
@@ -226,27 +232,32 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
     Returns:
         The finished call. Errors are part of it.
     """
-    started = datetime.now(UTC)
-    clock = time.perf_counter()
     if call.tool is None or call.error is not None:
         error = call.error or MCPError("There is no tool to call")
         return failed_call(call, error, dispatcher)
-    trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}), data=call.data)
+    trace = Trace(
+        tool=call.tool,
+        arguments=dict(call.arguments or {}),
+        data=call.data,
+        started_at=utc_text(datetime.now(UTC)),
+    )
+    clock = time.perf_counter()
     answer: Answer | None = None
     try:
-        found = run_call(trace, dispatcher)
+        try:
+            found = run_call(trace, dispatcher)
+        finally:
+            trace.duration = round(time.perf_counter() - clock, 6)
         marker = marker_of(trace, dispatcher)
         answer = scrubbed(found, marker)
-        base = base_record(call, trace, marker, dispatcher)
-        record = answered_record(base, call, answer, marker, dispatcher)
+        ending = answered(call, answer, marker, dispatcher)
         error = answer.error
     except Exception as caught:
         log_failure(caught, trace.tool)
         marker = marker_of(trace, dispatcher)
-        text = error_text(caught, call, trace.tool, marker)
-        record = replace(base_record(call, trace, marker, dispatcher), status=status_of(caught), error=text)
+        ending = Ending(status=status_of(caught), error=error_text(caught, call, trace.tool, marker))
         error = caught
-    record = replace(record, started_at=utc_text(started), duration=round(time.perf_counter() - clock, 6))
+    record = record_of(call, trace, marker, dispatcher, **ending)
     return CallOutcome(
         record=record,
         tool=trace.tool,
@@ -268,15 +279,15 @@ def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOut
     Returns:
         The call, finished with that error.
     """
+    status = CallStatus.DENIED if call.denied else status_of(error)
     if call.tool is None:
-        marker = dispatcher.secrets
-        base = unknown_record(call, dispatcher)
+        text = error_text(error, call, None, dispatcher.secrets)
+        record = unknown_record(call, dispatcher, status=status, error=text)
     else:
         trace = Trace(tool=call.tool, arguments=dict(call.arguments or {}), data=call.data)
         marker = marker_of(trace, dispatcher)
-        base = base_record(call, trace, marker, dispatcher)
-    status = CallStatus.DENIED if call.denied else status_of(error)
-    record = replace(base, status=status, error=error_text(error, call, call.tool, marker))
+        text = error_text(error, call, call.tool, marker)
+        record = record_of(call, trace, marker, dispatcher, status=status, error=text)
     return CallOutcome(record=record, tool=call.tool, error=error)
 
 
@@ -308,8 +319,6 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
 
 
 def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
-    from ..tools.protocol.results import ABSENT
-
     if dispatcher.run_workflow is None:
         raise MCPError("Workflow tools cannot be run here", tool=tool.name, fix=_NO_WORKFLOWS)
     if len(trace.data) != len(tool.input_ports):

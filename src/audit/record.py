@@ -77,7 +77,7 @@ def utc_text(moment: datetime) -> str:
     Returns:
         ISO 8601 in UTC, always with six digits of microseconds, such as ``2026-01-31T12:00:00.000000Z``.
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def tool_text(tool: Tool) -> str:

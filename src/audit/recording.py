@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, cast
 
+from ..tools.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.canonical import canonical_json, without_surrogates
-from ..types.errors import ArgumentsInvalid, MCPError
+from ..types.errors import ArgumentsInvalid, MCPError, kind_and_place
 from ..types.tool import MCPTool
 from .record import CallRecord, CallStatus, status_of, tool_text
 
@@ -22,15 +23,27 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def unknown_record(call: Call, dispatcher: Dispatcher) -> CallRecord:
-    """Begins the record of a call of a tool that is not known.
+class Ending(TypedDict, total=False):
+    """How a call ended: those attributes of its record; the status is always there."""
+
+    status: Required[CallStatus]
+    result: str | None
+    error: str | None
+    structured_result: str | None
+    files: tuple[str, ...]
+    image: str | None
+
+
+def unknown_record(call: Call, dispatcher: Dispatcher, **ending: Unpack[Ending]) -> CallRecord:
+    """Makes the record of a call of a tool that is not known.
 
     Args:
         call: The call.
         dispatcher: What the calls of the run share.
+        ending: How it ended.
 
     Returns:
-        The record, status and error still to be filled in.
+        The record.
     """
     secrets = dispatcher.secrets
     return CallRecord(
@@ -39,21 +52,24 @@ def unknown_record(call: Call, dispatcher: Dispatcher) -> CallRecord:
         input_row=call.input_row,
         tool_name=None if call.name is None else without_surrogates(secrets.scrub(call.name)),
         arguments=_json_text(call.arguments, secrets),
-        status=CallStatus.FAILED,
+        **ending,
     )
 
 
-def base_record(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher) -> CallRecord:
-    """Begins the record of a call.
+def record_of(
+    call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher, **ending: Unpack[Ending]
+) -> CallRecord:
+    """Makes the record of a call.
 
     Args:
         call: The call.
         trace: What became known about it.
         marker: Marks secrets.
         dispatcher: What the calls of the run share.
+        ending: How it ended.
 
     Returns:
-        The record, status, result and error still to be filled in.
+        The record.
     """
     tool = trace.tool
     is_mcp = isinstance(tool, MCPTool)
@@ -67,10 +83,12 @@ def base_record(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Disp
         server=tool.route.display if is_mcp else None,
         digest=tool.digest if is_mcp else trace.digest,
         arguments=None if call.arguments is None else _arguments_text(trace, marker),
-        status=CallStatus.FAILED,
         attempts=trace.attempts,
         server_version=trace.server_version,
         protocol=trace.protocol,
+        started_at=trace.started_at,
+        duration=trace.duration,
+        **ending,
     )
 
 
@@ -100,8 +118,6 @@ def _json_text(arguments: Mapping[str, Any] | None, marker: SecretMarker) -> str
 
 def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
     """Marks the secrets in an answer's text and structured value; its blocks stay as they came."""
-    from ..tools.protocol.results import ABSENT
-
     structured = answer.structured
     return replace(
         answer,
@@ -110,33 +126,27 @@ def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
     )
 
 
-def answered_record(
-    base: CallRecord, call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher
-) -> CallRecord:
-    """Fills in the record of a call that was answered.
+def answered(call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher) -> Ending:
+    """Says how a call ended that was answered.
 
     Args:
-        base: What `base_record` began.
         call: The call.
         answer: The answer, secrets marked.
         secrets: Marks secrets in errors.
         dispatcher: What the calls of the run share; saves blobs.
 
     Returns:
-        The record.
+        The end of its record.
     """
-    from ..tools.protocol.results import ABSENT
-
     text = answer.text
     structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
-    files, image = _save_blobs(call, answer.blocks, dispatcher)
+    files, image = save_blobs(call, answer.blocks, dispatcher)
     status, error = CallStatus.OK, None
     if answer.error is not None:
         status, error = status_of(answer.error), error_text(answer.error, call, call.tool, secrets)
     elif answer.is_error:
         status, error = CallStatus.TOOL_ERROR, text or "The tool failed without saying why"
-    return replace(
-        base,
+    return Ending(
         status=status,
         result=None if answer.is_error else text,
         error=error,
@@ -146,11 +156,10 @@ def answered_record(
     )
 
 
-def _save_blobs(
+def save_blobs(
     call: Call, blocks: tuple[ContentBlock, ...], dispatcher: Dispatcher
 ) -> tuple[tuple[str, ...], str | None]:
-    from ..tools.protocol.results import AudioContent, EmbeddedResource, ImageContent
-
+    """Saves the blobs of an answer, and gives their paths and that of the first picture."""
     if dispatcher.save_blob is None:
         return (), None
     files: list[str] = []
@@ -197,12 +206,4 @@ def log_failure(error: Exception, tool: Tool) -> None:
     if isinstance(error, MCPError):
         _log.debug("%s of tool %s", type(error).__name__, tool.name)
     else:
-        # Only where it happened: messages and locals may hold arguments.
-        frames: list[str] = []
-        trace = error.__traceback__
-        while trace is not None:
-            frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
-            trace = trace.tb_next
-        _log.error(
-            "Unexpected %s of tool %s at %s", type(error).__name__, tool.name, " < ".join(frames[::-1])
-        )
+        _log.error("Tool %s: unexpected %s", tool.name, kind_and_place(error))

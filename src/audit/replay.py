@@ -27,7 +27,7 @@ from .replay_decision import Decider, Ready
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .dispatch import Call, Dispatcher
+    from .dispatch import Call, CallOutcome, Dispatcher
     from .record import CallRecord
     from .replay_calls import RecordedCall
     from .replay_options import ReplayOptions
@@ -43,6 +43,7 @@ class Replayer:
     Attributes:
         dispatcher: Runs the calls.
         options: What the person decided.
+        make: Makes a call and records it; by default in this process. See `Workers.recorded_call`.
         keep: Takes the record of each call made, in the order in which they finish, and gives it back as
             kept; called from several threads.
         is_canceled: Asked in the calling thread, at least every 0.25 s.
@@ -51,6 +52,7 @@ class Replayer:
 
     dispatcher: Dispatcher
     options: ReplayOptions
+    make: Callable[[Call], CallOutcome] | None = None
     keep: Callable[[CallRecord], CallRecord] = lambda record: record
     is_canceled: Callable[[], bool] = lambda: False
     on_cancel: Callable[[], None] = lambda: None
@@ -129,7 +131,8 @@ class Replayer:
             wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
 
     def _made(self, call: Call) -> CallRecord:
-        return self.keep(recorded_call(call, self.dispatcher).record)
+        outcome = recorded_call(call, self.dispatcher) if self.make is None else self.make(call)
+        return self.keep(outcome.record)
 
     def _finished(self, ready: Ready, new: CallRecord) -> ReplayedCall:
         recorded = ready.recorded.record

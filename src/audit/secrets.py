@@ -32,16 +32,24 @@ class SecretMarker:
 
     Args:
         credentials: Passwords, tokens and keys in use. Empty ones are passed over.
+        key: The key of the run, where another process has made it; by default a new one.
+
+    Attributes:
+        key: What marks are made with. It must not be written anywhere.
     """
 
-    def __init__(self, credentials: Iterable[str] = ()) -> None:
-        self._key = secrets.token_bytes(16)
+    def __init__(self, credentials: Iterable[str] = (), *, key: bytes | None = None) -> None:
+        self.key = key or secrets.token_bytes(16)
         self._known: frozenset[str] = frozenset()
         self._spellings: tuple[tuple[str, str], ...] = ()
         self.learn(credentials)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self._known)} secrets>"
+
+    def keyed(self, key: bytes) -> SecretMarker:
+        """Makes a marker of the same secrets for a run that began in another process, with its `key`."""
+        return SecretMarker(self._known, key=key)
 
     def for_call(self, arguments: Mapping[str, Any], schema_json: str) -> SecretMarker:
         """Makes the marker of one call: it knows the arguments that the tool's schema calls secret, too.
@@ -87,6 +95,8 @@ class SecretMarker:
         Returns:
             The same with marks in the place of secrets.
         """
+        if not self._known:
+            return value
         match value:
             case str():
                 if value in self._known:
@@ -143,7 +153,7 @@ class SecretMarker:
                 return self.scrub(value)
 
     def _mark(self, secret: str) -> str:
-        digest = hmac.new(self._key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+        digest = hmac.new(self.key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
         return f"⟨secret {digest[:12]}⟩"
 
 

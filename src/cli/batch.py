@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .exits import ExitCode, UsageError, reports_errors
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
@@ -48,9 +49,8 @@ def batch(
         str | None,
         typer.Option(metavar="COLUMN", help="Take all arguments from this column, which holds JSON."),
     ] = None,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=256, help="How many calls may run at the same time.")
-    ] = 4,
+    concurrency: Concurrency = None,
+    executor: ExecutorOption = "threads",
     on_error: Annotated[
         str, typer.Option(metavar="row|fail", help="A call that fails becomes a row, or ends the run.")
     ] = "row",
@@ -82,6 +82,7 @@ def batch(
     if on_error not in {"row", "fail"}:
         raise UsageError(f"--on-error is '{on_error}'. Write row or fail.")
     check_ending(out)
+    check_executor(executor, connection)
     route, words = connection.one_route([word for word in (url, tool, table_file) if word is not None])
     if len(words) != 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
@@ -97,9 +98,10 @@ def batch(
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         run = _prepare(sessions, route, tool, parameters, arguments_column)
-        run.concurrency, run.fail = concurrency, on_error == "fail"
-        run.journal_file, run.earlier_file = audit or resume, resume
-        run.execute(out, as_json=as_json, save_dir=save_dir)
+        run.fail, run.journal_file, run.earlier_file = on_error == "fail", audit or resume, resume
+        dispatcher = sessions.dispatcher([route], save_dir)
+        with call_executor(executor, concurrency, connection, dispatcher) as calls:
+            run.execute(dispatcher, calls, out, as_json=as_json)
     return _report(run, out)
 
 

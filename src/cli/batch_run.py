@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
+from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call
 from ..audit.journal import Journal, JournalError
 from ..audit.resume import to_resume
 from ..tools.caller.batch import run_batch
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from ..audit.journal import JournalContent
     from ..types.tool import MCPTool
+    from .executors import CallExecutor
     from .parameters import Parameters
     from .sessions import Sessions
 
@@ -52,7 +53,6 @@ class BatchRun:
         column: The column that holds all arguments as JSON; None for one column per argument.
 
     Attributes:
-        concurrency: How many calls may be in flight.
         fail: Whether the first call that fails ends the run.
         journal_file: Where finished calls are written as they finish, or None.
         earlier_file: The journal of an earlier run whose results are taken over, or None.
@@ -62,7 +62,6 @@ class BatchRun:
     """
 
     def __init__(self, sessions: Sessions, tool: MCPTool, parameters: Parameters, column: str | None) -> None:
-        self.concurrency = 4
         self.fail = False
         self.journal_file: Path | None = None
         self.earlier_file: Path | None = None
@@ -78,18 +77,20 @@ class BatchRun:
         if column is None:
             self.summary.unmatched = self._plan.unmatched
 
-    def execute(self, out: Path | None, *, as_json: bool, save_dir: Path | None) -> None:
+    def execute(
+        self, dispatcher: Dispatcher, executor: CallExecutor, out: Path | None, *, as_json: bool
+    ) -> None:
         """Makes all calls and writes what becomes of them.
 
         Args:
+            dispatcher: What the calls share.
+            executor: Who makes them.
             out: The file for the results, or None.
             as_json: Whether to print the records as JSON; without this and ``out`` a table is printed.
-            save_dir: Where to save blobs, or None.
 
         Raises:
             CommandError: The journal to resume from cannot be read.
         """
-        dispatcher = self._sessions.dispatcher([self._tool.route], save_dir)
         content = None if self.earlier_file is None else _content(self.earlier_file)
         earlier = None if content is None else EarlierRun(content.records, dispatcher)
         with ExitStack() as stack:
@@ -102,12 +103,17 @@ class BatchRun:
                 sinks.append(stack.enter_context(_TerminalSink()))
             follows = "" if content is None else content.head
             journal = stack.enter_context(self._journal(dispatcher, follows)) if self.journal_file else None
-            self._run(dispatcher, sinks, journal, earlier)
+            self._run(dispatcher, executor, sinks, journal, earlier)
             if journal is not None and (self.canceled or self.finished < self.summary.total):
                 journal.close("canceled" if self.canceled else "failed")
 
     def _run(
-        self, dispatcher: Dispatcher, sinks: list[Sink], journal: Journal | None, earlier: EarlierRun | None
+        self,
+        dispatcher: Dispatcher,
+        executor: CallExecutor,
+        sinks: list[Sink],
+        journal: Journal | None,
+        earlier: EarlierRun | None,
     ) -> None:
         def kept(outcome: CallOutcome) -> CallOutcome:
             return outcome if journal is None else replace(outcome, record=journal.append(outcome.record))
@@ -117,11 +123,9 @@ class BatchRun:
         with BatchProgress(self.summary.total) as progress:
             results = run_batch(
                 self._calls(),
-                lambda call: kept(
-                    (earlier.find(call) if earlier else None) or recorded_call(call, dispatcher)
-                ),
+                lambda call: kept((earlier.find(call) if earlier else None) or executor.make(call)),
                 failed=lambda call, error: kept(failed_call(call, error, dispatcher)),
-                concurrency=self.concurrency,
+                concurrency=executor.concurrency,
                 is_canceled=lambda: interrupt() or stop.is_set(),
                 on_cancel=stop.set,
                 on_finished=progress,

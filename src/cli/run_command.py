@@ -181,6 +181,7 @@ def _run(
     with _WorkFolder(out) as work, _Progress() as progress:
         options = RunOptions(
             workflow_dir=work.folder,
+            beside=file.absolute().parent,
             servers=servers,
             settings=settings,
             find_credential=find_credential,

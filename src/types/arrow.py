@@ -38,10 +38,13 @@ def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     Returns:
         An array of type `TOOL_STORAGE`, one struct per tool, null for None.
     """
-    empty = (None,) * len(FIELD_NAMES)
-    rows = [empty if tool is None else to_fields(tool) for tool in tools]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(FIELD_NAMES)
-    arrays = [pa.array(column, entry.type) for column, entry in zip(columns, TOOL_STORAGE, strict=True)]
+    width = len(FIELD_NAMES)
+    empty = (None,) * width
+    # Row after row in one list: to keep a tuple for each tool costs more than its texts.
+    values: list[int | str | None] = []
+    for tool in tools:
+        values += empty if tool is None else to_fields(tool)
+    arrays = [pa.array(values[i::width], entry.type) for i, entry in enumerate(TOOL_STORAGE)]
     missing = pa.array([tool is None for tool in tools], pa.bool_())
     return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=missing)
 

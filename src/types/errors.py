@@ -345,6 +345,23 @@ def origin_and_path(server: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def kind_and_place(error: BaseException) -> str:
+    """Says what an error is and where it was raised, for logs: what it says may hold arguments or secrets.
+
+    Args:
+        error: An error that was caught.
+
+    Returns:
+        Such as ``KeyError at /a/b.py:12 < /a/c.py:40``, the innermost place first.
+    """
+    places: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        places.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {' < '.join(places[::-1])}"
+
+
 def _rebuild(kind: type[_E], args: tuple[Any, ...], attributes: dict[str, Any]) -> _E:
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...types.errors import ArgumentsInvalid, Canceled, MCPError, TimedOut
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError, TimedOut, kind_and_place
 from ...version import VERSION
 from ..clock import Wait
 from ..limits import Timeouts
@@ -98,8 +98,8 @@ class CallInbox:
                     message if isinstance(message, str) else None,
                 )
             )
-        except Exception:
-            _logger.exception("a progress callback failed")
+        except Exception as error:
+            _logger.error("a progress callback failed: %s", kind_and_place(error))
 
     def server_request(self, message: Message) -> Message | None:
         """See the protocol class."""

@@ -47,7 +47,7 @@ class _Pages:
     """What has arrived so far."""
 
     def __init__(self) -> None:
-        self.entries: list[Mapping[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
         self.ttl = _LONGEST_TTL
         self.count = 0
         self.bytes = 0

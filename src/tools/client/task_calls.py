@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ...types.errors import MCPError, ProtocolError
+from ...types.errors import MCPError, ProtocolError, kind_and_place
 from ..clock import Wait
 from ..limits import Timeouts
 from ..protocol.jsonrpc import as_object
@@ -94,8 +94,8 @@ def tell(on_progress: Callable[[Progress], None] | None, task: dict[str, Any], p
         return
     try:
         on_progress(Progress(float(polls), None, message))
-    except Exception:
-        _logger.exception("a progress callback failed")
+    except Exception as error:
+        _logger.error("a progress callback failed: %s", kind_and_place(error))
 
 
 def poll_pause(milliseconds: object, wait: Wait) -> float:

@@ -147,7 +147,8 @@ def _blank_lines(text: bytes) -> tuple[int | None, int | None]:
     firsts: list[int] = []
     lasts: list[int] = []
     for blank in (b"\n\n", b"\r\n\r\n", b"\r\r"):
-        found = text.find(blank)
+        # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
+        found = text.find(blank) if blank[:1] in text else -1
         if found >= 0:
             firsts.append(found + len(blank))
             lasts.append(text.rfind(blank) + len(blank))

@@ -36,8 +36,8 @@ class ToolDefinition:
     raw: dict[str, Any] = field(repr=False, compare=False)
 
     @classmethod
-    def from_raw(cls, raw: Mapping[str, Any]) -> "ToolDefinition":
-        """Read one entry of ``tools``; only the name is indispensable.
+    def from_raw(cls, raw: dict[str, Any]) -> "ToolDefinition":
+        """Read one entry of ``tools``, which is kept; only the name is indispensable.
 
         Raises:
             ProtocolError: The entry has no name.
@@ -55,7 +55,7 @@ class ToolDefinition:
             input_schema=_object(get("inputSchema")) or {},
             output_schema=_object(get("outputSchema")),
             annotations=_object(get("annotations")),
-            raw=dict(raw),
+            raw=raw,
         )
         return tool
 
@@ -114,7 +114,7 @@ class ToolDefinition:
         )
 
 
-def parse_page(result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str | None]:
+def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
     """Entries and cursor of one page of ``tools/list``.
 
     Returns:
@@ -132,10 +132,7 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str 
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         cursor = json.dumps(cursor)
-    objects = [
-        cast("Mapping[str, Any]", entry) for entry in cast("list[Any]", entries) if isinstance(entry, dict)
-    ]
-    return objects, cursor
+    return [entry for entry in cast("list[Any]", entries) if isinstance(entry, dict)], cursor
 
 
 def _text(value: object) -> str | None:

@@ -194,9 +194,6 @@ def test_dialects_are_honoured(dialect, schema, bad):
     assert refused(whole, {"v": bad}).pointer.startswith("/v")
 
 
-# --- schemas that want to hang us
-
-
 def bomb(levels=30, width=2):
     definitions = {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * width} for i in range(levels)}
     return {"$defs": {**definitions, f"a{levels}": {"type": "object"}}, "$ref": "#/$defs/a0"}

@@ -39,6 +39,26 @@ def test_what_looks_shallow_is_shallow(value, levels, as_bytes, indented):
     assert jsonrpc.is_surely_shallow(text, 200)  # whatever its texts hold
 
 
+@given(bracketed, st.integers(1, 6), st.booleans(), st.booleans())
+def test_the_depth_is_the_same_whether_values_or_the_text_are_looked_at(value, levels, as_bytes, many):
+    if many:  # too many to walk over
+        value = [list(range(2000)), value]
+    text = json.dumps(value)
+    looked_at = text.encode() if as_bytes else text
+    assert jsonrpc.is_deeper(value, levels, looked_at) is jsonrpc.is_deeper(value, levels)
+
+
+@pytest.mark.parametrize("width", [1, 5000])
+@pytest.mark.parametrize(("levels", "fine"), [(jsonrpc.DEEPEST - 1, True), (jsonrpc.DEEPEST, False)])
+def test_the_depth_is_bounded_beside_many_values(width, levels, fine):
+    text = json.dumps(["}"] * width)[:-1] + "," + "[" * levels + "]" * levels + "]"
+    if fine:
+        assert len(jsonrpc.decode(text)) == width + 1
+        return
+    with pytest.raises(ProtocolError, match="too deeply"):
+        jsonrpc.decode(text.encode())
+
+
 @given(st.binary(), st.text(alphabet='[]{}"\\ a'))
 def test_the_look_at_a_text_ends_whatever_the_text_is(data, text):
     assert jsonrpc.is_surely_shallow(data, 5) in (True, False)
@@ -60,6 +80,7 @@ def test_any_bytes_decode_or_raise_our_error(data):
         (r'{"a": "\ud800"}', {"a": "\ufffd"}),
         (r'{"\udfff": ["x\uDBFF"]}', {"\ufffd": ["x\ufffd"]}),
         (r'{"a": "\ud83d\ude00"}', {"a": "\U0001f600"}),
+        (r'{"a": "\ud83d\ude00", "b": "\\ud83d\ude00"}', {"a": "\U0001f600", "b": "\\ud83d\ufffd"}),
         ("\ufeff[1]", [1]),
         ("[NaN, -Infinity]", [None, None]),
         (b'{"a": "\xff"}', {"a": "\ufffd"}),

@@ -152,9 +152,6 @@ def test_localhost_is_looked_up_and_reached():
     assert [step.phase for step in steps][:2] == ["dns", "tcp"]
 
 
-# --- proxies
-
-
 def test_a_proxy_from_the_settings_is_used():
     with ScriptedServer(modern()) as proxy:
         settings = NetworkSettings(proxy=f"http://us%40er:pw@127.0.0.1:{proxy.port}")

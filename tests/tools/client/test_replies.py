@@ -165,9 +165,6 @@ def test_configuration_errors_are_not_repeated(status):
     assert server.methods.count("tools/list") == 1
 
 
-# --- streams that end early
-
-
 def test_a_modern_stream_that_ends_early_is_lost_and_not_repeated():
     with (
         ScriptedServer(modern(tools__call=stream(event("", id="1", retry=1)))) as server,
@@ -247,9 +244,6 @@ def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
         assert server.connections == 1
 
 
-# --- lost sessions
-
-
 @pytest.mark.parametrize(
     "lost",
     [
@@ -298,9 +292,6 @@ def test_a_404_without_a_session_is_a_wrong_path():
         client.call_tool("echo")
     assert "/mcp" in str(caught.value)
     assert server.methods.count("initialize") == 1
-
-
-# --- limits
 
 
 def _chunked(body_parts, headers=b""):

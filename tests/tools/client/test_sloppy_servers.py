@@ -45,9 +45,6 @@ def message(**members):
     return lambda r: http(200, json.dumps({"jsonrpc": "2.0", "id": r.json["id"], **members}))
 
 
-# ------------------------------------------------------------------------------------------ JSON-RPC
-
-
 @both_eras
 @pytest.mark.parametrize(
     "members",
@@ -128,9 +125,6 @@ def test_requests_of_a_modern_server_are_not_answered():
     ):
         assert client.call_tool("echo").text == "hi"
     assert "response" not in server.methods
-
-
-# ------------------------------------------------------------------------------------------ HTTP
 
 
 @both_eras
@@ -272,9 +266,6 @@ def test_a_lost_session_in_the_words_of_several_servers(reply):
     assert call(script).text == "hi"
 
 
-# ------------------------------------------------------------------------------------------ event streams
-
-
 @both_eras
 @pytest.mark.parametrize(
     "noise",
@@ -322,9 +313,6 @@ def test_data_in_several_lines_is_one_message(era):
         return event(lines)
 
     assert call(era(tools__call=stream(reply))).text == "hi"
-
-
-# ------------------------------------------------------------------------------------------ results
 
 
 @both_eras
@@ -384,9 +372,6 @@ def test_result_types_mean_nothing_in_the_handshake_era_and_null_is_none():
     assert call(modern(tools__call=rpc(text("hi", resultType=None)))).text == "hi"
 
 
-# ------------------------------------------------------------------------------------------ listings
-
-
 @both_eras
 @pytest.mark.parametrize("result", [{"tools": None}, {}, {"tools": [], "nextCursor": None}])
 def test_no_tools_in_the_words_of_several_libraries(era, result):
@@ -427,9 +412,6 @@ def test_a_tool_without_a_usable_schema_takes_anything(era, schema):
         assert found.input_schema == {}
         assert client.call_tool("echo", {"any": [1]}).text == "hi"
     assert server.named("tools/call")[0].params["arguments"] == {"any": [1]}
-
-
-# ------------------------------------------------------------------------------------------ connecting
 
 
 def test_a_server_that_never_answers_a_method_it_does_not_know():

@@ -92,9 +92,6 @@ def _nothing_is_left():
     assert children() == before
 
 
-# --- negotiation -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.requirement("T31")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_lists_and_calls_in_both_eras(era):
@@ -206,9 +203,6 @@ def test_a_server_that_asks_before_it_is_asked_gets_its_answer():
         assert "answer 1" in json.loads(client.call_tool("events").text)
 
 
-# --- starting ----------------------------------------------------------------------------------------------
-
-
 def test_a_program_that_does_not_exist():
     client = MCPClient(stdio=StdioServer("ghost", ["no-such-program-4711"]))
     with pytest.raises(ConnectError, match="no program 'no-such-program-4711'") as caught:
@@ -270,9 +264,6 @@ def test_a_url_or_a_command_not_both():
 def test_a_name_alone_starts_nothing():
     with pytest.raises(SettingInvalid):
         MCPClient("stdio:child")
-
-
-# --- messages ----------------------------------------------------------------------------------------------
 
 
 def test_lines_that_are_no_messages_are_skipped():
@@ -382,9 +373,6 @@ def test_a_server_that_stops_reading_cannot_hold_a_call_or_the_end():
         with pytest.raises(Canceled):
             client.call_tool("echo", {"text": "q"}, is_canceled=lambda: True)
     assert gone(pid)
-
-
-# --- ends --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("arguments", "words"), [({"code": 9}, "exit code 9"), ({}, "signal SIGKILL")])

@@ -41,6 +41,17 @@ def test_a_task_is_polled_and_its_result_fetched():
     assert [progress.message for progress in told] == ["half"]
 
 
+def test_a_progress_callback_that_fails_does_not_end_the_task(caplog):
+    def fail(progress):
+        raise RuntimeError("token-of-mine")
+
+    with ScriptedServer(script()) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("research", {"q": 1}, timeout=30, on_progress=fail).text == "found"
+    assert f"a progress callback failed: RuntimeError at {__file__}:" in caplog.text
+    assert "token-of-mine" not in caplog.text
+
+
 def test_other_tools_are_called_plainly():
     with ScriptedServer(script(**{"tools/call": rpc(text("hi"))})) as server, MCPClient(server.url) as client:
         client.list_tools()

@@ -1,0 +1,103 @@
+"""Processes of this machine as workers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.synchronize import Event
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MOST_LOST: Final = 5
+_stop: Event | None = None
+
+
+class ProcessWorkers(Executor):
+    """A number of processes, each of which makes one call at a time.
+
+    A process that dies takes the call in it along, and no other; the next call gets a new process. Where
+    several die in a row without finishing a call, nothing more is taken.
+
+    Args:
+        count: How many processes, at least 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._context = multiprocessing.get_context("spawn")  # a fork would share sockets and locks
+        self._stop = self._context.Event()
+        self._lock = threading.Lock()
+        # A pool of several ends all of its processes when one of them dies.
+        self._pools = [self._pool() for _ in range(count)]
+        self._busy = [0] * count
+        self._lost = 0
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Starts a call in the process that has least to do.
+
+        Raises:
+            BrokenProcessPool: One process after the other died.
+        """
+        with self._lock:
+            if self._lost > _MOST_LOST:
+                raise BrokenProcessPool(f"{self._lost} processes died one after the other")
+            place = min(range(len(self._pools)), key=self._busy.__getitem__)
+            self._busy[place] += 1
+            try:
+                future = self._pools[place].submit(fn, *args, **kwargs)
+            except BrokenProcessPool:
+                self._pools[place].shutdown(wait=False)
+                self._pools[place] = self._pool()
+                future = self._pools[place].submit(fn, *args, **kwargs)
+
+        def finished(future: Future[R]) -> None:
+            lost = not future.cancelled() and isinstance(future.exception(), BrokenProcessPool)
+            with self._lock:
+                self._busy[place] -= 1
+                self._lost = self._lost + 1 if lost else 0
+
+        future.add_done_callback(finished)
+        return future
+
+    def stop_calls(self) -> None:
+        """Tells the calls that are being made to stop, as the protocol has it."""
+        self._stop.set()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the processes, after the calls in them."""
+        for pool in self._pools:
+            pool.shutdown(wait=False, cancel_futures=cancel_futures)
+        if wait:
+            for pool in self._pools:
+                pool.shutdown()
+
+    def _pool(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, self._context, _begin, (self._stop,))
+
+
+def is_stopped() -> bool:
+    """Tells, in a worker, whether the calls of the run are to stop."""
+    return _stop is not None and _stop.is_set()
+
+
+def _begin(stop: Any) -> None:
+    """What a worker process does first."""
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started us decides
+    threading.Thread(target=_end_with_parent, name="mcp-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,107 @@
+"""One call on its way to a worker, and what the worker does with it.
+
+A call travels as a frozen value to a module-level function, which is all that any executor needs.
+Credentials do not travel: a worker looks them up where it runs, by the name in the tool's route. Arguments
+have to travel, and may be secrets; so a call never shows them, whatever an executor logs.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...types.errors import MCPError
+from ..dispatch import recorded_call
+from .process_workers import is_stopped
+from .worker_sessions import shared_dispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...types.tool import MCPTool
+    from ..definitions import Pinning
+    from ..dispatch import Call, CallOutcome, Dispatcher
+    from .dask_task import DaskTask
+    from .worker_sessions import Connect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RemoteCall:
+    """A call for a worker.
+
+    Attributes:
+        call: The call, without an error.
+        tool: Its tool.
+        connect: Makes what runs calls at a server; see `Connect`.
+        run: Id of the run.
+        key: What the run marks secrets with, so that marks are the same on all workers.
+        pinning: What to do with a tool that changed since it was chosen.
+        blobs: Whether the blobs of the result are wanted.
+    """
+
+    call: Call
+    tool: MCPTool
+    connect: Connect
+    run: str
+    key: bytes
+    pinning: Pinning
+    blobs: bool
+
+    def __repr__(self) -> str:
+        row = "" if self.call.input_row is None else f", row {self.call.input_row}"
+        return f"<{type(self).__name__} of {self.tool.name} at {self.tool.route.display}{row}>"
+
+
+def remote_call(remote: RemoteCall) -> CallOutcome:
+    """Makes a call, in the worker.
+
+    Args:
+        remote: The call.
+
+    Returns:
+        The finished call, however it ended, as it can travel back.
+
+    Raises:
+        MCPError: The call was not made.
+    """
+    shared = shared_dispatcher(remote)
+    task = _dask_task()
+    if task is not None and not may_repeat(remote.tool):
+        task.begin()
+    outcome = recorded_call(remote.call, replace(shared, is_canceled=_is_canceled(task, shared)))
+    error = outcome.error
+    if error is not None and not isinstance(error, MCPError):
+        error = MCPError(outcome.record.error or type(error).__name__)  # of any class, which may not travel
+    return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
+
+
+def may_repeat(tool: MCPTool) -> bool:
+    """Tells whether a call may be made again when nobody knows whether it ran.
+
+    Args:
+        tool: The tool, as the person chose it.
+
+    Returns:
+        Whether the tool is declared as read-only, without contradiction, or as idempotent.
+    """
+    hints = tool.annotations or {}
+    read_only = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    return read_only or hints.get("idempotentHint") is True
+
+
+def _dask_task() -> DaskTask | None:
+    if "distributed" not in sys.modules:
+        return None
+    from .dask_task import DaskTask
+
+    return DaskTask.current()
+
+
+def _is_canceled(task: DaskTask | None, shared: Dispatcher) -> Callable[[], bool]:
+    own = shared.is_canceled
+
+    def is_canceled() -> bool:
+        return is_stopped() or (task is not None and task.is_canceled()) or (own is not None and own())
+
+    return is_canceled

@@ -1,0 +1,152 @@
+"""Calls made by the workers of any executor, recorded here as if they had been made here.
+
+Calls are handed to the executor one for one: whoever wants many in flight calls from as many threads, as
+`run_batch` and `Replayer` do. So order, bounds, journal and cancellation are theirs, whoever makes the calls.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, cast
+
+from ...types.errors import MCPError
+from ...types.tool import MCPTool
+from ..dispatch import failed_call, recorded_call
+from ..record import utc_text
+from ..recording import save_blobs
+from .errors import OutcomeUnknown, StoppedBefore, StoppedWithin, WorkersGone
+from .process_workers import ProcessWorkers
+from .remote_call import RemoteCall, may_repeat, remote_call
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ..dispatch import Call, CallOutcome, Dispatcher
+    from ..record import CallRecord
+    from .worker_sessions import Connect
+
+_POLL_SECONDS: Final = 0.25
+_FAREWELL_SECONDS: Final = 5.0
+"""How long a call that was told to stop may take to say how it ended."""
+
+# Only these cancel no call that has begun. Dask's executor cancels any.
+_KNOWS_WHAT_RUNS: Final = (ThreadPoolExecutor, ProcessPoolExecutor, ProcessWorkers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Makes calls on workers. Safe to use from several threads.
+
+    A call whose worker is lost has failed, and the record says that nobody knows whether it ran. It is made
+    again only if its tool is declared as read-only or idempotent.
+
+    Attributes:
+        executor: Has the workers. For Dask: ``client.get_executor(pure=False, retries=0)``, because by
+            default it takes equal calls for one.
+        connect: Connects a worker to a server; see `Connect`. Credentials do not travel: it looks them up.
+        dispatcher: What the calls of the run share here. It runs workflow tools, which need this process.
+    """
+
+    executor: Executor
+    connect: Connect
+    dispatcher: Dispatcher
+
+    def recorded_call(self, call: Call) -> CallOutcome:
+        """Has a call made, and waits for it.
+
+        Args:
+            call: The call.
+
+        Returns:
+            The finished call. Errors are part of it, those of workers included.
+        """
+        if call.error is not None or not isinstance(call.tool, MCPTool):
+            return recorded_call(call, self.dispatcher)
+        started, clock = datetime.now(UTC), time.perf_counter()
+        try:
+            return self._returned(call, self._made(self._remote(call, call.tool)))
+        except MCPError as error:
+            outcome = failed_call(call, error, self.dispatcher)
+            if not isinstance(error, OutcomeUnknown | StoppedWithin):
+                return outcome  # it was not made
+            duration = round(time.perf_counter() - clock, 6)
+            record = replace(outcome.record, started_at=utc_text(started), duration=duration, attempts=1)
+            return replace(outcome, record=record)
+
+    def _remote(self, call: Call, tool: MCPTool) -> RemoteCall:
+        shared = self.dispatcher
+        return RemoteCall(
+            call=call,
+            tool=tool,
+            connect=self.connect,
+            run=shared.run,
+            key=shared.secrets.key,
+            pinning=shared.pinning,
+            blobs=shared.save_blob is not None,
+        )
+
+    def _made(self, remote: RemoteCall) -> CallOutcome:
+        try:
+            return self._answer(remote)
+        except OutcomeUnknown:
+            if not may_repeat(remote.tool):
+                raise
+        return self._answer(remote)
+
+    def _answer(self, remote: RemoteCall) -> CallOutcome:
+        if self._is_canceled():
+            raise StoppedBefore()
+        try:
+            future = self.executor.submit(remote_call, remote)
+        except RuntimeError as error:  # broken, or shut down
+            raise WorkersGone(type(error).__name__) from None
+        while not future.done():
+            wait([future], timeout=_POLL_SECONDS)
+            if not future.done() and self._is_canceled():
+                self._stop(future)
+        if future.cancelled():
+            raise OutcomeUnknown("The executor canceled the call")
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, MCPError):
+            raise error
+        raise OutcomeUnknown(f"The worker of this call was lost ({_named(error)})")
+
+    def _stop(self, future: Future[CallOutcome]) -> None:
+        if future.cancel():
+            known = isinstance(self.executor, _KNOWS_WHAT_RUNS)
+            raise StoppedBefore() if known else StoppedWithin()
+        if isinstance(self.executor, ProcessWorkers):
+            self.executor.stop_calls()
+        wait([future], timeout=_FAREWELL_SECONDS)
+        if not future.done():
+            raise StoppedWithin()
+
+    def _is_canceled(self) -> bool:
+        asked = self.dispatcher.is_canceled
+        return asked is not None and asked()
+
+    def _returned(self, call: Call, outcome: CallOutcome) -> CallOutcome:
+        """The call with what only this process can do: its files, and the secrets that only it knows."""
+        record = self._scrubbed(outcome.record)
+        if outcome.answer is not None:
+            files, image = save_blobs(call, outcome.answer.blocks, self.dispatcher)
+            record = replace(record, files=files, image=image)
+        return replace(outcome, record=record, answer=None)
+
+    def _scrubbed(self, record: CallRecord) -> CallRecord:
+        scrub = self.dispatcher.secrets.scrub
+        parts = ("arguments", "result", "structured_result", "error")
+        texts = {part: cast("str | None", scrub(getattr(record, part))) for part in parts}
+        return replace(record, **texts)
+
+
+def _named(error: BaseException) -> str:
+    # The message may hold anything; what an import says is needed, and harmless.
+    if isinstance(error, ImportError) and error.name:
+        return f"it has no module {error.name}"
+    return type(error).__name__

@@ -1,0 +1,69 @@
+"""Connecting to a Dask cluster that is there, and finding out whether its workers can make calls."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..audit.workers.dask_task import installed_version
+from ..version import VERSION
+from .exits import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from distributed import Client
+
+_CONNECT_SECONDS = 10
+
+
+@contextmanager
+def dask_client(address: str, *, tls: bool = False) -> Generator[Client]:
+    """Connects to the scheduler of a cluster.
+
+    Args:
+        address: Host and port.
+        tls: Whether the cluster speaks TLS; the certificates are those of Dask's configuration.
+
+    Yields:
+        The client, whose cluster has workers with this version of knime-mcp.
+
+    Raises:
+        CommandError: There is no such cluster, or its workers cannot make calls.
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError:
+        raise CommandError(
+            "A Dask cluster needs the extra 'dask': pip install 'knime-mcp[cli,dask]'."
+        ) from None
+    try:
+        scheme = "tls" if tls else "tcp"
+        client = Client(
+            f"{scheme}://{address}", timeout=_CONNECT_SECONDS, set_as_default=False, name="knime-mcp"
+        )
+    except (OSError, TimeoutError, TypeError) as error:  # TypeError: TLS without certificates
+        raise CommandError(
+            f"No Dask scheduler answers at {address} ({type(error).__name__}). Check the address: it is the"
+            " one that workers connect to."
+        ) from None
+    with client:
+        _check(client, address)
+        yield client
+
+
+def _check(client: Client, address: str) -> None:
+    found = client.run(installed_version, on_error="return")
+    if not found:
+        raise CommandError(f"The Dask cluster at {address} has no workers. Start some.")
+    for worker, version in found.items():
+        if version != VERSION:
+            has = version if isinstance(version, str) else f"none that can be loaded ({_named(version)})"
+            raise CommandError(
+                f"The Dask worker {worker} has knime-mcp {has}, but this is {VERSION}. Install the same one"
+                " there."
+            )
+
+
+def _named(error: object) -> str:
+    return f"no module {error.name}" if isinstance(error, ImportError) else type(error).__name__

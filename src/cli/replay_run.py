@@ -1,0 +1,192 @@
+"""A replay from the command line: the calls made again, the files written, what is said about them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..audit.journal import Journal, JournalError
+from ..audit.replay import Replayer
+from ..audit.replay_decision import routes_of
+from ..audit.replay_table import ReplaySummary, replay_table
+from ..audit.verify import Verdict
+from ..tools.views.replay import ShownCalls, replay_page
+from ..types.errors import Canceled, MCPError
+from .executors import call_executor
+from .exits import CommandError, ExitCode
+from .progress import BatchProgress
+from .sessions import Sessions
+from .tables import TableFile
+from .terminal import complain, note, one_line, say, show, table
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from ..audit.replay_calls import ReplayedCall
+    from ..audit.replay_options import ReplayOptions
+    from ..audit.replay_table import Recording
+    from .interrupt import Interrupt
+    from .options import ConnectionOptions
+
+_MOST_PRINTED = 200
+
+
+class ReplayRun:
+    """One replay from the command line.
+
+    Attributes:
+        summary: What came of the calls so far.
+        shown: What a page can show of them.
+        canceled: Whether the person stopped it.
+
+    Args:
+        recording: The calls on record.
+        options: What the person decided.
+        connection: How to reach servers.
+        interrupt: Whether the person wants to stop.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        options: ReplayOptions,
+        connection: ConnectionOptions,
+        interrupt: Interrupt,
+    ) -> None:
+        self._recording = recording
+        self._options = options
+        self._connection = connection
+        self._interrupt = interrupt
+        self._done: list[ReplayedCall] = []
+        self.canceled = False
+        self.summary = ReplaySummary(recording.verification)
+        self.shown = ShownCalls(ignore=options.ignore)
+
+    def execute(self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None) -> None:
+        """Replays, and writes what was asked for.
+
+        Args:
+            executor: Who makes the calls: the option, checked.
+            concurrency: How many may be in flight, None for as many as the executor has room for.
+            audit: The journal for the calls made now, or None.
+            out: The file for the table, or None.
+        """
+        with Sessions(self._connection, self._interrupt) as sessions:
+            for route in routes_of(self._recording.calls, self._options):
+                try:
+                    sessions.credentials(route.credential)
+                except MCPError:
+                    continue  # the calls that need it say so
+            dispatcher = sessions.dispatcher([])
+            with (
+                call_executor(executor, concurrency, self._connection, dispatcher) as calls,
+                _journal(audit, dispatcher.run) as journal,
+            ):
+                replayer = Replayer(
+                    dispatcher=dispatcher,
+                    options=replace(self._options, concurrency=calls.concurrency),
+                    make=calls.make,
+                    keep=(lambda record: record) if journal is None else journal.append,
+                    is_canceled=self._interrupt,
+                    on_cancel=sessions.stop.set,
+                )
+                self._take(replayer)
+                if self.canceled and journal is not None:
+                    journal.close("canceled")
+        if out is not None:
+            with TableFile(out) as written:
+                written.write(replay_table(self._done))
+            note(f"Wrote {len(self._done)} rows to {out}")
+
+    def _take(self, replayer: Replayer) -> None:
+        calls = self._recording.calls
+        with BatchProgress(len(calls)) as progress:
+            try:
+                for number, done in enumerate(replayer.replay(calls), start=1):
+                    self._done.append(done)
+                    self.summary.add(done)
+                    self.shown.add(done)
+                    progress(number)
+            except Canceled:
+                self.canceled = True
+
+    def page(self, name: str) -> str:
+        """The page with the differences."""
+        return replay_page(f"Replay of {name}", self.summary, self.shown)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result for other programs."""
+        checked = self._recording.verification
+        return {
+            "good": self._good,
+            "records": checked.verdict.value,
+            "counts": {verdict.value: count for verdict, count in self.summary.counts.items()},
+            "calls": [_call_json(call) for call in self._done],
+        }
+
+    def print(self) -> None:
+        """The result for people."""
+        # Of many calls those that have to be looked into; a terminal takes longer for all than the replay.
+        bad = [call for call in self._done if not call.verdict.is_good]
+        chosen = self._done if len(self._done) <= _MOST_PRINTED else bad[:_MOST_PRINTED]
+        rows = [
+            (
+                str(call.recorded.record.call or call.recorded.place),
+                call.verdict.value,
+                call.recorded.record.tool_name or "",
+                one_line(call.recorded.record.arguments, 60),
+                one_line(call.reason or call.patch, 90),
+            )
+            for call in chosen
+        ]
+        if rows:
+            show(table(None, ("call", "verdict", "tool", "arguments", "why"), rows))
+        if len(chosen) < len(self._done):
+            note(f"{len(self._done) - len(chosen)} more calls are not shown. All: --out FILE, or --json")
+        say(self.summary.text(), "bold green" if self._good else "bold red")
+
+    def report(self) -> ExitCode:
+        """Says what is to say and how the process ends."""
+        checked = self._recording.verification
+        for finding in checked.findings:
+            complain(f"Records {finding.verdict.value}: {finding.text}")
+        if self.canceled:
+            complain(f"Canceled after {len(self._done)} of {len(self._recording.calls)} calls.")
+            return ExitCode.CANCELED
+        if not self.summary.called and self._done:
+            note("No call was made: nothing was compared.")
+        return ExitCode.OK if self._good else ExitCode.FAILED
+
+    @property
+    def _good(self) -> bool:
+        altered = self._recording.verification.verdict is Verdict.ALTERED
+        return self.summary.is_good and not altered and not self.canceled
+
+
+def _journal(file: Path | None, run: str) -> AbstractContextManager[Journal | None]:
+    if file is None:
+        return nullcontext()
+    try:
+        return Journal(file, run=run, about="knime-mcp replay", append=True)
+    except JournalError as error:
+        raise CommandError(f"{error}. Name another file for --audit.") from None
+
+
+def _call_json(call: ReplayedCall) -> dict[str, Any]:
+    record = call.recorded.record
+    found: dict[str, Any] = {
+        "run": record.run or None,
+        "call": record.call or None,
+        "tool_name": record.tool_name,
+        "server": record.server,
+        "input_row": record.input_row,
+        "verdict": call.verdict.value,
+        "reason": call.reason,
+        "changes": list(call.changes) or None,
+        "patch": None if call.patch is None else json.loads(call.patch),
+        "new_status": None if call.new is None else call.new.status.value,
+    }
+    return {name: value for name, value in found.items() if value is not None}

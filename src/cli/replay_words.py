@@ -1,0 +1,106 @@
+"""What the options of ``knime-mcp replay`` mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..audit.replay_ignore import IgnoreRules
+from ..audit.replay_options import ReplayOptions, RowSelection, pairs
+from .exits import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .options import ConnectionOptions
+
+_SERVER = re.compile(r"(.+?)=((?:https?|stdio):.+)", re.DOTALL)
+_STDIO = re.compile(r"stdio:([A-Za-z0-9][\w.-]*)=(.+)", re.ASCII | re.DOTALL)
+
+
+def replay_options(
+    *,
+    also_call: list[str] | None,
+    rows: str,
+    servers: list[str] | None,
+    tools: list[str] | None,
+    credentials: list[str] | None,
+    secrets: list[str] | None,
+    ignore: list[str] | None,
+    call_changed: bool,
+    dry_run: bool,
+    stop_at_first_difference: bool,
+) -> ReplayOptions:
+    """Reads the options that say how to replay.
+
+    Args:
+        also_call: ``--call``.
+        rows: ``--rows``.
+        servers: ``--server``; those that name a command are for `with_commands`.
+        tools: ``--tool``.
+        credentials: ``--with-credential``.
+        secrets: ``--secret``.
+        ignore: ``--ignore``.
+        call_changed: ``--call-changed``.
+        dry_run: ``--dry-run``.
+        stop_at_first_difference: ``--stop``.
+
+    Returns:
+        The decisions. The only credentials that may be sent are those that were named.
+
+    Raises:
+        UsageError: A text that says nothing.
+        SettingInvalid: Texts that contradict each other.
+    """
+    named = (text.partition("=") for text in credentials or ())
+    return ReplayOptions(
+        also_call=tuple(also_call or ()),
+        call_changed=call_changed,
+        dry_run=dry_run,
+        rows=RowSelection.parse(rows),
+        servers=pairs((_server_pair(text) for text in servers or () if not _STDIO.match(text)), "server"),
+        tools=_tools(tools or []),
+        credentials=pairs(((old, new if equals else old) for old, equals, new in named), "with_credential"),
+        named_credentials_only=True,
+        secrets=dict(map(_secret, secrets or ())),
+        stop_at_first_difference=stop_at_first_difference,
+        ignore=IgnoreRules.parse(ignore or ()),
+    )
+
+
+def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> ConnectionOptions:
+    """Adds the commands that ``--server stdio:NAME='COMMAND'`` gives for servers on record."""
+    commands = [f"{found[1]}={found[2]}" for text in servers if (found := _STDIO.fullmatch(text))]
+    return replace(connection, stdio=[*(connection.stdio or ()), *commands]) if commands else connection
+
+
+def _tools(texts: Sequence[str]) -> dict[str, str]:
+    named = [text.partition("=") for text in texts]
+    if not all(old.strip() and new.strip() for old, _, new in named):
+        raise UsageError("--tool has to say what a tool is called now. Write --tool OLD=NEW.")
+    return pairs(((old, new) for old, _, new in named), "tool")
+
+
+def _server_pair(text: str) -> tuple[str, str]:
+    found = _SERVER.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"'{text}' does not say which server to call instead of which. Write --server OLD=NEW, both as"
+            " URLs, or --server stdio:NAME='COMMAND'."
+        )
+    return found[1], found[2]
+
+
+def _secret(text: str) -> tuple[str, str]:
+    digits, equals, variable = text.partition("=")
+    if not equals or not re.fullmatch(r"[0-9a-f]{12}", digits):
+        # The text is not shown: it may be the secret itself.
+        raise UsageError(
+            "--secret takes the twelve digits of a mark and the name of an environment variable, as in"
+            " 0123456789ab=MY_PASSWORD."
+        )
+    if variable not in os.environ:
+        raise UsageError(f"The environment variable of --secret {digits} is not set.")
+    return digits, os.environ[variable]

@@ -1,0 +1,134 @@
+"""Calls made by the workers of a real Dask cluster: two processes on this machine, told to die in between."""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from distributed import Client
+
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.record import CallStatus
+from knime_mcp.audit.replay import Replayer
+from knime_mcp.audit.replay_options import ReplayOptions
+from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.verify import Verdict, verify_file
+from knime_mcp.audit.workers.remote_call import remote_call
+from tests.support.noting import local_cluster, run
+
+
+@pytest.fixture
+def client():
+    """A client of a cluster with Dask's own settings, which run tasks of a lost worker again."""
+    with local_cluster() as cluster, Client(cluster, set_as_default=False) as found:
+        yield found
+
+
+@pytest.fixture
+def workers(server, client):
+    return server.workers(client.get_executor(pure=False, retries=0))
+
+
+def holders(client, count=1):
+    """The processes that run tasks now."""
+    busy = [address for address, tasks in client.processing().items() if tasks]
+    assert len(busy) == count
+    pids = client.run(os.getpid, workers=busy)
+    return list(pids.values())
+
+
+def test_rows_come_in_order_into_one_chain(server, workers, tmp_path):
+    calls = [server.call(row=f"R{n}", text=f"t{n}", seconds=0.1 * (n % 3)) for n in range(12)]
+    with Journal(tmp_path / "run.jsonl", run="r1") as journal:
+        found = [outcome.record for outcome in run(calls, workers, concurrency=4, journal=journal)]
+    assert [record.result for record in found] == [f"noted t{n}" for n in range(12)]
+    assert sorted(record.call for record in found) == list(range(1, 13))
+    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
+
+
+def test_equal_rows_are_two_calls(server, workers):
+    call = server.call(text="twice")
+    assert [outcome.record.status for outcome in run([call, call], workers)] == ["ok"] * 2
+    assert server.said("done twice") == 2
+
+
+def test_a_killed_worker_is_a_row_and_no_second_call(server, client, workers):
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(workers.recorded_call, server.call(row="R1", text="slow", seconds=60))
+        server.wait_for("begun slow")
+        for pid in holders(client):
+            os.kill(pid, signal.SIGKILL)
+        record = future.result(60).record
+    assert record.status is CallStatus.FAILED
+    assert "unknown whether the call ran" in record.error
+    assert "row R1" in record.error
+    assert server.said("begun slow") == 1
+    assert workers.recorded_call(server.call(text="after")).record.result == "noted after"
+
+
+def test_a_worker_that_leaves_in_order_repeats_nothing(server, client, workers):
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(workers.recorded_call, server.call(text="slow", seconds=60))
+        server.wait_for("begun slow")
+        (busy,) = [address for address, tasks in client.processing().items() if tasks]
+        client.restart_workers([busy], timeout=30)
+        record = future.result(60).record
+    assert "unknown whether the call ran" in record.error
+    assert server.said("begun slow") == 1
+
+
+@pytest.mark.parametrize("tool", ["look", "put"])
+def test_what_may_be_repeated_is_made_again(server, client, workers, tool):
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(workers.recorded_call, server.call(tool, text="again", seconds=8))
+        server.wait_for("begun again")
+        for pid in holders(client):
+            os.kill(pid, signal.SIGKILL)
+        assert future.result(60).record.result == "noted again"
+    assert server.said("begun again") == 2
+
+
+def test_a_result_that_is_lost_is_not_made_again(server, client, workers):
+    """Dask computes a result again when the worker that holds it is gone before anybody fetched it."""
+    call = server.call(text="once")
+    held = client.submit(remote_call, workers._remote(call, call.tool), pure=False, retries=0)
+    server.wait_for("done once")
+    server.wait(held.done, "the worker has the result")
+    (holder,) = next(iter(client.who_has([held]).values()))
+    os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+    with pytest.raises(Exception, match="unknown whether the call ran"):
+        held.result(timeout=60)
+    assert server.said("begun once") == 1
+
+
+def test_notes_at_the_scheduler_go_with_their_calls(server, client, workers):
+    run([server.call(text="x")] * 5, workers)
+
+    def notes(dask_scheduler):
+        return [key for key in dask_scheduler.task_metadata if key.startswith("remote_call")]
+
+    server.wait(lambda: not client.run_on_scheduler(notes), "all notes are forgotten")
+
+
+def test_canceling_stops_the_call_at_the_server(server, client, workers):
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(workers.recorded_call, server.call(text="runs", seconds=60))
+        server.wait_for("begun runs")
+        server.canceled = True
+        record = future.result(30).record
+    assert record.status is CallStatus.CANCELED
+    assert "unknown whether the call ran" in record.error
+    server.wait_for("canceled runs")
+    assert "before this call" in workers.recorded_call(server.call(text="later")).record.error
+    assert server.said("begun later") == 0
+
+
+def test_replay(server, workers, tmp_path):
+    file = tmp_path / "run.jsonl"
+    with Journal(file, run="r1") as journal:
+        run([server.call("look", text=f"t{n}") for n in range(6)], workers, journal=journal)
+    options = ReplayOptions(concurrency=4)
+    replayer = Replayer(dispatcher=workers.dispatcher, options=options, make=workers.recorded_call)
+    done = list(replayer.replay(read_recording(file).calls))
+    assert [call.verdict.value for call in done] == ["same"] * 6
+    assert server.said("done t3") == 2

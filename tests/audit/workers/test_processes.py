@@ -1,0 +1,185 @@
+"""Calls made by other processes: the same records, one chain, lost processes, an orderly end."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from knime_mcp.audit.dispatch import Call
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.record import CallStatus
+from knime_mcp.audit.replay import Replayer
+from knime_mcp.audit.replay_options import ReplayOptions
+from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.verify import Verdict, verify_file
+from knime_mcp.audit.workers.process_workers import ProcessWorkers
+from knime_mcp.audit.workers.remote_call import RemoteCall, may_repeat
+from knime_mcp.types.errors import ArgumentsInvalid
+from tests.support.noting import connect, run
+
+SECRET = "canary-51f0c2"
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two processes, for the tests that leave them alive."""
+    with ProcessWorkers(2) as executor:
+        yield executor
+
+
+def others_pool():
+    """An executor that is not ours."""
+    return ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
+
+
+def test_rows_come_in_order_into_one_chain(server, processes, tmp_path):
+    workers = server.workers(processes)
+    calls = [server.call(row=f"R{n}", text=f"t{n}", seconds=0.1 * (n % 3)) for n in range(12)]
+    with Journal(tmp_path / "run.jsonl", run="r1") as journal:
+        found = [outcome.record for outcome in run(calls, workers, journal=journal)]
+    assert [record.input_row for record in found] == [f"R{n}" for n in range(12)]
+    assert [record.result for record in found] == [f"noted t{n}" for n in range(12)]
+    assert sorted(record.call for record in found) == list(range(1, 13))
+    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
+
+
+def test_equal_rows_are_two_calls(server, processes):
+    call = server.call(text="twice")
+    assert [outcome.record.status for outcome in run([call, call], server.workers(processes))] == ["ok"] * 2
+    assert server.said("done twice") == 2
+
+
+def test_one_session_per_worker_and_server(server, processes):
+    call = server.call(text="x")
+    before = set(server.lines)
+    run([call] * 20, server.workers(processes))
+    ports = {line for line in server.lines if line.startswith("from ")} - before
+    assert len(ports) <= 2
+    assert server.said("done x") == 20
+
+
+def test_what_fails_here_fails_there(server, processes):
+    workers = server.workers(processes)
+    wrong = workers.recorded_call(server.call(text=["no", "text"])).record
+    assert (wrong.status, "/text" in wrong.error) == (CallStatus.INVALID_ARGUMENTS, True)
+    known = Call(tool=server.call().tool, input_row="R7", error=ArgumentsInvalid("The cell is empty"))
+    assert "The cell is empty" in workers.recorded_call(known).record.error
+    assert server.said("begun x") == 0
+
+
+@pytest.mark.parametrize("pool", [lambda: ProcessWorkers(2), others_pool], ids=["ours", "another's"])
+def test_a_killed_process_is_a_row_and_no_second_call(server, pool):
+    with pool() as executor:
+        workers = server.workers(executor)
+        pid = executor.submit(os.getpid).result(30)
+        killed, rest = server.call(row="R1", text="slow", seconds=60), server.call(row="R2", text="fast")
+        with ThreadPoolExecutor(1) as thread:
+            future = thread.submit(workers.recorded_call, killed)
+            server.wait_for("begun slow")
+            for process in _workers_of(executor) or [pid]:
+                os.kill(process, signal.SIGKILL)
+            record = future.result(30).record
+        assert record.status is CallStatus.FAILED
+        assert "unknown whether the call ran" in record.error
+        assert "row R1" in record.error
+        assert record.started_at is not None
+        after = workers.recorded_call(rest).record
+    assert server.said("begun slow") == 1
+    if isinstance(executor, ProcessWorkers):
+        assert after.result == "noted fast"
+    else:
+        assert (after.status, server.said("begun fast")) == (CallStatus.FAILED, 0)
+        assert "was not made" in after.error
+        assert after.started_at is None
+
+
+def _workers_of(executor):
+    pools = getattr(executor, "_pools", [executor])
+    return [pid for pool in pools for pid in pool._processes or ()]
+
+
+@pytest.mark.parametrize("tool", ["look", "put"])
+def test_what_may_be_repeated_is_made_again(server, tool):
+    with ProcessWorkers(1) as executor, ThreadPoolExecutor(1) as thread:
+        future = thread.submit(
+            server.workers(executor).recorded_call, server.call(tool, text="again", seconds=3)
+        )
+        server.wait_for("begun again")
+        for process in _workers_of(executor):
+            os.kill(process, signal.SIGKILL)
+        assert future.result(60).record.result == "noted again"
+    assert server.said("begun again") == 2
+
+
+def test_other_rows_survive_a_killed_process(server):
+    with ProcessWorkers(2) as executor, ThreadPoolExecutor(2) as threads:
+        workers = server.workers(executor)
+        futures = []
+        for name, seconds in (("one", 60), ("two", 2)):
+            futures.append(threads.submit(workers.recorded_call, server.call(text=name, seconds=seconds)))
+            server.wait_for(f"begun {name}")
+            if name == "one":
+                first = _workers_of(executor)
+        os.kill(first[0], signal.SIGKILL)
+        assert [future.result(30).record.status for future in futures] == ["failed", "ok"]
+
+
+def test_processes_that_never_live_are_given_up(server):
+    with ProcessWorkers(1) as executor:
+        for _ in range(6):
+            with pytest.raises(Exception, match="terminated abruptly"):
+                executor.submit(os._exit, 1).result(30)
+        record = server.workers(executor).recorded_call(server.call(text="x")).record
+    assert "no worker any more" in record.error
+    assert server.said("begun x") == 0
+
+
+def test_canceling_tells_what_ran_from_what_did_not(server):
+    with ProcessWorkers(1) as executor, ThreadPoolExecutor(2) as threads:
+        workers = server.workers(executor)
+        running = threads.submit(workers.recorded_call, server.call(text="runs", seconds=60))
+        server.wait_for("begun runs")
+        waiting = threads.submit(workers.recorded_call, server.call(text="waits"))
+        server.canceled = True
+        later = workers.recorded_call(server.call(text="later")).record
+        assert running.result(30).record.status is CallStatus.CANCELED
+        assert waiting.result(30).record.status is CallStatus.CANCELED
+        assert "before this call" in later.error
+        server.wait_for("canceled runs")  # the worker told the server
+    assert server.said("begun waits") == server.said("begun later") == 0
+
+
+def test_replay_on_processes(server, processes, tmp_path):
+    file = tmp_path / "run.jsonl"
+    workers = server.workers(processes)
+    with Journal(file, run="r1") as journal:
+        run([server.call("look", text=f"t{n}") for n in range(6)], workers, journal=journal)
+    replayer = Replayer(
+        dispatcher=workers.dispatcher, options=ReplayOptions(concurrency=2), make=workers.recorded_call
+    )
+    done = list(replayer.replay(read_recording(file).calls))
+    assert [call.verdict.value for call in done] == ["same"] * 6
+    assert server.said("done t3") == 2
+
+
+def test_a_call_on_its_way_shows_nothing(server):
+    workers = server.workers(None)
+    remote = workers._remote(server.call(row="R1", text=SECRET), server.call().tool)
+    assert SECRET not in repr(remote)
+    assert "note" in repr(remote)
+    again = pickle.loads(pickle.dumps(remote))
+    assert isinstance(again, RemoteCall)
+    assert again == remote
+    assert again.connect is connect
+
+
+def test_what_may_be_repeated(server):
+    assert [may_repeat(server.call(name).tool) for name in ("note", "look", "put")] == [False, True, True]
+    contradiction = replace(
+        server.call("look").tool, annotations={"readOnlyHint": True, "destructiveHint": True}
+    )
+    assert not may_repeat(contradiction)

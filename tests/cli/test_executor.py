@@ -1,0 +1,121 @@
+"""``--executor``: the command line with calls made elsewhere."""
+
+import csv
+import signal
+
+import pytest
+
+from knime_mcp.audit.verify import Verdict, verify_file
+from tests.cli.conftest import SECRET
+from tests.support import peers
+from tests.support.noting import local_cluster
+from tests.support.recordings import record_calls, replayed_server
+
+GUARDED = ("--credential", "tests", "--executor")
+PASSWORD = "KNIME_MCP_TESTS_PASSWORD"
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """Two workers, whose environment has the credential."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(PASSWORD, SECRET)
+        with local_cluster() as cluster:
+            yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+
+
+@pytest.fixture(params=["processes:2", "dask"])
+def executor(request):
+    return request.getfixturevalue("dask") if request.param == "dask" else request.param
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "p.csv").write_text("text\na\na\nb\nc\n", encoding="utf-8")
+    return "p.csv"
+
+
+def test_batch(cli, server, table, tmp_path, executor):
+    options = ("--out", "r.csv", "--audit", "run.jsonl")
+    url = f"{server.base}/guarded/mcp"
+    done = cli("batch", url, "echo", table, *options, *GUARDED, executor, env={PASSWORD: SECRET})
+    assert done.code == 0, done.err
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["Result"] for row in csv.DictReader(file)] == ["a", "a", "b", "c"]
+    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
+    written = (tmp_path / "r.csv").read_text("utf-8") + (tmp_path / "run.jsonl").read_text("utf-8")
+    assert SECRET not in written
+
+
+def test_pictures_are_saved_here(cli, server, tmp_path, executor):
+    (tmp_path / "p.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+    done = cli(
+        "batch", server.url, "picture", "p.jsonl", "--save-dir", "files", "--executor", executor, "--json"
+    )
+    assert done.code == 0, done.err
+    assert sorted(file.name for file in (tmp_path / "files").iterdir()) == ["row-1-1.png", "row-2-1.png"]
+    assert [record["image"] for record in done.json] == ["files/row-1-1.png", "files/row-2-1.png"]
+
+
+def test_replay(cli, tmp_path, executor):
+    with peers.running(replayed_server(tmp_path / "notes.txt")) as running:
+        record_calls(
+            tmp_path / "run.jsonl", running.url("/base"), [("add", {"a": n, "b": 2}) for n in range(5)]
+        )
+        done = cli("replay", "run.jsonl", "--executor", executor, "--audit", "again.jsonl")
+    assert done.code == 0, done.err
+    assert "5 same" in done.out
+    assert verify_file(tmp_path / "again.jsonl").verdict is Verdict.INTACT
+
+
+def test_ctrl_c_says_what_ran(cli, server, tmp_path, until, executor):
+    labels = [f"{executor}-{number}" for number in range(6)]
+    rows = "".join(f"60,{label}\n" for label in labels)
+    (tmp_path / "p.csv").write_text(f"seconds,label\n{rows}", "utf-8")
+    options = ("--concurrency", "2", "--executor", executor, "--out", "r.csv")
+    process = cli.start("batch", server.url, "slow", "p.csv", *options)
+    until(lambda: {f"started {label}" for label in labels[:2]} <= set(server.said()), "two calls began", 60)
+    before = server.said().count("canceled")
+    process.send_signal(signal.SIGINT)
+    assert cli.finish(process).code == 3
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["Status"] for row in found] == ["canceled"] * 6
+    assert all("before this call" in row["Error"] for row in found[2:])
+    assert not any("before this call" in row["Error"] for row in found[:2])
+    until(lambda: server.said().count("canceled") >= before + 2, "the server was told of both")
+
+
+def test_a_credential_that_workers_do_not_have(cli, server, table, dask, tmp_path):
+    env = {"KNIME_MCP_OTHER_PASSWORD": SECRET}
+    url = f"{server.base}/guarded/mcp"
+    done = cli("batch", url, "echo", table, "--credential", "other", "--executor", dask, "--json", env=env)
+    assert done.code == 1
+    assert {record["status"] for record in done.json} == {"failed"}
+    assert "There is no credential 'other'" in done.json[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        ("proceses:2", "Write threads, processes:N"),
+        ("processes:0", "1 to 256"),
+        ("dask://nohost", "dask://HOST:PORT"),
+    ],
+)
+def test_an_executor_that_cannot_work(cli, server, table, executor, said):
+    done = cli("batch", server.url, "echo", table, "--executor", executor)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_typed_token_does_not_travel(cli, server, table):
+    done = cli("batch", server.url, "echo", table, "--bearer-prompt", "--executor", "processes:2")
+    assert done.code == 2
+    assert "stays in this process" in done.err
+
+
+def test_no_scheduler(cli, server, table):
+    done = cli("batch", server.url, "echo", table, "--executor", "dask://127.0.0.1:9")
+    assert done.code == 1
+    assert "No Dask scheduler answers at 127.0.0.1:9" in done.err
