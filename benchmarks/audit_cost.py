@@ -1,9 +1,9 @@
 """What the record of a call costs: ``python benchmarks/audit_cost.py [--smoke]``.
 
-The same tool is called bare through the client, recorded, and recorded into a journal on disk, in turns,
-round after round, against the benchmark's own server, which answers at once. Printed are medians per call
-over the rounds, what the record and the journal add to a warm call, the bytes of a record on disk, and how
-long it takes to check the chain of the whole journal.
+The same tool is called bare through the client, with its arguments checked, recorded, and recorded into a
+journal on disk, in turns, round after round, against the benchmark's own server, which answers at once.
+Printed are medians per call over the rounds, the bytes of a record on disk, and how long it takes to check
+the chain of the whole journal. What a way adds to the client alone holds the checks, which are no record.
 """
 
 import sys
@@ -15,7 +15,7 @@ from batch import dispatcher
 from processes import fast_server
 from timing import Row, Table, Way, repeated
 
-from knime_mcp.audit.dispatch import Call, recorded_call
+from knime_mcp.audit.dispatch import Call, Trace, recorded_call, run_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.tools import MCPClient
@@ -49,6 +49,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
         with Journal(path, run="benchmark") as journal:
             ways = {
                 "client alone": lambda: client.call_tool(tool.tool_name, ARGUMENTS),
+                "arguments checked": lambda: run_call(Trace(tool=tool, arguments=ARGUMENTS), shared),
                 "recorded": lambda: recorded_call(call, shared),
                 "recorded, kept in a journal": lambda: journal.append(recorded_call(call, shared).record),
             }

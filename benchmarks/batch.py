@@ -1,11 +1,18 @@
-"""Batches as the node and `knime-mcp batch` run them: calls in flight, servers that take their time."""
+"""Batches as the node and `knime-mcp batch` run them, beside clients that make as many calls at once.
+
+Ours opens its connections anew for every batch, checks and records each call and gives the results in order;
+the others stay connected and throw the results away.
+"""
 
 import itertools
+import statistics
 import time
 import tracemalloc
+from contextlib import ExitStack
 
-from processes import fast_server
-from timing import Row, Table
+import processes
+from processes import ClientKind, fast_server, there, warm_client
+from timing import Row, Table, Way
 
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.audit.dispatch import Call, Dispatcher, failed_call, recorded_call
@@ -16,6 +23,16 @@ from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 
 NAME = "tool_00001"
+KINDS = (
+    processes.HTTPX,
+    processes.SDK2,
+    processes.SDK1,
+    processes.FASTMCP4,
+    processes.FASTMCP3,
+    processes.ADAPTER_SESSION,
+)
+LONG = 10.0
+"""Seconds of latency alone beyond which only bare httpx is run beside ours: the rest would only wait."""
 
 
 def dispatcher(pool: SessionPool) -> Dispatcher:
@@ -64,16 +81,43 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Each latency with each number of calls in flight."""
     rows = 20 if smoke else 1000
     for latency, in_flight in itertools.product((0, 5, 50), (1, 8, 32)):
-        with fast_server(50, latency / 1000) as url:
-            found = [batch(url, rows, in_flight) for _ in range(1 if latency == 50 else rounds)]
-        title = f"{rows:,} calls, {latency} ms, {in_flight} in flight"
         ideal = latency / 1000 * -(-rows // in_flight)
-        share = [last / ideal for _, last in found] if ideal else []
-        ratio = sorted(share)[len(share) // 2] if share else None
-        table.add(Row(title, "whole batch", "s", tuple(last for _, last in found), ratio))
-        table.add(Row(title, "first row", "ms", tuple(1000 * first for first, _ in found)))
+        kinds = KINDS if not smoke and ideal < LONG else KINDS[:1]
+        few = rounds if latency == 0 else min(rounds, 3) if latency == 5 else 1
+        _compare(table, latency, in_flight, rows, kinds, few, ideal)
     with fast_server(50) as url:
         for count in (rows, 10 * rows):
             peak = (peak_memory(url, count, 8),)
-            table.add(Row("peak memory, 8 in flight", f"{count:,} calls", "MB", peak))
-    table.notes.append("Ratios are against the latency alone, with all calls in flight all the time.")
+            table.add(Row("peak memory, 8 in flight", f"ours: {count:,} calls", "MB", peak))
+    table.notes.append(
+        "Ratios are against ours. That of the latency alone, with all calls in flight all the time, is the"
+        " share of the ideal that ours reaches."
+    )
+
+
+def _compare(
+    table: Table,
+    latency: int,
+    in_flight: int,
+    rows: int,
+    kinds: tuple[ClientKind, ...],
+    rounds: int,
+    ideal: float,
+) -> None:
+    title = f"{rows:,} calls, {latency} ms, {in_flight} in flight"
+    found: list[tuple[float, float]] = []
+
+    def ours(url: str) -> float:
+        found.append(batch(url, rows, in_flight))
+        return found[-1][1]
+
+    with fast_server(50, latency / 1000) as url, ExitStack() as stack:
+        ways = [Way("ours: run_batch", lambda: ours(url))]
+        for kind in there(kinds):
+            client = stack.enter_context(warm_client(kind, url))
+            ways.append(Way(kind.name, lambda client=client: client.seconds(rows, at_once=in_flight) * rows))
+        table.compare(title, ways, rounds, unit="s")
+    if ideal:
+        share = statistics.median(ideal / last for _, last in found)
+        table.add(Row(title, "the latency alone", "s", (ideal,), share))
+    table.add(Row(title, "ours: first row", "ms", tuple(1000 * first for first, _ in found)))

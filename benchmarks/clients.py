@@ -1,8 +1,9 @@
 """One client doing the same calls as all others, in a process and environment of its own.
 
     python -P clients.py WAY URL cold   connects, lists all tools, calls one, and ends
-    python -P clients.py WAY URL warm   connects, then reads a number of calls from each line of its standard
-                                        input and answers with the seconds that they took
+    python -P clients.py WAY URL warm   connects, then reads from each line of its standard input how many
+                                        calls to make, and how many of them at once, and answers with the
+                                        seconds that they took
     python -P clients.py WAY URL list   the same with listings of all tools
 
 Only what a way needs is imported. The tool is in the variables `BENCH_TOOL` and `BENCH_ARGUMENTS`.
@@ -35,10 +36,23 @@ def run(call, list_all, *, opened=None):
     work()
     print("ready", flush=True)
     for line in sys.stdin:
+        times, at_once = map(int, line.split())
         start = time.perf_counter()
-        for _ in range(int(line)):
-            work()
+        if at_once == 1:
+            for _ in range(times):
+                work()
+        else:
+            in_threads(work, times, at_once)
         print(time.perf_counter() - start, flush=True)
+
+
+def in_threads(work, times, at_once):
+    """Calls the function so often, in as many threads as calls are made at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for _ in pool.map(lambda _: work(), range(times)):
+            pass
 
 
 async def run_async(call, list_all):
@@ -53,9 +67,18 @@ async def run_async(call, list_all):
     await work()
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
+        times, at_once = map(int, line.split())
         start = time.perf_counter()
-        for _ in range(int(line)):
-            await work()
+        numbers = iter(range(times))
+
+        async def worker(numbers=numbers):
+            for _ in numbers:
+                await work()
+
+        if at_once == 1:
+            await worker()
+        else:
+            await asyncio.gather(*(worker() for _ in range(at_once)))
         print(time.perf_counter() - start, flush=True)
 
 
@@ -94,9 +117,13 @@ def bare_socket():
     from urllib.parse import urlsplit
 
     where = urlsplit(URL)
-    connection = socket.create_connection((where.hostname, where.port))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    stream = connection.makefile("rb")
+    stream = None
+
+    def connect():
+        nonlocal stream
+        connection = socket.create_connection((where.hostname, where.port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream = connection.makefile("rwb")
 
     def post(method, **params):
         headers, content = message(method, **params)
@@ -104,9 +131,21 @@ def bare_socket():
         body = json.dumps(content).encode()
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"POST {where.path} HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
+        try:
+            return exchange(head.encode() + body)
+        except ConnectionError:  # servers close what was idle for some seconds, while other clients started
+            connect()
+            return exchange(head.encode() + body)
+
+    def exchange(request):
+        stream.write(request)
+        stream.flush()
+        if not stream.readline():
+            raise ConnectionError
         length, kind = None, ""
         while (line := stream.readline()) != b"\r\n":
+            if not line:
+                raise ConnectionError
             name, _, value = line.decode().partition(":")
             if name.lower() == "content-length":
                 length = int(value)
@@ -120,6 +159,7 @@ def bare_socket():
         stream.readline()
         return parsed(reply, kind)
 
+    connect()
     run(
         lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS),
         lambda: pages(post),
@@ -136,7 +176,7 @@ def bare_httpx():
         reply = client.post(URL, json=content, headers=headers)
         return parsed(reply.content, reply.headers["content-type"])
 
-    with httpx.Client(verify=False) as client:
+    with httpx.Client(verify=False, limits=httpx.Limits(max_keepalive_connections=None)) as client:
         run(
             lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS),
             lambda: pages(post),

@@ -110,10 +110,10 @@ class WarmClient:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def seconds(self, times: int) -> float:
-        """Makes so many calls; seconds of one."""
+    def seconds(self, times: int, *, at_once: int = 1) -> float:
+        """Makes so many calls, so many of them at once; seconds of all, divided by their number."""
         assert self._process.stdin
-        self._process.stdin.write(f"{times}\n")
+        self._process.stdin.write(f"{times} {at_once}\n")
         self._process.stdin.flush()
         return float(line_from(self._process)) / times
 

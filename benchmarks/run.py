@@ -1,33 +1,37 @@
 """What things cost, beside the same thing done without us and by others, in one run: `make bench`.
 
-Each group adds its lines to a table; all together become `RESULTS.md`. Nothing is asserted about time.
-`--smoke` only shows that everything runs, leaves out peers that were not built, and writes nothing.
+Each group adds its lines to a table; all together become `RESULTS.md`, with the
+budgets and how cost grows before them. Nothing is asserted about time.
+A group that fails or hangs costs its own figures and no others. `--smoke` only shows that everything runs,
+leaves out peers that were not built, and writes nothing.
 """
 
 import argparse
 import asyncio
-import json
-import os
-import platform
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import agent_loop
 import agent_tools
 import audit_cost
 import batch
+import budgets
 import cold
 import columns
+import growth
+import machine
 import node_search
 import replay_rate
 import warm
-from processes import HERE, PEERS, build_peers
+from growth import Curve
+from processes import HERE, build_peers
 from timing import Row, Table, Way
 
 import graph
@@ -35,8 +39,8 @@ from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
-PACKAGES = ("httpx", "pyarrow", "langchain-core", "orjson")
-PEER_PACKAGES = ("mcp", "fastmcp-slim", "langchain-mcp-adapters")
+T = TypeVar("T")
+GROUP_SECONDS = 300
 
 
 def graphs(table: Table, *, smoke: bool, rounds: int) -> None:
@@ -85,7 +89,8 @@ def _workload(service: NodeKnowledgeMCPService, listed: list[tuple[str, dict]]) 
     return (time.perf_counter() - start) / len(listed)
 
 
-GROUPS: dict[str, tuple[str, Callable[..., None]]] = {
+#: Title and what measures; growth gives curves instead of adding to a table.
+GROUPS: dict[str, tuple[str, Callable[..., None] | None]] = {
     "warm": ("Warm calls", warm.measure),
     "cold": ("Fresh processes and listings", cold.measure),
     "batch": ("Batches", batch.measure),
@@ -96,68 +101,87 @@ GROUPS: dict[str, tuple[str, Callable[..., None]]] = {
     "replay": ("Replay", replay_rate.measure),
     "graph": ("Graphs", graphs),
     "nodes": ("Node knowledge", nodes),
+    "growth": ("How cost grows", None),
 }
 
 
-def machine() -> list[str]:
-    """Where and with what."""
-    model = platform.processor() or platform.machine()
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():
-        names = [
-            line.partition(":")[2].strip() for line in cpu.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
-    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
-    lines = [
-        f"- Machine: {os.cpu_count()} processors ({model}), {platform.system()} {platform.release()},"
-        f" load {load} at the start; Python {platform.python_version()}",
-        "- Ours: " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+def limited(name: str, seconds: int) -> None:
+    """Ends a group that hangs: raises in the main thread, wherever it waits."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"{name} was not done within {seconds} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+
+
+def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str | None]:
+    """Runs a group, and gives its result, or why there is none: one that fails ends no others."""
+    start = time.perf_counter()
+    try:
+        limited(name, GROUP_SECONDS)
+        return work(), None
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        return None, f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+        print(f"{time.perf_counter() - start:.0f} s", flush=True)
+
+
+def run(names: Iterable[str], *, smoke: bool, rounds: int) -> tuple[list[Table], list[Curve], list[str]]:
+    """Runs groups one after the other: tables, curves, and what failed."""
+    tables: list[Table] = []
+    curves: list[Curve] | None = None
+    failures: list[str] = []
+    for name in names:
+        title, measure = GROUPS[name]
+        print(f"\n{title}", flush=True)
+        if measure is None:
+            curves, failure = attempt(name, partial(growth.measure, smoke=smoke, rounds=min(rounds, 3)))
+        else:
+            table = Table(title)
+            _, failure = attempt(name, partial(measure, table, smoke=smoke, rounds=rounds))
+            if failure:
+                table.notes.append(f"**This group failed** and is not complete: {failure}")
+            tables.append(table)
+        if failure:
+            failures.append(f"{title}: {failure}")
+    return tables, curves or [], failures
+
+
+def write(out: Path, about: list[str], tables: list[Table], curves: list[Curve]) -> None:
+    """Writes the page, and the picture beside it."""
+    head = ["# What things cost", "", "Written by `make bench`. Medians over rounds in which all ways take"]
+    head += ["turns; a ratio is the median of the ratios within the rounds.", "", *about, ""]
+    has_picture = bool(curves) and growth.plot(curves, out.with_name(growth.PICTURE))
+    parts = [
+        budgets.markdown(tables),
+        *([growth.markdown(curves, has_picture=has_picture)] if curves else []),
     ]
-    code = (
-        "import importlib.metadata as m, json;"
-        "print(json.dumps({d.name.lower(): d.version for d in m.distributions()}))"
-    )
-    for environment in dict.fromkeys(kind.environment for kind in PEERS if kind.is_there):
-        python = build_peers.python(str(environment))
-        found = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
-        names = [f"{name} {found[name]}" for name in PEER_PACKAGES if name in found]
-        lines.append(f"- Peers, {environment}: " + ", ".join(names))
-    if build_peers.is_fresh("graph-node"):
-        package = build_peers.node_package("mcpgraph", "graph-node") / "package.json"
-        lines.append(f"- Peers, npm: mcpgraph {json.loads(package.read_text('utf-8'))['version']}")
-    return lines
+    out.write_text("\n".join([*head, *parts, *(table.markdown() for table in tables)]), encoding="utf-8")
+    print(f"written to {out}")
 
 
-def main() -> None:
-    """Measures what is chosen."""
+def main() -> int:
+    """Measures what is chosen; 1 if a group failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this one; may be repeated")
     parser.add_argument("--out", type=Path, help=f"default: {HERE.name}/RESULTS.md for a full run")
     options = parser.parse_args()
-    about = machine()
-    tables: list[Table] = []
-    for name in options.group or GROUPS:
-        title, measure = GROUPS[name]
-        print(f"\n{title}", flush=True)
-        table, start = Table(title), time.perf_counter()
-        measure(table, smoke=options.smoke, rounds=1 if options.smoke else options.rounds)
-        print(f"{time.perf_counter() - start:.0f} s")
-        tables.append(table)
+    about, start = machine.about(), time.perf_counter()
+    rounds = 1 if options.smoke else options.rounds
+    tables, curves, failures = run(options.group or GROUPS, smoke=options.smoke, rounds=rounds)
     full = not options.smoke and not options.group
     out = options.out or (HERE / "RESULTS.md" if full else None)
     if out is not None:
-        head = [
-            "# What things cost",
-            "",
-            "Written by `make bench`. Medians over rounds in which all ways take",
-        ]
-        head += ["turns; a ratio is the median of the ratios within the rounds.", "", *about, ""]
-        out.write_text("\n".join([*head, *(table.markdown() for table in tables)]), encoding="utf-8")
-        print(f"written to {out}")
+        write(out, [*about, f"- Duration: {(time.perf_counter() - start) / 60:.0f} minutes"], tables, curves)
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    return int(bool(failures))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

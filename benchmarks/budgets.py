@@ -1,0 +1,134 @@
+"""What things may cost, beside what they do: the budgets, read off the tables of a run."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from timing import Row, Table
+
+CALL = "call, JSON, small"
+PROCESS = "process: connect, list 50, call"
+OURS = "ours: MCPClient"
+SDK = "official SDK 2.x"
+HTTPX = "bare httpx"
+
+
+class NotMeasuredError(Exception):
+    """The run has no such row: its group failed, was left out, or its peer is not there."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All rows of a run."""
+
+    tables: Sequence[Table]
+
+    def row(self, measurement: str, way: str) -> Row:
+        """A row by what is measured and how; both may be beginnings."""
+        for table in self.tables:
+            for row in table.rows:
+                if row.measurement.startswith(measurement) and row.way.startswith(way):
+                    return row
+        raise NotMeasuredError(f"{measurement}: {way}")
+
+    def ratio(self, measurement: str, way: str, other: str) -> float:
+        """The median of the ratios within the rounds."""
+        pairs = zip(self.row(measurement, way).values, self.row(measurement, other).values, strict=True)
+        return statistics.median(own / others for own, others in pairs)
+
+    def median(self, measurement: str, way: str) -> float:
+        """The median of the rounds."""
+        return statistics.median(self.row(measurement, way).values)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A budget: what it is about, what may be, and how to find what is. ``most`` or ``least`` is set."""
+
+    about: str
+    find: Callable[[Figures], float]
+    most: float | None = None
+    least: float | None = None
+
+    def line(self, figures: Figures) -> str:
+        """A line of the page."""
+        limit = f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
+        try:
+            found = self.find(figures)
+        except NotMeasuredError as error:
+            return f"| {self.about} | {limit} | not measured ({error}) | no |"
+        kept = found <= self.most if self.most is not None else found >= (self.least or 0)
+        return f"| {self.about} | {limit} | {found:.3g} | {'yes' if kept else '**no**'} |"
+
+
+def _import_alone(figures: Figures) -> float:
+    """Within the rounds, without the start of Python."""
+    ways = ("import of our client", "import httpx", "bare Python")
+    rows = zip(*(figures.row("process: import", way).values for way in ways), strict=True)
+    return statistics.median((ours - python) / (httpx - python) for ours, httpx, python in rows)
+
+
+def _of_ideal(figures: Figures) -> float:
+    share = figures.row("1,000 calls, 50 ms, 32 in flight", "the latency alone").ratio
+    assert share is not None
+    return share
+
+
+def _memory(figures: Figures) -> float:
+    name = "peak memory, 8 in flight"
+    return figures.median(name, "ours: 10,000 calls") / figures.median(name, "ours: 1,000 calls")
+
+
+def _per_cell(operation: str) -> Callable[[Figures], float]:
+    return lambda figures: figures.ratio(f"{operation} 100,000 tools", "per cell", "ours")
+
+
+def _against(measurement: str, way: str, other: str) -> Callable[[Figures], float]:
+    return lambda figures: figures.ratio(measurement, way, other)
+
+
+BUDGETS = (
+    Budget("a warm call, times bare httpx", _against(CALL, OURS, HTTPX), most=1.35),
+    Budget("a warm call, times the official SDK 2.x", _against(CALL, OURS, SDK), most=0.6),
+    Budget(
+        "a call through a StructuredTool, `invoke`, times bare httpx",
+        _against(CALL, "ours: StructuredTool.invoke", HTTPX),
+        most=2,
+    ),
+    Budget(
+        "a call through a StructuredTool, `ainvoke`, times bare httpx",
+        _against(CALL, "ours: StructuredTool.ainvoke", HTTPX),
+        most=2,
+    ),
+    Budget(
+        "a process that imports the client, times one with `import httpx`",
+        _against("process: import", "import of our client", "import httpx"),
+        most=1.5,
+    ),
+    Budget("the same without the start of Python", _import_alone, most=1.5),
+    Budget("a whole process, times the official SDK 2.x", _against(PROCESS, OURS, SDK), most=0.5),
+    Budget(
+        "a whole process, times the same requests by bare httpx", _against(PROCESS, OURS, HTTPX), most=1.6
+    ),
+    Budget(
+        "a list of 2,000 tools, times fetching and parsing the same bytes",
+        _against("list 2,000 tools", OURS, HTTPX),
+        most=2,
+    ),
+    Budget("a batch at 32 in flight on a 50 ms server, part of the ideal", _of_ideal, least=0.9),
+    Budget("peak memory of 10,000 rows, times that of 1,000", _memory, most=1.1),
+    Budget("encoding per cell, times ours", _per_cell("encode"), least=6),
+    Budget("decoding per cell, times ours", _per_cell("decode"), least=100),
+    Budget(
+        "what record and journal add to a warm call, part of it",
+        lambda figures: figures.ratio("audit: warm call", "recorded, kept in a journal", "client alone") - 1,
+        most=0.1,
+    ),
+)
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """The budgets as a section."""
+    figures = Figures(tables)
+    lines = ["## Budgets", "", "| what | budget | measured | kept |", "|---|--:|--:|---|"]
+    return "\n".join([*lines, *(budget.line(figures) for budget in BUDGETS)]) + "\n"
