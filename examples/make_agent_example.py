@@ -15,15 +15,21 @@ from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.knwf import (
     VARIABLE_PORT,
     Annotation,
+    Column,
     Concatenation,
     Configuration,
     Connection,
     NativeNode,
+    PathConversion,
     Position,
+    ToolColumn,
     VariableControl,
     Workflow,
     concatenate_node,
     configuration_node,
+    string_to_path_node,
+    table_creator,
+    workflow_to_tool_node,
     write_workflow,
 )
 
@@ -33,25 +39,28 @@ if TYPE_CHECKING:
 DEMO_URL = "http://127.0.0.1:8931/mcp"
 MODEL_URL = "http://localhost:11434/v1"
 MODEL = "qwen3"
-QUESTION = "Which product did we sell most of, and what do customers say about it? Name your sources."
+TOOL_WORKFLOW = "../word-count-tool"
+QUESTION = (
+    "Which product did we sell most of, and what do customers say about it? How many words has their letter?"
+    " Name your sources."
+)
 TEXT = (
-    "An agent with tools of two nodes\n\n"
+    "An agent with tools of a server and a workflow as a tool\n\n"
     "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
-    "2. Say under 'Where is it?' and 'Which model?' which model to use. The default is Ollama on this"
+    "2. Import word-count-tool.knwf into the folder of this workflow. 'Workflows that are tools' names it by"
+    " its path from here, ../word-count-tool; add a row for each workflow of your own.\n"
+    "3. Say under 'Where is it?' and 'Which model?' which model to use. The default is Ollama on this"
     " computer. For a service with a key, add a Credentials Configuration node and choose it in"
     " the connector.\n"
-    "3. Execute all. The view of MCP Agent Prompter shows what happened, its outputs are the conversation and"
+    "4. Execute all. The view of MCP Agent Prompter shows what happened, its outputs are the conversation and"
     " the tool calls.\n\n"
-    "Your own workflows as tools: connect the node Workflow to Tool to another input of Concatenate."
-    " word-count-tool.knwf is one to try.\n\n"
-    "Without KNIME:  knime-mcp run agent.knwf --set model=qwen3 --out results\n"
-    'With a workflow as a tool:  knime-mcp agent "Count the words of meeting_notes.md"'
-    " --workflow word-count-tool.knwf --model-url http://localhost:11434/v1 --model qwen3"
+    "Workflow to Tool comes with the KNIME AI Extension.\n\n"
+    "Without KNIME:  knime-mcp run agent.knwf --set model=qwen3 --out results"
 )
 
 
 def _place(column: float, row: float = 0) -> Position:
-    return Position(x=int(120 + column * 200), y=int(420 + row * 150))
+    return Position(x=int(320 + column * 200), y=int(420 + row * 150))
 
 
 def _choice(
@@ -73,7 +82,7 @@ def _choice(
 
 
 def agent(host: ExtensionHost) -> Workflow:
-    """A question, two sets of tools, a model."""
+    """A question, a server's tools and a workflow as a tool, a model."""
     server = _choice(
         1,
         "server_url",
@@ -84,29 +93,33 @@ def agent(host: ExtensionHost) -> Workflow:
     )
     where = _choice(2, "model_url", MODEL_URL, "Where is it?", "Base URL of the model's API", at=_place(0))
     which = _choice(3, "model", MODEL, "Which model?", "Name of the model", at=_place(1))
-    from_server = [VariableControl(("server_url",), used="server_url")]
-    texts = new_node(
+    provider = new_node(
         host,
         4,
         "mcp_tool_provider",
-        {"server_url": DEMO_URL, "include": "list_files, search_text, count_words"},
-        variables=from_server,
+        {"server_url": DEMO_URL, "exclude": "count_words"},
+        variables=[VariableControl(("server_url",), used="server_url")],
         position=_place(1, 1),
-        annotation="Tools for texts",
+        annotation="Tools of a server",
     )
-    numbers = new_node(
-        host,
+    workflows = table_creator(
         5,
-        "mcp_tool_provider",
-        {"server_url": DEMO_URL, "exclude": "list_files, search_text, count_words"},
-        variables=from_server,
-        position=_place(1, 2),
-        annotation="Tools for numbers",
+        [Column("Workflow", "string", (TOOL_WORKFLOW,))],
+        position=_place(-1, 2),
+        annotation="Workflows that are tools",
     )
-    both = concatenate_node(6, Concatenation(), position=_place(2, 1.5), annotation="All tools in one column")
+    paths = string_to_path_node(
+        6, PathConversion("Workflow"), position=_place(0, 2), annotation="Where they are"
+    )
+    made = workflow_to_tool_node(
+        7, ToolColumn("Path"), position=_place(1, 2), annotation="Tools that are workflows"
+    )
+    both = concatenate_node(
+        8, Concatenation(intersection=True), position=_place(2, 1.5), annotation="All tools in one column"
+    )
     connector = new_node(
         host,
-        7,
+        9,
         "openai_compatible_chat_model",
         {"base_url": MODEL_URL, "model_name": MODEL},
         variables=[
@@ -118,7 +131,7 @@ def agent(host: ExtensionHost) -> Workflow:
     )
     prompter = new_node(
         host,
-        8,
+        10,
         "mcp_agent_prompter",
         {"user_message": QUESTION, "save_audit_workflow_to": "mcp-audit"},
         inputs={"Tools": 1},
@@ -128,19 +141,20 @@ def agent(host: ExtensionHost) -> Workflow:
     )
     return Workflow(
         "agent",
-        (server, where, which, texts, numbers, both, connector, prompter),
+        (server, where, which, provider, workflows, paths, made, both, connector, prompter),
         (
             Connection(1, 1, 4, VARIABLE_PORT),
-            Connection(1, 1, 5, VARIABLE_PORT),
             Connection(2, 1, 3, VARIABLE_PORT),
-            Connection(3, 1, 7, VARIABLE_PORT),
-            Connection(4, texts.output_port("Tools"), 6, 1),
-            Connection(5, numbers.output_port("Tools"), 6, 2),
-            Connection(7, connector.output_port("Chat model"), 8, prompter.input_port("Chat model")),
-            Connection(6, 1, 8, prompter.input_port("Tools")),
+            Connection(3, 1, 9, VARIABLE_PORT),
+            Connection(4, provider.output_port("Tools"), 8, 1),
+            Connection(5, 1, 6, 1),
+            Connection(6, 1, 7, 1),
+            Connection(7, 1, 8, 2),
+            Connection(9, connector.output_port("Chat model"), 10, prompter.input_port("Chat model")),
+            Connection(8, 1, 10, prompter.input_port("Tools")),
         ),
         annotations=(Annotation(TEXT, x=80, y=40, width=900, height=300),),
-        description="Lets a chat model answer a question with tools of an MCP server.",
+        description="Lets a chat model answer a question with tools of a server and a workflow as a tool.",
     )
 
 

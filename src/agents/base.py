@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools import audit_workflow, connection, connection_settings
+from ..tools import audit_workflow, connection, connection_settings, tool_settings
 from ..types.errors import Canceled, MCPError
 from .model.chat_model_port import chat_model_port_type
 from .prompter import settings, settings_checks
@@ -102,7 +102,8 @@ class MCPAgentPrompter:
     Tools that fail do not fail the node: the model is told what went wrong and what would help, and one
     warning on the node counts the calls. Errors of the agent itself (no answer from the model, a limit that
     is reached) fail the node, or become rows if you choose so under *Error handling*. With a prompt column
-    they always become rows.
+    they always become rows. If you cancel a run of many prompts, the conversations that were finished are in
+    a CSV file beside the journal, which the message names.
 
     **Data**
 
@@ -132,7 +133,7 @@ class MCPAgentPrompter:
     recursion_limit_handling = settings.recursion_limit_handling()
     recursion_limit_prompt = settings.recursion_limit_prompt()
     time_limit = settings.time_limit()
-    tool_column = settings.tool_column()
+    tool_column = tool_settings.tool_column(settings.TOOLS)
     approval = settings.approval()
     trusted_servers = settings.trusted_servers()
     on_tool_error = settings.on_tool_error()
@@ -142,7 +143,7 @@ class MCPAgentPrompter:
     result_limit = settings.result_limit()
     send_images = settings.send_images()
     data_message_prefix = settings.data_message_prefix()
-    pinning = settings.pinning()
+    pinning = tool_settings.pinning()
     debug = settings.debug()
     conversation_form = settings.conversation_form()
     conversation_column_name = settings.conversation_column_name()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools import audit_workflow, connection, connection_settings
+from ..tools import audit_workflow, connection, connection_settings, tool_settings
 from ..types.errors import MCPError
-from . import replay_settings as settings
+from .replay import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +97,11 @@ class ToolCallReplayer:
     credential_mapping = settings.credential_mapping()
     secrets = settings.secrets()
     expected_head = settings.expected_head()
-    tool_column = settings.tool_column()
+    tool_column = tool_settings.tool_column(
+        0,
+        "Which column holds the tools. `<auto>` takes the one that there is. A table that has lost it, as CSV"
+        " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
+    )
     concurrency = settings.concurrency()
     save_audit_workflow_to = audit_workflow.save_to()
     connect_timeout = connection_settings.connect_timeout()
@@ -118,7 +122,7 @@ class ToolCallReplayer:
         """Makes the calls."""
         from ..tools.caller.sessions import Sessions, data_area
         from ..tools.views.replay import replay_page
-        from .replay_run import ReplayRun, passwords, recording_of_input, save
+        from .replay.run import ReplayRun, passwords, recording_of_input, save
 
         recording = recording_of_input(calls, self.tool_column, self.expected_head)
         output = knext.BatchOutputTable.create(row_ids="keep")

@@ -70,8 +70,17 @@ class OutputTable:
 
         return {f.name: json.loads(f.type.logical_type)["value_factory_class"] for f in self.arrow.schema}
 
+    def column(self, name: str) -> list[Any]:
+        """The Python values of one column."""
+        with self._host.tables_usable():
+            return self.arrow.column(self.column_names.index(name) + 1).to_pylist()
+
     def to_pylist(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries of Python values."""
+        """The rows as dictionaries of Python values.
+
+        KNIME's Python side cannot read a missing workflow tool, so a table with one has no such rows; its
+        other columns can be read one by one.
+        """
         with self._host.tables_usable():
             columns = [self.arrow.column(i + 1).to_pylist() for i in range(len(self.column_names))]
         if not columns:

@@ -116,6 +116,12 @@ JAVA_TYPES: dict[str, JavaType] = {
         _DATA + "json.JSONValue",
         ("knime.types.json", "JsonValueFactory", "builtins.dict"),
     ),
+    "org.knime.filehandling.core.data.location.FSLocationValueFactory": JavaType(
+        _struct("string", "string", "string"),
+        "Path",
+        "org.knime.filehandling.core.data.location.FSLocationValue",
+        (_BUILTIN, "FSLocationValueFactory", "knime.types.builtin.FSLocationValue"),
+    ),
     "org.knime.core.node.agentic.tool.WorkflowToolValueFactory": JavaType(
         _TOOL,
         "WorkflowTool",

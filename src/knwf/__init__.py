@@ -19,6 +19,12 @@ from .graph import arranged, topological_order
 from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
 from .reader import read_inside, read_workflow
 from .settings import Config, Entry, KnwfError
+from .string_to_path import (
+    STRING_TO_PATH_FACTORY,
+    PathConversion,
+    read_string_to_path,
+    string_to_path_node,
+)
 from .table_creator import TABLE_CREATOR_FACTORY, Column, created_columns, table_creator
 from .workflow import (
     VARIABLE_PORT,
@@ -36,6 +42,12 @@ from .workflow import (
     WorkflowCredential,
     WorkflowVariable,
 )
+from .workflow_to_tool import (
+    WORKFLOW_TO_TOOL_FACTORY,
+    ToolColumn,
+    read_workflow_to_tool,
+    workflow_to_tool_node,
+)
 from .writer import write_workflow
 
 __all__ = [
@@ -43,8 +55,10 @@ __all__ = [
     "CONCATENATE_FACTORY",
     "CONFIGURATION_FACTORIES",
     "PYTHON_FACTORY",
+    "STRING_TO_PATH_FACTORY",
     "TABLE_CREATOR_FACTORY",
     "VARIABLE_PORT",
+    "WORKFLOW_TO_TOOL_FACTORY",
     "Annotation",
     "ArchiveLimits",
     "Boundary",
@@ -59,10 +73,12 @@ __all__ = [
     "Node",
     "NodeState",
     "OtherNode",
+    "PathConversion",
     "Port",
     "PortGroup",
     "Position",
     "Problem",
+    "ToolColumn",
     "VariableControl",
     "Workflow",
     "WorkflowCredential",
@@ -80,9 +96,13 @@ __all__ = [
     "read_concatenation",
     "read_configuration",
     "read_inside",
+    "read_string_to_path",
     "read_workflow",
+    "read_workflow_to_tool",
+    "string_to_path_node",
     "table_creator",
     "topological_order",
     "with_value",
+    "workflow_to_tool_node",
     "write_workflow",
 ]

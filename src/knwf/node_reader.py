@@ -10,8 +10,10 @@ from .configuration import CONFIGURATION_FACTORIES
 from .nodes import PYTHON_FACTORY, is_fixed_group
 from .parameters import from_model, is_json_model
 from .settings import Config, KnwfError
+from .string_to_path import STRING_TO_PATH_FACTORY
 from .table_creator import TABLE_CREATOR_FACTORY
 from .workflow import NativeNode, NodeState, PortGroup, Problem, VariableControl
+from .workflow_to_tool import WORKFLOW_TO_TOOL_FACTORY
 
 if TYPE_CHECKING:
     from .workflow import Position
@@ -126,6 +128,8 @@ def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | 
         return 0
     if factory in BOUNDARY_FACTORIES:
         return 1
+    if factory in (STRING_TO_PATH_FACTORY, WORKFLOW_TO_TOOL_FACTORY):
+        return 1 + sum(group.count for group in groups)
     if factory == CONCATENATE_FACTORY:
         return concatenate_inputs(groups)
     total = sum(group.count for group in groups)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import knime.extension as knext
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
-from . import audit_workflow, connection, connection_settings
+from . import audit_workflow, connection, connection_settings, tool_settings
 from .caller import settings as settings
 
 if TYPE_CHECKING:
@@ -107,12 +107,12 @@ class MCPToolCaller:
     arguments_source = settings.arguments_source()
     arguments_column = settings.arguments_column()
     tool_per_row_column = settings.tool_per_row_column()
-    tool_column = settings.tool_column()
+    tool_column = tool_settings.tool_column(settings.TOOLS)
     on_error = settings.on_error()
     resume = settings.resume()
     concurrency = settings.concurrency()
     expand_structured = settings.expand_structured()
-    pinning = settings.pinning()
+    pinning = tool_settings.pinning()
     pinned_digest = settings.pinned_digest()
     save_audit_workflow_to = audit_workflow.save_to()
     send_credentials_as = connection_settings.send_credentials_as()

@@ -71,6 +71,49 @@ def test_a_streamed_call_with_arguments_as_an_object():
     assert [request.arguments for request in tools.requests] == [{"x": 1}]
 
 
+def test_a_function_call_of_the_form_before_tools():
+    wanted = {"name": "add", "arguments": '{"a": 1}'}
+    outcome, server, tools = play(answers({"content": None, "function_call": wanted}), says("ok"))
+    assert outcome.text == "ok"
+    assert [request.arguments for request in tools.requests] == [{"a": 1}]
+    assert server.requests[1].messages[-1]["role"] == "tool"
+    pieces = [
+        {"function_call": {"name": "add", "arguments": '{"a"'}},
+        {"function_call": {"arguments": ": 1}"}},
+    ]
+    _, _, tools = play(streams(*pieces), streams({"content": "ok"}), stream=True)
+    assert [(request.name, request.arguments) for request in tools.requests] == [("add", {"a": 1})]
+
+
+def test_a_stream_that_repeats_the_name_with_every_piece():
+    pieces = [
+        {"tool_calls": [{**wants("add", text, own_id), "index": index}]}
+        for text, own_id, index in [
+            ('{"a"', "x", 0),
+            (": 1}", "x", 0),
+            ('{"a": 2}', "y", 1),
+            ('{"a": 3}', "z", 1),
+        ]
+    ]
+    _, _, tools = play(streams(*pieces), streams({"content": "ok"}), stream=True)
+    assert [(request.name, request.arguments) for request in tools.requests] == [
+        ("add", {"a": 1}),
+        ("add", {"a": 2}),
+        ("add", {"a": 3}),
+    ]
+
+
+def test_arguments_that_are_the_text_of_a_text():
+    _, _, tools = play(answers({"tool_calls": [wants("add", json.dumps('{"a": 1}'))]}), says("ok"))
+    assert [request.arguments for request in tools.requests] == [{"a": 1}]
+
+
+def test_a_usage_that_is_no_object():
+    said = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], "usage": "12 tokens"}
+    outcome, _, _ = play(Turn(body=json.dumps(said).encode()))
+    assert (outcome.text, outcome.usage.unreported) == ("ok", 1)
+
+
 def test_content_as_a_list_of_parts():
     parts = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]},

@@ -175,30 +175,6 @@ def test_the_iteration_limit_fails_with_all_that_was_said(limit):
         outcome.checked()
 
 
-def test_at_the_limit_the_model_may_answer_without_tools():
-    tools = Functions(again=lambda *_: "more")
-    script = [calls(call("again")), calls(call("again")), says("As far as I know: 42")]
-    outcome, server = run(script, tools, iteration_limit=1, answer_at_limit=True, limit_prompt="Time is up.")
-    assert outcome.ending is Ending.LIMIT
-    assert outcome.text == "As far as I know: 42"
-    last = server.requests[-1]
-    assert "tools" not in last.body
-    assert last.messages[-1] == {"role": "user", "content": "Time is up."}
-    assert roles(outcome.added) == ["ai", "tool", "ai", "tool", "ai"]
-    assert "Time is up." not in [message.content for message in outcome.messages]
-
-
-def test_a_model_that_calls_tools_even_then():
-    tools = Functions(again=lambda *_: "more")
-    turns = [calls(call("again"))] * 3
-    outcome, _ = run(turns, tools, iteration_limit=1, answer_at_limit=True)
-    assert isinstance(outcome.error, IterationLimit)
-    turns[2] = calls(call("again"), text="So far: 1")
-    outcome, _ = run(turns, tools, iteration_limit=1, answer_at_limit=True)
-    assert (outcome.ending, outcome.text) == (Ending.LIMIT, "So far: 1")
-    assert outcome.messages[-1].tool_calls == []
-
-
 def test_a_reply_that_stops_the_run():
     def fail(arguments, _):
         request = tools.requests[0]

@@ -83,7 +83,7 @@ def test_it_is_sound():
 def test_its_settings_load_in_the_nodes():
     host = get_host()
     own = [node for node in read_workflow(AGENT).nodes if node.extension_id]
-    assert len(own) == 4
+    assert len(own) == 3
     for node in own:
         loaded = host.load_parameters(node.node_id, node.parameters, node.parameters_version)
         assert loaded["model"] == node.parameters["model"]
@@ -101,19 +101,21 @@ def test_it_runs_without_knime(demo, tmp_path):
         assert names == {
             "list_files",
             "search_text",
-            "count_words",
             "summarize_csv",
             "convert_csv",
             "plot_column",
+            "word-count-tool",
         }
+        counted = {"server-url": demo, "path": "customer_letter.txt"}
         return calls(
             call("search_text", {"text": "desk"}),
             call("plot_column", {"path": "orders.csv", "column": "quantity"}),
+            call("word-count-tool", {"configuration": counted}),
         )
 
     def reads(request):
         kinds = [message["role"] for message in request.messages]
-        assert kinds[:5] == ["system", "user", "assistant", "tool", "tool"]
+        assert kinds[:6] == ["system", "user", "assistant", "tool", "tool", "tool"]
         return says("Desks, says orders.csv.")
 
     with ChatServer([looks, reads]) as chat:
@@ -129,6 +131,7 @@ def test_it_runs_without_knime(demo, tmp_path):
     assert {(row["Tool name"], row["Status"]) for row in rows} == {
         ("search_text", "ok"),
         ("plot_column", "ok"),
+        ("word-count-tool", "ok"),
     }
     (talk,) = [path for name, path in files.items() if "Conversation" in name and name.endswith(".csv")]
     text = talk.read_text(encoding="utf-8")
@@ -139,7 +142,8 @@ def test_it_runs_without_knime(demo, tmp_path):
     (page,) = [path for name, path in files.items() if name.endswith(".html") and "Agent" in name]
     assert "Desks, says orders.csv." in page.read_text(encoding="utf-8")
     (exported,) = [path for name, path in files.items() if name.endswith(".knwf")]
-    assert len(read_workflow(exported).nodes) == 2
+    steps = [node.name for node in read_workflow(exported).nodes]
+    assert len(steps) == len(rows)
 
 
 @pytest.mark.requirement("T68")

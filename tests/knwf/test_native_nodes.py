@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from knime_mcp.knwf import (
     KnwfError,
     NativeNode,
     OtherNode,
+    PathConversion,
     PortGroup,
+    ToolColumn,
     Workflow,
     boundary_node,
     check,
@@ -25,8 +28,12 @@ from knime_mcp.knwf import (
     read_boundary,
     read_concatenation,
     read_configuration,
+    read_string_to_path,
     read_workflow,
+    read_workflow_to_tool,
+    string_to_path_node,
     table_creator,
+    workflow_to_tool_node,
     write_workflow,
 )
 from knime_mcp.knwf.inside import inner_nodes
@@ -194,3 +201,42 @@ def test_settings_that_knime_wrote(folder, read, inputs):
     node, _ = read_node(from_xml(data, path), 1, Position())
     assert node.inputs == inputs
     assert read(node)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        PathConversion("text"),
+        PathConversion(NASTY, specifier="knime.workflow.data", new_column=None, must_exist=True),
+        PathConversion("text", category="LOCAL", specifier=None, new_column=NASTY, fail_on_missing=False),
+    ],
+)
+def test_string_to_path_is_read_as_it_was_written(tmp_path, says):
+    (node,) = written_and_read(tmp_path, string_to_path_node(1, says)).nodes
+    assert read_string_to_path(node) == says
+    assert (node.inputs, node.outputs) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [ToolColumn("Path"), ToolColumn(NASTY, "REPLACE"), ToolColumn("Path", "REPLACE_AND_RENAME", NASTY)],
+)
+def test_workflow_to_tool_is_read_as_it_was_written(tmp_path, says):
+    (node,) = written_and_read(tmp_path, workflow_to_tool_node(1, says)).nodes
+    assert read_workflow_to_tool(node) == says
+    assert (node.inputs, node.outputs) == (1, 1)
+
+
+def test_path_nodes_with_broken_settings():
+    creator = table_creator(1, [])
+    with pytest.raises(KnwfError, match=r"node 1 \(Table Creator\) is no String to Path node"):
+        read_string_to_path(creator)
+    with pytest.raises(KnwfError, match=r"node 1 \(Table Creator\) is no Workflow to Tool node"):
+        read_workflow_to_tool(creator)
+    with pytest.raises(KnwfError, match="does not say which column it converts"):
+        read_string_to_path(replace(string_to_path_node(1, PathConversion("x")), model=None))
+    with pytest.raises(KnwfError, match="does not say which column has the paths"):
+        read_workflow_to_tool(workflow_to_tool_node(1, ToolColumn("")))
+    odd = workflow_to_tool_node(1, ToolColumn("Path", "MELT"))
+    with pytest.raises(KnwfError, match="'MELT', is not known"):
+        read_workflow_to_tool(odd)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
@@ -19,6 +19,7 @@ from ..run.events import ModelRetried, TextDelta, TokenUsage
 from ..run.messages import has_images, sendable, text_of
 from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused, model_error
 from .tool_fitting import ToolFitting
+from .tool_offer import tool_offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
 
     from ..run.events import AgentEvent
+    from .tool_offer import ToolOffer
 
 _LONGEST_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
@@ -85,14 +87,20 @@ class ModelCalls:
         self.notes: list[str] = []
 
     async def ask(
-        self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], *, iteration: int
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        iteration: int,
+        final: bool = False,
     ) -> Turn:
         """Asks the model.
 
         Args:
             messages: The history, in order.
-            tools: Definitions of functions, sent as they are; none for an answer without tools.
+            tools: Definitions of functions, sent as they are.
             iteration: The turn.
+            final: Whether the model is to answer without calling any.
 
         Returns:
             An answer that says something: text, tool calls, or that the model refuses.
@@ -103,20 +111,26 @@ class ModelCalls:
         usage = TokenUsage()
         attempt = trims = changes = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has tries of its own
+        offer, *others = tool_offers(tools, messages, final=final)
         while True:
             attempt += 1
-            offered = self._fitting.fit(tools)
+            offered = replace(offer, tools=self._fitting.fit(offer.tools))
             try:
                 message = await self._once(self._sent(messages), offered, iteration)
                 usage += usage_of(message)
                 _require_content(message)
-                return Turn(message=message, usage=usage, attempts=attempt)
+                if not others or not _calls_all_the_same(message, offer):
+                    return Turn(message=message, usage=usage, attempts=attempt)
+                problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
-            changed = self._fit(problem, tools, offered) if changes < _MOST_CHANGES else None
+            changed = self._fit(problem, offer.tools, offered.tools) if changes < _MOST_CHANGES else None
             adapted = changed or self._adapt(problem, messages, trims)
+            if adapted is None and others and isinstance(problem, ModelRequestRefused):
+                offer = others.pop(0)
+                adapted = offer.change
             if adapted is not None:
                 changes += changed is not None
                 trims += changed is None
@@ -125,17 +139,18 @@ class ModelCalls:
             failures[type(problem)] += 1
             await self._wait(problem, failures, iteration)
 
-    async def _once(
-        self, messages: list[BaseMessage], tools: Sequence[Mapping[str, Any]], iteration: int
-    ) -> AIMessage:
-        # `bind`, not `bind_tools`: that one rewrites the schemas.
-        asked: Any = self._model.bind(tools=[dict(tool) for tool in tools]) if tools else self._model
+    async def _once(self, messages: list[BaseMessage], offer: ToolOffer, iteration: int) -> AIMessage:
+        asked: Any = self._model
+        if offer.tools:
+            # `bind`, not `bind_tools`: that one rewrites the schemas.
+            choice = {"tool_choice": offer.choice} if offer.choice else {}
+            asked = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
         if not self._stream:
             return cast("AIMessage", await asked.ainvoke(messages))
         whole: AIMessageChunk | None = None
         async for chunk in asked.astream(messages):
             piece = cast("AIMessageChunk", chunk)
-            whole = piece if whole is None else cast("AIMessageChunk", whole + piece)
+            whole = piece if whole is None else cast("AIMessageChunk", whole + _news(whole, piece))
             if isinstance(piece.content, str) and piece.content:
                 self._emit(TextDelta(iteration=iteration, text=piece.content))
         if whole is None or not whole.response_metadata.get("finish_reason"):
@@ -232,6 +247,20 @@ class ModelCalls:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def _news(whole: AIMessageChunk, piece: AIMessageChunk) -> AIMessageChunk:
+    """A piece without the names of calls that came before: some endpoints send them with every piece."""
+    known = {(c["index"], c["name"], own) for c in whole.tool_call_chunks for own in (c["id"], None, "")}
+    chunks = [
+        {**c, "name": None} if (c["index"], c["name"], c["id"]) in known else c
+        for c in piece.tool_call_chunks
+    ]
+    return piece.model_copy(update={"tool_call_chunks": chunks})
+
+
+def _calls_all_the_same(message: AIMessage, offer: ToolOffer) -> bool:
+    return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
 
 
 def usage_of(message: AIMessage) -> TokenUsage:

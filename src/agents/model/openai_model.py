@@ -103,6 +103,7 @@ class EndpointModel(ChatOpenAI):
     ) -> ChatResult:
         """LangChain gives up on a whole answer for arguments that are no object; they are set aside first."""
         document, message = _document(response)
+        _modernize(message)
         calls, unreadable = _sorted_calls(message.get("tool_calls"))
         message["tool_calls"] = calls or None
         result = super()._create_chat_result(document, generation_info)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
@@ -129,6 +130,8 @@ class EndpointModel(ChatOpenAI):
     def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any, **options: Any) -> Any:
         """LangChain drops a refusal that is streamed, and what the endpoint wants back; they are kept."""
         for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
+            if isinstance(choice.get("delta"), dict):
+                _modernize(choice["delta"], index=0)
             for call in _calls(choice.get("delta")):
                 function = _function(call)
                 if isinstance(function.get("arguments"), dict):
@@ -172,9 +175,18 @@ def _document(response: dict[str, Any] | openai.BaseModel) -> tuple[dict[str, An
             fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
         )
     answer["choices"] = [first]
+    if not isinstance(answer.get("usage"), dict):
+        answer.pop("usage", None)
     said = cast("dict[str, Any]", message)
     said["role"] = "assistant"  # some endpoints leave it out
     return answer, said
+
+
+def _modernize(message: dict[str, Any], **more: Any) -> None:
+    """Makes a tool call of a function call, the form before it, which some endpoints still send."""
+    called = message.pop("function_call", None)
+    if isinstance(called, dict) and not message.get("tool_calls"):
+        message["tool_calls"] = [{"type": "function", "function": called, **more}]
 
 
 def _calls(delta: object) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def answers(
         on_event: Is told the position of the prompt and what happens, in the calling thread.
 
     Yields:
-        The answers, in the order of the prompts.
+        The answers, in the order of the prompts; after a cancel those that were finished.
 
     Raises:
         Canceled: The person stopped it; all prompts have ended then.
@@ -99,8 +99,18 @@ def answers(
         for future in futures:
             future.add_done_callback(lambda _: busy.set())
         try:
+            canceled: Canceled | None = None
             while futures:  # what was handed out is let go: conversations may be long
-                yield wait_for(futures.popleft())
+                try:
+                    answered = wait_for(futures.popleft())
+                except Canceled as error:
+                    canceled = canceled or error
+                    stop.set()
+                    host.close()
+                else:
+                    yield answered
+            if canceled is not None:
+                raise canceled
         finally:
             stop.set()
             host.close()

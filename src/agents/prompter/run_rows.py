@@ -12,6 +12,7 @@ from ...types.errors import Canceled, MCPError
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import TABLE, DataRegistry
+from .finished_file import save_finished
 from .prompt_threads import answers
 
 if TYPE_CHECKING:
@@ -191,7 +192,18 @@ class PromptRuns:
 
     def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
         what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
-        return Canceled(what, fix=self._kept())
+        kept = " ".join(_sentence(text) for text in (self._finished(done), self._kept()) if text)
+        return Canceled(what, fix=kept or None)
+
+    def _finished(self, done: int) -> str | None:
+        path = self.prompter.journal.path
+        if not done or path is None:
+            return None
+        try:
+            file = save_finished(self.entries, path)
+        except OSError as error:
+            return f"The finished conversations could not be kept: {error.strerror or error}"
+        return f"The finished conversations are in {file}"
 
     def _failure(self, error: MCPError) -> MCPError:
         kept = self._kept()

@@ -50,14 +50,6 @@ class ConversationForm(knext.EnumParameterOptions):
     plain = ("Text", "Columns of text: role, text, tool calls.")
 
 
-class PinningChoice(knext.EnumParameterOptions):
-    """What a changed tool does to its calls."""
-
-    warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
-    fail = ("Do not call", "The model is told that the tool has changed; nothing is sent.")
-    ignore = ("Do not compare", "Saves asking each server for its tools once.")
-
-
 def developer_message() -> Any:
     """Makes the parameter ``developer_message``."""
     return knext.MultilineStringParameter(
@@ -89,18 +81,6 @@ def prompt_column() -> Any:
         f" offered to tools; further tables are. Choose `{NO_COLUMN}` for a single prompt.",
         default_value=NO_COLUMN,
         choices=_choices(NO_COLUMN, _prompt_columns),
-    )
-
-
-def tool_column() -> Any:
-    """Makes the parameter ``tool_column``."""
-    return knext.StringParameter(
-        "Tool column",
-        f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
-        " first cell that is not missing.",
-        default_value=AUTO,
-        choices=_choices(AUTO, _tool_columns),
-        is_advanced=True,
     )
 
 
@@ -191,7 +171,8 @@ def approval() -> Any:
         "Which tools may be called: one rule per line, and the first that fits decides, such as"
         " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
         " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
-        " also with `not`. A call that is denied is not made, and the model is told. Empty allows all.",
+        " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
+        " trusted. A call that is denied is not made, and the model is told. Empty allows all.",
         default_value="",
         number_of_lines=4,
         is_advanced=True,
@@ -304,18 +285,6 @@ def debug() -> Any:
     )
 
 
-def pinning() -> Any:
-    """Makes the parameter ``pinning``."""
-    return knext.EnumParameter(
-        "If a tool has changed",
-        "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
-        " the server is asked whether it still is the same.",
-        default_value=PinningChoice.warn.name,
-        enum=PinningChoice,
-        is_advanced=True,
-    )
-
-
 @knext.parameter_group(label="Errors", is_advanced=True)
 class ErrorSettings:
     """What becomes of errors of the agent; the keys are KNIME's."""
@@ -363,12 +332,6 @@ def _offered(context: Any, first: str, columns: Callable[[list[Any]], list[str]]
         _log.debug("No columns in the dialog: %s", type(error).__name__)
         names = []
     return [first, *(name for name in names if name != first)]
-
-
-def _tool_columns(specs: list[Any]) -> list[str]:
-    from ...types.columns import tool_column_names
-
-    return [] if specs[TOOLS] is None else tool_column_names(specs[TOOLS])
 
 
 def _conversation_columns(specs: list[Any]) -> list[str]:

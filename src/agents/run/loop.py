@@ -183,7 +183,7 @@ class _Run:
         self._emit(PromptGiven(text=self._prompt(), at=datetime.now(UTC)))
         for iteration in range(1, self._options.iteration_limit + 2):
             try:
-                message, calls = await self._turn(self._conversation, iteration, tools=True)
+                message, calls = await self._turn(self._conversation, iteration)
             except PromptFiltered as error:
                 return Ending.REFUSED, str(error)
             if not calls:
@@ -198,15 +198,16 @@ class _Run:
         return text_of(prompts[-1]) if prompts else ""
 
     async def _turn(
-        self, messages: Sequence[BaseMessage], iteration: int, *, tools: bool
+        self, messages: Sequence[BaseMessage], iteration: int, *, final: bool = False
     ) -> tuple[AIMessage, tuple[WantedCall, ...]]:
         at, began = datetime.now(UTC), time.monotonic()
-        definitions = self._toolbox.definitions() if tools else ()
-        turn: Turn = await self._calls.ask(messages, definitions, iteration=iteration)
+        turn: Turn = await self._calls.ask(
+            messages, self._toolbox.definitions(), iteration=iteration, final=final
+        )
         self._usage += turn.usage
         self._iterations = iteration
         message, calls = settle(_speaking(turn.message), taken=self._ids)
-        if not tools and calls:  # it was not offered any
+        if final and calls:  # it was told not to
             message, calls = _without_calls(message), ()
         self._emit(
             ModelAnswered(
@@ -248,7 +249,7 @@ class _Run:
                 " the limit",
             )
         prompt = HumanMessage(content=self._options.limit_prompt)
-        message, _ = await self._turn([*self._conversation, prompt], limit + 2, tools=False)
+        message, _ = await self._turn([*self._conversation, prompt], limit + 2, final=True)
         return Ending.LIMIT, answer_of(message)
 
     async def _run_tools(
@@ -318,7 +319,7 @@ class _Run:
         self._conversation.append(message)
         for call, request, reply in zip(calls, requests, replies, strict=True):
             given = reply or _unfinished(request)
-            self._conversation.append(answer(call, given.content, failed=given.failed))
+            self._conversation.append(answer(call, given.content, failed=given.failed, origin=given.origin))
 
 
 def _request(call: WantedCall, iteration: int, *, cut_off: bool) -> ToolRequest:

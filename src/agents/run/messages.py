@@ -141,23 +141,33 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
     return repaired, _said(counts)
 
 
-def answer(call: WantedCall, content: str | list[dict[str, Any]], *, failed: bool) -> ToolMessage:
+def answer(
+    call: WantedCall, content: str | list[dict[str, Any]], *, failed: bool, origin: str = ""
+) -> ToolMessage:
     """Makes the message that answers a call.
 
     Args:
         call: The call.
         content: Text or content blocks.
         failed: Whether the model is told of a failure.
+        origin: The server that wrote the content, which the model is told; empty where it was none.
 
     Returns:
         The message.
     """
+    if origin:
+        line = f"[from {origin}]"
+        content = f"{line}\n{content}" if isinstance(content, str) else [_text_block(line), *content]
     return ToolMessage(
         content=cast("Any", content),
         tool_call_id=call.id,
         name=call_name(call.name),
         status="error" if failed else "success",
     )
+
+
+def _text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[BaseMessage]:
@@ -192,7 +202,7 @@ def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[Ba
                 texts.append(str(block.get("text", "")))
             elif images:
                 if not shown:
-                    shown.append({"type": "text", "text": "Images that the tools returned, in order:"})
+                    shown.append(_text_block("Images that the tools returned, in order:"))
                 shown.append(block)
                 texts.append("[an image, shown in the next message]")
             else:
@@ -296,6 +306,8 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
         try:
             # Models put line breaks into texts as they are, hence not strict.
             read: object = json.loads(arguments, strict=False)
+            if isinstance(read, str) and read.lstrip().startswith("{"):  # some write the text of the text
+                read = json.loads(read, strict=False)
             json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
         except (ValueError, RecursionError) as error:
             return None, f"The arguments are not valid JSON ({error}): {_quoted(arguments)}"

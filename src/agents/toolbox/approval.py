@@ -6,20 +6,24 @@
     deny  delete_*
     deny  * if destructive
     deny  * @ *.partner.example if not read-only
+    deny  * if not read-only, after-untrusted
     allow *
 
 A rule is ``allow`` or ``deny``, a pattern for the tool's name (``*`` any text, ``?`` one character; upper and
 lower case do not matter; quotes around a name that holds `` @ `` or `` if ``), then optionally ``@`` and a
 pattern for the server (its URL, or its host alone), then optionally ``if`` and conditions separated by
 commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``,
-``mcp``, each also with ``not``. Without a name it is about all tools. Empty lines and lines that begin with
-``#`` do not count. What no rule fits is allowed.
+``mcp``, ``after-untrusted``, each also with ``not``. Without a name it is about all tools. Empty lines and
+lines that begin with ``#`` do not count. What no rule fits is allowed.
 
 The first four conditions are what servers *say* about their tools
 (https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). What a server that is not
 trusted says never makes it easier to call its tools: they count as the protocol's defaults, which are the
 worst case (not read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with
 or without ``not``, fits no workflow: a workflow says nothing about itself.
+
+``after-untrusted`` holds as soon as the model has read something in this run that a server wrote which is not
+trusted: what it asks for then may be what that text told it to.
 """
 
 from __future__ import annotations
@@ -44,7 +48,8 @@ _HINTS: Final = {
     "idempotent": ("idempotentHint", False),
     "open-world": ("openWorldHint", True),
 }
-_KINDS: Final = frozenset({"workflow", "mcp"})
+_AFTER_UNTRUSTED: Final = "after-untrusted"
+_KINDS: Final = frozenset({"workflow", "mcp", _AFTER_UNTRUSTED})
 _RULE: Final = re.compile(
     r"""(?P<verb>\w+)(?:\s+(?:"(?P<quoted>[^"]*)"|(?P<name>(?!(?:if|@)\s)\S.*?)))?
         (?:\s+@\s+(?P<server>\S+))?(?:\s+if\s+(?P<conditions>.+))?""",
@@ -58,7 +63,8 @@ class Condition:
     """One condition of a rule.
 
     Attributes:
-        word: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow`` or ``mcp``.
+        word: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``, ``mcp`` or
+            ``after-untrusted``.
         negated: Whether it must not hold.
     """
 
@@ -123,19 +129,31 @@ class ApprovalPolicy:
             trusted=tuple(part for part in re.split(r"[\s,;]+", trusted) if part),
         )
 
-    def denial(self, tool: Tool, shown_name: str | None = None) -> str | None:
+    def trusts(self, server: str) -> bool:
+        """Tells whether a server is trusted.
+
+        Args:
+            server: Its URL, without secrets.
+        """
+        return any(_is_server(pattern, server) for pattern in self.trusted)
+
+    def denial(
+        self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
+    ) -> str | None:
         """Tells whether a tool may be called.
 
         Args:
             tool: The tool.
             shown_name: The name that people see, if it is not the tool's own.
+            after_untrusted: Whether the model has read what a server wrote that is not trusted.
 
         Returns:
             None if it may, else the rule that denies it.
         """
         if not self.rules:
             return None
-        names, server, facts = _facts(tool, self.trusted)
+        names, server, known = _facts(tool, self)
+        facts = {**known, _AFTER_UNTRUSTED: after_untrusted}
         if shown_name is not None:
             names = (*names, shown_name)
         for rule in self.rules:
@@ -179,13 +197,13 @@ def _condition(text: str, number: int) -> Condition:
 
 
 def _facts(
-    tool: Tool, trusted: Sequence[str]
+    tool: Tool, policy: ApprovalPolicy
 ) -> tuple[tuple[str, ...], str | None, Mapping[str, bool]]:  # @ToolTypeDispatch
     """Names, server and what is known about a tool; hints are absent where they do not apply."""
     match tool:
         case MCPTool():
             server = tool.route.display
-            says = (tool.annotations or {}) if any(_is_server(p, server) for p in trusted) else {}
+            says = (tool.annotations or {}) if policy.trusts(server) else {}
             hints = {word: _hint(says, key, default) for word, (key, default) in _HINTS.items()}
             if hints["read-only"]:
                 hints["destructive"] = False  # only meaningful for tools that change something

@@ -103,7 +103,9 @@ class BuiltIns:
                 raise unreadable_arguments(request.error)
             schema = compact_json(definition["function"]["parameters"])
             arguments, _ = ArgumentValidator.for_schema(schema).check(request.arguments)
+            origin = ""
             if request.name == self.reader:
+                origin = self._large.origin_of(arguments["id"])
                 text = self._large.read(
                     arguments["id"], arguments.get("offset", 0), arguments.get("limit", 0)
                 )
@@ -111,7 +113,7 @@ class BuiltIns:
                 text = self._find_tools(arguments["query"])
         except ArgumentsInvalid as error:
             return ToolReply(request=request, content=f"Error: {error}", failed=True)
-        return ToolReply(request=request, content=text)
+        return ToolReply(request=request, content=text, origin=origin)
 
     def _find_tools(self, query: str) -> str:
         found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _FOUND)]

@@ -13,7 +13,7 @@ from .approval import ApprovalPolicy
 from .built_ins import BuiltIns
 from .data_registry import DataRegistry
 from .large_results import LargeResults
-from .replies import ReplyMaker
+from .replies import ReplyMaker, origin_of
 from .tool_errors import ErrorPolicy, failure_text, unknown_tool, unreadable_arguments
 from .toolbox import ToolReply, ToolRequest
 from .workflow_calls import workflow_arguments
@@ -109,6 +109,7 @@ class ToolExecutor:
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
+        self._untrusted_since: int | None = None  # the turn in which such a server answered first
         self._structured: dict[str, StructuredTool] = {}
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
@@ -187,7 +188,7 @@ class ToolExecutor:
             Canceled: The run was canceled.
         """
         bound, running = self._bound(mcp_tool, params, running)
-        denied = self._denial(bound)
+        denied = self._denial(bound, running.request.iteration)
         call = Call(
             tool=mcp_tool,
             arguments=params,
@@ -214,7 +215,7 @@ class ToolExecutor:
             Canceled: The run was canceled.
         """
         bound, running = self._bound(workflow_tool, params, running)
-        error: MCPError | None = self._denial(bound)
+        error: MCPError | None = self._denial(bound, running.request.iteration)
         denied, arguments, data = error is not None, params, cast("tuple[DataInput, ...]", ())
         if error is None:
             try:
@@ -248,8 +249,11 @@ class ToolExecutor:
             running = RunningCall(request=ToolRequest(id="", name=bound.name, arguments=params, iteration=1))
         return bound, running
 
-    def _denial(self, bound: BoundTool) -> MCPError | None:
-        rule = self._options.approval.denial(bound.tool, bound.shown_name)
+    def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
+        since = self._untrusted_since
+        rule = self._options.approval.denial(
+            bound.tool, bound.shown_name, after_untrusted=since is not None and iteration > since
+        )
         if rule is None:
             return None
         return MCPError(
@@ -299,11 +303,15 @@ class ToolExecutor:
         else:
             told = failure_text(outcome, bound)
             content = self._replies.failure(bound, told, outcome.answer, self._built_ins.reader)
+        origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
+        if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
+            self._untrusted_since = running.request.iteration
         return ToolReply(
             request=running.request,
             content=content,
             record=record,
             tool=None if bound is None else bound.tool,
+            origin=origin,
             failed=failed,
             stop=self._options.on_error.stops(record),
         )

@@ -42,7 +42,7 @@ class LargeResults:
     def __init__(self, limit: int) -> None:
         self._limit = max(limit, _SMALLEST_LIMIT)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()  # origin and text by id
         self._count = 0
         self._size = 0
 
@@ -51,25 +51,26 @@ class LargeResults:
         """Whether some result was cut."""
         return self._count > 0
 
-    def cut(self, text: str, reader: str) -> str:
+    def cut(self, text: str, reader: str, *, origin: str = "") -> str:
         """Shortens a result if it is too long.
 
         Args:
             text: The whole result.
             reader: Name of the tool that reads on.
+            origin: Who wrote the result; see `origin_of`.
 
         Returns:
             The text; a long one as its beginning and its end, with its size, its id and how to read on.
         """
         if len(text) <= self._limit:
             return text
-        name = self._keep(text)
+        name = self._keep(origin, text)
         head = self._limit * 3 // 4
         tail = self._limit - head
         left_out = len(text) - head - tail
         return (
-            f"{text[:head]}\n\n[{left_out:,} of {len(text):,} characters are left out here. This is result "
-            f'{name}: to read on, call {reader} with {{"id": "{name}", "offset": {head}}}. '
+            f"{text[:head]}\n\n[{left_out:,} of {len(text):,} characters are left out here. This is"
+            f' result {name}: to read on, call {reader} with {{"id": "{name}", "offset": {head}}}. '
             f"The end follows.]\n\n{text[-tail:]}"
         )
 
@@ -88,14 +89,15 @@ class LargeResults:
             ArgumentsInvalid: There is no such result, or it is shorter.
         """
         with self._lock:
-            text = self._kept.get(id)
+            kept = self._kept.get(id)
             known = list(self._kept)
-        if text is None:
+        if kept is None:
             raise ArgumentsInvalid(
                 f"The result {id!r} is no longer held" if self._was(id) else f"There is no result {id!r}",
                 pointer="/id",
                 fix=f"Use one of {', '.join(known)}" if known else "Call the tool again",
             )
+        _, text = kept
         if offset >= len(text):
             raise ArgumentsInvalid(
                 f"The result has only {len(text):,} characters", pointer="/offset", fix="Use a smaller offset"
@@ -105,14 +107,26 @@ class LargeResults:
         where = f"Characters {offset:,} to {end:,} of the {len(text):,} of result {id}"
         return f"[{where}; {rest}]\n{text[offset:end]}"
 
-    def _keep(self, text: str) -> str:
+    def origin_of(self, id: str) -> str:  # noqa: A002
+        """Who wrote a long result.
+
+        Args:
+            id: Its id.
+
+        Returns:
+            What `cut` was told; empty if nothing is held under the id.
+        """
+        with self._lock:
+            return self._kept.get(id, ("", ""))[0]
+
+    def _keep(self, origin: str, text: str) -> str:
         with self._lock:
             self._count += 1
             name = f"r{self._count}"
-            self._kept[name] = text
+            self._kept[name] = (origin, text)
             self._size += len(text)
             while self._size > _MOST_KEPT and len(self._kept) > 1:
-                self._size -= len(self._kept.popitem(last=False)[1])
+                self._size -= len(self._kept.popitem(last=False)[1][1])
             return name
 
     def _was(self, name: str) -> bool:

@@ -22,6 +22,7 @@ from .record_tables import find_records, records_table
 
 if TYPE_CHECKING:
     from ...audit.dispatch import Answer
+    from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .large_results import LargeResults
     from .toolset import BoundTool
@@ -60,7 +61,8 @@ class ReplyMaker:
             Text, or a text block and image blocks.
         """
         items = self._register(bound, answer)
-        text = self.large.cut(self._seen(bound, _whole_text(answer)), reader)
+        seen = self._seen(bound, _whole_text(answer))
+        text = self.large.cut(seen, reader, origin=origin_of(bound.tool))
         if items:
             listed = self.registry.describe(items)
             text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
@@ -84,7 +86,9 @@ class ReplyMaker:
         """
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
-        return self.large.cut(text if bound is None else self._seen(bound, text), reader)
+        if bound is None:
+            return self.large.cut(text, reader)
+        return self.large.cut(self._seen(bound, text), reader, origin=origin_of(bound.tool))
 
     def _seen(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
         """What a server wrote, without what a person who reads along would not see; records keep it all."""
@@ -143,6 +147,24 @@ class ReplyMaker:
                     self.registry.add(data, name=bound.shown_name, description=text, type=kind)
                 case _:
                     continue
+
+
+def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
+    """Who wrote what a tool returns: the server, for whose words nobody here answers.
+
+    Args:
+        tool: The tool.
+
+    Returns:
+        The server; empty for a workflow.
+    """
+    match tool:
+        case MCPTool():
+            return tool.route.display
+        case WorkflowTool():
+            return ""
+        case _:
+            assert_never(tool)
 
 
 def _whole_text(answer: Answer) -> str:

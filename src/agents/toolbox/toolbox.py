@@ -38,6 +38,7 @@ class ToolReply:
     Attributes:
         request: What was asked for.
         content: Text, or content blocks in LangChain's form (text and image blocks), for the model.
+        origin: The server that wrote the content; empty for workflows and for the agent's own words.
         record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
         tool: The tool that was called, None for a built-in or unknown one.
         failed: The model is told of a failure.
@@ -47,6 +48,7 @@ class ToolReply:
 
     request: ToolRequest
     content: str | list[dict[str, Any]]
+    origin: str = ""
     record: CallRecord | None = None
     tool: Tool | None = None
     failed: bool = False

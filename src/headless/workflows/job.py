@@ -22,6 +22,7 @@ class World:
     Attributes:
         host: Makes tables and keeps file stores; runs the nodes of its extension.
         workflow_dir: The folder of the workflow, with its data area.
+        beside: The folder that the workflow's file lies in, with other workflows; None where it is not known.
         find_credential: User name and password by name; None, or an `MCPError` that says where they could
             be, where there are none.
         credential_names: Names of the credentials that the whole workflow has.
@@ -32,6 +33,7 @@ class World:
 
     host: ExtensionHost
     workflow_dir: Path
+    beside: Path | None = None
     find_credential: Callable[[str], CredentialValue | None]
     credential_names: Sequence[str] = ()
     is_canceled: Callable[[], bool] = bool

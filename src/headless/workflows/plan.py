@@ -11,8 +11,10 @@ from ...knwf import (
     CONCATENATE_FACTORY,
     CONFIGURATION_FACTORIES,
     PYTHON_FACTORY,
+    STRING_TO_PATH_FACTORY,
     TABLE_CREATOR_FACTORY,
     VARIABLE_PORT,
+    WORKFLOW_TO_TOOL_FACTORY,
     KnwfError,
     NativeNode,
     check,
@@ -23,6 +25,7 @@ from .concatenate import Concatenate
 from .configuration import ConfigurationNode
 from .containers import expanded
 from .errors import RunError
+from .path_nodes import StringToPath, WorkflowToTool
 from .table_creator import TableCreator
 
 if TYPE_CHECKING:
@@ -36,12 +39,15 @@ if TYPE_CHECKING:
 _NATIVE: Final[dict[str, NodeKind]] = {
     TABLE_CREATOR_FACTORY: TableCreator(),
     CONCATENATE_FACTORY: Concatenate(),
+    STRING_TO_PATH_FACTORY: StringToPath(),
+    WORKFLOW_TO_TOOL_FACTORY: WorkflowToTool(),
     **dict.fromkeys(CONFIGURATION_FACTORIES, ConfigurationNode()),
     **dict.fromkeys(BOUNDARY_FACTORIES, BoundaryNode()),
 }
 _RUNS_HERE: Final = (
     "the nodes of this extension, Table Creator, Concatenate, String, Integer, Double, Boolean and"
-    " Credentials Configuration, Workflow Input and Output, Tool Message Output"
+    " Credentials Configuration, String to Path, Workflow to Tool, Workflow Input and Output, Tool Message"
+    " Output"
 )
 _ONLY_KNIME: Final = "Only KNIME runs this node"
 _IN_KNIME: Final = "Run the workflow in KNIME, or take the node out"

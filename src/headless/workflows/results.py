@@ -92,7 +92,7 @@ def _texts(table: OutputTable, name: str, factory: str) -> list[str | None]:
     tools = _tools(table, name, factory)
     if tools is not None:
         return tools
-    values = [row[name] for row in table.to_pylist()]
+    values = table.column(name)
     if factory == _PNG:
         return [None if value is None else f"PNG, {value.width} x {value.height}" for value in values]
     return [None if value is None else _text(value) for value in values]

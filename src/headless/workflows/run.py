@@ -38,6 +38,7 @@ class RunOptions:
 
     Attributes:
         workflow_dir: The folder of the workflow; its data area is ``data`` in it.
+        beside: The folder that the workflow's file lies in: where paths such as ``../other`` lead to.
         servers: Another server for a server that nodes name, see `with_servers`.
         settings: Texts for Configuration nodes (by flow variable, or by parameter) and workflow variables.
         find_credential: User name and password by name; None, or an `MCPError` that says where they could
@@ -49,6 +50,7 @@ class RunOptions:
     """
 
     workflow_dir: Path
+    beside: Path | None = None
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     find_credential: Callable[[str], CredentialValue | None] = lambda _: None
@@ -83,6 +85,7 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
     world = World(
         host=host,
         workflow_dir=options.workflow_dir,
+        beside=options.beside,
         find_credential=options.find_credential,
         credential_names=tuple(own.name for own in workflow.credentials),
         is_canceled=options.is_canceled,

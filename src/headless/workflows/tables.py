@@ -45,5 +45,5 @@ def first_cell(table: OutputTable) -> str | None:
     """The text of the first cell, None where there is none."""
     if not table.arrow.num_rows or not table.column_names:
         return None
-    value = next(iter(table.to_pylist()[:1][0].values()))
+    value = table.column(table.column_names[0])[0]
     return "?" if value is None else str(value)

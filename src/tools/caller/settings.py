@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 BY_NAME: Final = "<by name>"
 """The choice that leaves it to *Tool name*. First and default: see `credentials.NO_CREDENTIAL`."""
 NO_COLUMN: Final = "<none>"
-ALL_TOOL_COLUMNS: Final = "<auto>"
 TOOLS, PARAMETERS = 0, 1
 _MOST_CONCURRENT: Final = 64
 _LONGEST_DESCRIPTION: Final = 300
@@ -43,14 +42,6 @@ class OnError(knext.EnumParameterOptions):
         "The node fails at the first failed call. The calls that finished are kept, see *Resume an"
         " interrupted run*.",
     )
-
-
-class PinningChoice(knext.EnumParameterOptions):
-    """What a changed tool does to its calls."""
-
-    warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
-    fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")
-    ignore = ("Do not compare", "Saves asking each server for its tools once.")
 
 
 @knext.parameter_group(label="Argument")
@@ -143,18 +134,6 @@ def arguments_json() -> Any:
     )
 
 
-def tool_column() -> Any:
-    """Makes the parameter ``tool_column``."""
-    return knext.StringParameter(
-        "Tool column",
-        f"Which column of the *Tools* table holds the tools. `{ALL_TOOL_COLUMNS}` takes all tool columns: in"
-        " each row the first cell that is not missing.",
-        default_value=ALL_TOOL_COLUMNS,
-        choices=_column_choices(TOOLS, ALL_TOOL_COLUMNS),
-        is_advanced=True,
-    )
-
-
 def tool_per_row_column() -> Any:
     """Makes the parameter ``tool_per_row_column``."""
     return knext.StringParameter(
@@ -162,7 +141,7 @@ def tool_per_row_column() -> Any:
         "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
         f" `{NO_COLUMN}` to call the same tool for every row.",
         default_value=NO_COLUMN,
-        choices=_column_choices(PARAMETERS, NO_COLUMN),
+        choices=_parameter_columns(NO_COLUMN),
         is_advanced=True,
     )
 
@@ -186,7 +165,7 @@ def arguments_column() -> Any:
         "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
         " column.",
         default_value=NO_COLUMN,
-        choices=_column_choices(PARAMETERS, NO_COLUMN),
+        choices=_parameter_columns(NO_COLUMN),
         is_advanced=True,
     )
 
@@ -212,18 +191,6 @@ def on_error() -> Any:
         default_value=OnError.row.name,
         enum=OnError,
         style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
-
-
-def pinning() -> Any:
-    """Makes the parameter ``pinning``."""
-    return knext.EnumParameter(
-        "If a tool has changed",
-        "A tool cell remembers the definition that you saw in the *MCP Tool Provider*. Before the first call"
-        " the server is asked whether it still is the same.",
-        default_value=PinningChoice.warn.name,
-        enum=PinningChoice,
         is_advanced=True,
     )
 
@@ -358,22 +325,16 @@ def _check_column(name: str | None, parameters: Any | None, setting: str) -> Non
         )
 
 
-def _column_choices(port: int, first: str) -> Callable[[Any], list[str]]:
-    """Offers the columns of an input: those with tools of *Tools*, all of *Parameters*. Never raises."""
+def _parameter_columns(first: str) -> Callable[[Any], list[str]]:
+    """Offers the columns of *Parameters*. Never raises: the dialog would not open."""
 
     def choices(context: Any) -> list[str]:
         try:
-            schema = context.get_input_specs()[port]
-            names: Sequence[str] = () if schema is None else _columns(schema, port)
+            schema = context.get_input_specs()[PARAMETERS]
+            names: Sequence[str] = () if schema is None else [column.name for column in schema]
         except Exception as error:
             _log.debug("No columns in the dialog: %s", type(error).__name__)
             names = ()
         return [first, *(name for name in names if name != first)]
 
     return choices
-
-
-def _columns(schema: Any, port: int) -> list[str]:
-    from ...types.columns import tool_column_names
-
-    return tool_column_names(schema) if port == TOOLS else [column.name for column in schema]

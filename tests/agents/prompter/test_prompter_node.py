@@ -78,7 +78,8 @@ def test_two_servers_and_workflows_in_one_column(
     assert talk[2][0] == "AI"
     assert sorted(talk[2][2])[:2] == ["Greet", "Monthly report"]
     answers = [text for who, text, _ in talk if who == "TOOL"]
-    assert answers[:2] == ["one", "two"]
+    urls = [server.url(path) for server, path in zip(servers, ("/one", "/two"), strict=True)]
+    assert answers[:2] == [f"[from {urls[0]}]\none", f"[from {urls[1]}]\ntwo"]
     assert answers[2].startswith("3 orders in Konstanz")
     assert answers[3] == "Hello Bodman"
     assert talk[-1] == ("AI", "All done.", [])
@@ -207,7 +208,7 @@ def test_the_iteration_limit_fails_or_asks_for_an_answer(servers, script, ask, s
     assert said(result)[-1] == ("AI", "As far as I know: one.", [])
     assert "Answer now." not in [text for _, text, _ in said(result)]
     assert server.requests[-1].last == "Answer now."
-    assert "tools" not in server.requests[-1].body
+    assert server.requests[-1].body["tool_choice"] == "none"
     assert result.warnings[0].startswith("The iteration limit was reached")
 
 
@@ -216,7 +217,7 @@ def test_a_denied_call_is_an_answer_and_a_row(servers, script, ask, said, rows_o
     result = ask(server, tools_of(servers[0].url("/one")), approval="deny who\nallow *")
     texts = [text for who, text, _ in said(result) if who == "TOOL"]
     assert "not allowed" in texts[0]
-    assert texts[1] == "2"
+    assert texts[1] == f"[from {servers[0].url('/one')}]\n2"
     assert [row["Status"] for row in rows_of(result, 1) if row["Tool name"] == "who"] == ["denied"]
 
 

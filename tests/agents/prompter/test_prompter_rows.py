@@ -1,10 +1,12 @@
 """One prompt per row, and conversations that go on from one agent to the next."""
 
+import re
 import threading
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 from tests.support.chat_server import call, calls, fails, says
 
@@ -240,3 +242,37 @@ def test_cancel_ends_all_prompts(script, ask):
     )
     assert not result.ok
     assert "Canceled after 0 of 5 prompts" in result.failure["message"]
+
+
+def test_what_was_finished_before_a_cancel_is_kept(script, ask, host, rows_of):
+    waiting = []
+
+    def turn(request):
+        prompt = request.messages[-1]["content"]
+        if prompt in ("b", "d"):
+            waiting.append(prompt)
+            return replace(says("late"), delay=15.0)
+        return says(f"answer, {prompt}")
+
+    result = ask(
+        script(*[turn] * 4),
+        data=[{"text": ["a", "b", "c", "d", "e"]}],
+        prompt_column="text",
+        prompt_concurrency=2,
+        cancel=lambda: waiting == ["b", "d"],
+    )
+    said = result.failure["message"]
+    assert "Canceled after 2 of 5 prompts" in said
+    (file,) = re.findall(r"The finished conversations are in (\S+\.csv)\.", said)
+    kept = csv.read_csv(file)
+    assert [(row["Role"], row["Conversation"]) for row in kept.to_pylist()] == [
+        ("user", "a"),
+        ("ai", "answer, a"),
+        ("user", "c"),
+        ("ai", "answer, c"),
+    ]
+    assert kept.column("Input row").to_pylist() == ["Row0", "Row0", "Row2", "Row2"]
+    server = script(says("more"))
+    going_on = ask(server, history=host.table(kept), data=[{"text": ["And?"]}], prompt_column="text")
+    assert [row["Answer"] for row in rows_of(going_on) if row["Outcome"]] == ["more"]
+    assert [message["content"] for message in server.requests[0].messages[1:]] == ["a", "answer, a", "And?"]

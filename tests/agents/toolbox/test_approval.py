@@ -138,3 +138,21 @@ def test_a_denied_call_is_an_answer_and_a_record(box, tools_of, server):
     assert (record.status, record.tool_name, record.iteration, record.attempts) == ("denied", "add", 3, 0)
     assert record.arguments == '{"a":1}'
     assert made.call("called", {}).content == before
+
+
+def test_after_a_result_of_an_untrusted_server():
+    policy = ApprovalPolicy.parse("deny delete_* if after-untrusted", "crm.example")
+    assert policy.denial(mcp()) is None
+    assert policy.denial(mcp(), after_untrusted=True) == "deny delete_* if after-untrusted"
+    careful = ApprovalPolicy.parse("deny * if not read-only, after-untrusted", "crm.example")
+    assert careful.denial(mcp(annotations=HARMLESS), after_untrusted=True) is None
+    assert careful.denial(mcp(host="other.example", annotations=HARMLESS), after_untrusted=True)
+
+
+@pytest.mark.parametrize(("trusted", "denied"), [("", True), ("127.0.0.1", False)])
+def test_what_a_server_said_counts_from_the_next_turn_on(box, tools_of, server, trusted, denied):
+    rules = ApprovalPolicy.parse("deny add if after-untrusted", trusted)
+    made = box(tools_of(server.url("/one")), options=ToolOptions(approval=rules))
+    assert not made.call("add", {"a": 1}).failed
+    assert not made.call("add", {"a": 1}).failed  # of the same turn
+    assert made.call("add", {"a": 1}, iteration=2).failed is denied

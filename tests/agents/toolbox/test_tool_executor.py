@@ -137,6 +137,17 @@ def test_secrets_reach_neither_model_nor_record(one):
     assert "s3cret-token" not in json.dumps([record.to_json() for record in made.records])
 
 
+def test_a_reply_says_which_server_wrote_it(one, server):
+    made = one(options=ToolOptions(longest_result=2000))
+    assert made.call("who", {}).origin == server.url("/one")
+    assert made.call("fail", {"why": "x"}).origin == server.url("/one")
+    made.call("big", {"megabytes": 1})
+    assert made.call("read_result", {"id": "r1"}).origin == server.url("/one")
+    for own in (made.call("read_result", {"id": "r2"}), made.call("add", {}), made.call("no_such", {})):
+        assert own.failed
+        assert own.origin == ""
+
+
 def test_long_results_are_read_on(one):
     made = one(options=ToolOptions(longest_result=2000))
     assert "read_result" not in made.names
@@ -249,7 +260,8 @@ def test_tools_of_a_mixed_column(host, box, server):
     made = box(
         tools, run_workflow=lambda tool, arguments, tables: (f"{tool.name} on {arguments['city']}", ())
     )
-    assert made.call("Report", {"configuration": {"city": "Konstanz"}}).content == "Report on Konstanz"
+    reply = made.call("Report", {"configuration": {"city": "Konstanz"}})
+    assert (reply.content, reply.origin) == ("Report on Konstanz", "")
     assert made.call("add", {"a": 20}).content == "21"
     assert [record.tool_type for record in made.records] == ["workflow", "mcp"]
 

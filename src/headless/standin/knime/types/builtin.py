@@ -1,4 +1,4 @@
-"""Value factories of KNIME's date, time and PNG columns.
+"""Value factories of KNIME's date, time, path and PNG columns.
 
 KNIME gives and takes images as ``PIL.Image.Image``, so Pillow has to be installed to use a PNG column.
 """
@@ -6,6 +6,7 @@ KNIME gives and takes images as ``PIL.Image.Image``, so Pillow has to be install
 import datetime as dt
 import importlib
 import io
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
@@ -114,6 +115,33 @@ class DurationValueFactory(PythonValueFactory):
         if value is None:
             return None
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
+
+
+@dataclass(frozen=True)
+class FSLocationValue:
+    """A path: of which kind of file system, of which of this kind (or None), and the path in it."""
+
+    fs_category: str
+    fs_specifier: str | None
+    path: str
+
+    def __str__(self) -> str:
+        return f"({self.fs_category}, {self.fs_specifier or ''}, {self.path})"
+
+
+class FSLocationValueFactory(PythonValueFactory):
+    """Paths in KNIME's file systems."""
+
+    def __init__(self) -> None:
+        super().__init__(FSLocationValue)
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if storage is None else FSLocationValue(storage["0"], storage["1"], storage["2"])
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if value is None else {"0": value.fs_category, "1": value.fs_specifier, "2": value.path}
 
 
 class PNGImageValueFactory(TableOrFileStorePythonValueFactory):

@@ -57,8 +57,8 @@ class WorkflowToolValueFactory(FileStorePythonValueFactory):
             description=table_data["1"],
             parameter_schema=json.loads(table_data["2"]) if table_data["2"] else {},
             message_output_port_index=table_data["5"],
-            input_ports=[ToolPort._from_arrow_dict(port) for port in table_data["3"]],  # pyright: ignore
-            output_ports=[ToolPort._from_arrow_dict(port) for port in table_data["4"]],  # pyright: ignore
+            input_ports=[ToolPort._from_arrow_dict(port) for port in table_data["3"]],  # pyright: ignore[reportPrivateUsage]
+            output_ports=[ToolPort._from_arrow_dict(port) for port in table_data["4"]],  # pyright: ignore[reportPrivateUsage]
         )
 
     def decode(self, storage: Any) -> Any:

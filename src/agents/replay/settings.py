@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ..types.errors import SettingInvalid
+from ...types.errors import SettingInvalid
 
 if TYPE_CHECKING:
-    from ..audit.replay_options import ReplayOptions
+    from ...audit.replay_options import ReplayOptions
 
-_log = logging.getLogger(__name__)
-
-ALL_TOOL_COLUMNS: Final = "<auto>"
 _MOST_CONCURRENT: Final = 64
 
 
@@ -209,18 +205,6 @@ def concurrency() -> Any:
     )
 
 
-def tool_column() -> Any:
-    """Makes the parameter ``tool_column``."""
-    return knext.StringParameter(
-        "Tool column",
-        f"Which column holds the tools. `{ALL_TOOL_COLUMNS}` takes the one that there is. A table that has"
-        " lost it, as CSV files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
-        default_value=ALL_TOOL_COLUMNS,
-        choices=_tool_columns,
-        is_advanced=True,
-    )
-
-
 def check(node: Any, schema: Any) -> None:
     """Checks the settings; contacts nobody.
 
@@ -256,9 +240,9 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     Raises:
         SettingInvalid: A setting that cannot work.
     """
-    from ..audit.replay_ignore import IgnoreRules
-    from ..audit.replay_options import ReplayOptions, RowSelection, pairs
-    from ..types.routing import ServerRoute
+    from ...audit.replay_ignore import IgnoreRules
+    from ...audit.replay_options import ReplayOptions, RowSelection, pairs
+    from ...types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
     for new in servers.values():
@@ -279,16 +263,3 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
         ignore=IgnoreRules.parse(node.ignore.splitlines()),
         concurrency=node.concurrency,
     )
-
-
-def _tool_columns(context: Any) -> list[str]:
-    """Offers the tool columns of the input. Never raises: the dialog would not open."""
-    from ..types.columns import tool_column_names
-
-    try:
-        schema = context.get_input_specs()[0]
-        names = [] if schema is None else tool_column_names(schema)
-    except Exception as error:
-        _log.debug("No columns in the dialog: %s", type(error).__name__)
-        names = []
-    return [ALL_TOOL_COLUMNS, *(name for name in names if name != ALL_TOOL_COLUMNS)]

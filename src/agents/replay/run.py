@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.definitions import Pinning
-from ..audit.journal import SUFFIX, Journal, new_run_id
-from ..audit.replay import Replayer
-from ..audit.replay_decision import routes_of
-from ..audit.replay_table import ReplaySummary, recording_of, replay_table
-from ..audit.table import TableError
-from ..tools.caller.run import JOURNALS
-from ..tools.credentials import find_credential
-from ..tools.views.replay import ShownCalls
-from ..types.errors import Canceled, MCPError
+from ...audit.definitions import Pinning
+from ...audit.journal import SUFFIX, Journal, new_run_id
+from ...audit.replay import Replayer
+from ...audit.replay_decision import routes_of
+from ...audit.replay_table import ReplaySummary, recording_of, replay_table
+from ...audit.table import TableError
+from ...tools.caller.run import JOURNALS
+from ...tools.credentials import find_credential
+from ...tools.views.replay import ShownCalls
+from ...types.errors import Canceled, MCPError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from ..audit.replay_calls import ReplayedCall
-    from ..audit.replay_options import ReplayOptions
-    from ..audit.replay_table import Recording
-    from ..tools.caller.sessions import Sessions
+    from ...audit.replay_calls import ReplayedCall
+    from ...audit.replay_options import ReplayOptions
+    from ...audit.replay_table import Recording
+    from ...tools.caller.sessions import Sessions
 
 _ROWS_PER_PIECE: Final = 512
 _ROW_ID: Final = "<RowID>"
@@ -43,7 +43,7 @@ def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
     Raises:
         MCPError: The table holds no calls, or a cell cannot be read.
     """
-    from ..types.columns import read_tools, tool_column_names
+    from ...types.columns import read_tools, tool_column_names
 
     schema = calls.schema
     names = tool_column_names(schema, tool_column)
@@ -176,7 +176,7 @@ def save(recording: Recording, setting: str, run: ReplayRun) -> str | None:
     Returns:
         What went wrong, or None. The replay itself is done and is not lost for that.
     """
-    from ..tools.audit_workflow import save_after_run
+    from ...tools.audit_workflow import save_after_run
 
     records = [call.record for call in recording.calls]
     return save_after_run(records, setting, run.folder, run.run_id)

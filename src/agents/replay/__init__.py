@@ -1,0 +1,1 @@
+"""What the node *Tool Call Replayer* is made of."""

@@ -1,0 +1,79 @@
+"""Where the workflow is that a cell with a path names. Paths mean here what they mean to KNIME.
+
+KNIME keeps a workflow as a folder. On a disk, what lies beside an exported workflow are the archives of
+others, so ``../other`` is the folder ``other`` or the file ``other.knwf``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from .errors import RunError
+
+if TYPE_CHECKING:
+    from .job import World
+
+_ENDING = ".knwf"
+_FIX = "Use paths relative to the workflow, such as ../other-workflow"
+
+
+def workflow_at(location: Any, world: World) -> Path:
+    """Finds a workflow: a folder with ``workflow.knime`` in it, or an archive.
+
+    Args:
+        location: A path of KNIME's, with ``fs_category``, ``fs_specifier`` and ``path``.
+        world: Says where the workflow that runs is.
+
+    Raises:
+        RunError: There is none, or the path is of a file system that only KNIME knows.
+    """
+    place = place_of(location, world)
+    is_archive = place.suffix.lower() == _ENDING and place.is_file()
+    if (place / "workflow.knime").is_file() or (location.fs_category == "LOCAL" and is_archive):
+        return place
+    if is_archive:
+        raise RunError(
+            f"{location.path} is an archive, which KNIME takes for a workflow only in a LOCAL path",
+            fix=f"Import it, and leave {_ENDING} out of the path",
+        )
+    archive = place.with_name(place.name + _ENDING)
+    if location.fs_specifier == "knime.workflow" and archive.is_file():
+        return archive
+    raise RunError(f"No workflow is at {location.path}; looked for {place}")
+
+
+def place_of(location: Any, world: World) -> Path:
+    """Where on this disk a path leads; nothing need be there.
+
+    Raises:
+        RunError: It leads nowhere here.
+    """
+    path = str(location.path)
+    match location.fs_category, location.fs_specifier:
+        case "RELATIVE", "knime.workflow":
+            return _beside(path, world)
+        case "RELATIVE", "knime.workflow.data":
+            return _in_data_area(path, world)
+        case "LOCAL", _:
+            return Path(path)
+        case category, specifier:
+            raise RunError(f"Paths of the kind {specifier or category} are known to KNIME only", fix=_FIX)
+
+
+def _beside(path: str, world: World) -> Path:
+    if world.beside is None:
+        raise RunError(f"It is not known where the workflow lies, so {path} is not found")
+    if PurePosixPath(path).parts[:1] != ("..",):
+        raise RunError(f"{path} does not lead out of the workflow", fix=_FIX)
+    # Not resolve(): the workflow's own name stands for a folder that need not exist.
+    return Path(os.path.normpath(world.beside.absolute() / "workflow" / path))
+
+
+def _in_data_area(path: str, world: World) -> Path:
+    area = world.workflow_dir.absolute() / "data"
+    found = Path(os.path.normpath(area / path.lstrip("/")))
+    if not found.is_relative_to(area):
+        raise RunError(f"{path} leads out of the workflow's data area")
+    return found

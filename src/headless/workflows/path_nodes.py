@@ -1,0 +1,156 @@
+"""Runs *String to Path* and *Workflow to Tool*."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
+from ...knwf.archive import write_archive
+from ..results import OutputTable
+from .errors import RunError
+from .job import Done, Ports, Ready
+from .locations import place_of, workflow_at
+from .tables import made_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...knwf import NativeNode
+    from ...types.tool import WorkflowTool
+    from ..host import ExtensionHost
+    from .job import Job, World
+
+_PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
+
+
+class StringToPath:
+    """Makes paths of texts."""
+
+    def ready(self, node: NativeNode) -> Ready:
+        """See `NodeKind`."""
+        return _ready(node, read_string_to_path, "Input table", "Output table")
+
+    def run(self, job: Job) -> Done:
+        """See `NodeKind`."""
+        from knime.types.builtin import FSLocationValue
+
+        says = read_string_to_path(job.node, job.model)
+        table = _table(job)
+        texts = _cells(table, says.column)
+        if not all(text is None or isinstance(text, str) for text in texts):
+            raise RunError(f"The column '{says.column}' does not hold texts")
+        if says.fail_on_missing and None in texts:
+            raise RunError(f"The column '{says.column}' has missing cells")
+        if any(text is not None and not text.strip() for text in texts):
+            raise RunError(f"The column '{says.column}' has empty texts")
+        paths = [
+            None if text is None else FSLocationValue(says.category, says.specifier, text) for text in texts
+        ]
+        if says.must_exist:
+            gone = [p.path for p in paths if p is not None and not place_of(p, job.world).exists()]
+            if gone:
+                raise RunError(f"Nothing is at {gone[0]}")
+        column = job.world.host.column_of(paths, FSLocationValue)
+        if says.new_column is None:
+            return Done(outputs=(_replaced(table, says.column, says.column, column, job.world.host),))
+        return Done(outputs=(_appended(table, says.new_column, column, job.world.host),))
+
+
+class WorkflowToTool:
+    """Makes tools of the workflows at paths."""
+
+    def ready(self, node: NativeNode) -> Ready:
+        """See `NodeKind`."""
+        return _ready(node, read_workflow_to_tool, "Paths", "Tools")
+
+    def run(self, job: Job) -> Done:
+        """See `NodeKind`; a workflow that makes no tool becomes a missing cell and a warning, as in KNIME."""
+        from knime.types.tool import WorkflowTool as KnimeTool
+
+        from ...types.columns import knime_value
+
+        says = read_workflow_to_tool(job.node, job.model)
+        table, world = _table(job), job.world
+        paths = _cells(table, says.path_column)
+        if table.logical_types[says.path_column] != _PATHS:
+            raise RunError(
+                f"The column '{says.path_column}' does not hold paths",
+                fix="Put a String to Path node before this one",
+            )
+        tools: list[Any] = []
+        warnings: list[str] = []
+        for row_id, path in zip(table.row_ids, paths, strict=True):
+            try:
+                tools.append(None if path is None else knime_value(_tool(path, world)))
+            except (RunError, KnwfError, OSError) as error:
+                tools.append(None)
+                warnings.append(f"{row_id} is no tool: {error}")
+        column = world.host.column_of(tools, KnimeTool)
+        if says.policy == "APPEND":
+            whole = _appended(table, says.name, column, world.host)
+        else:
+            name = says.path_column if says.policy == "REPLACE" else says.name
+            whole = _replaced(table, says.path_column, name, column, world.host)
+        return Done(outputs=(whole,), warnings=tuple(warnings))
+
+
+def _ready(node: NativeNode, read: Callable[[NativeNode], object], inlet: str, outlet: str) -> Ready:
+    if any(group.count for group in node.port_groups):
+        raise RunError("It has a file system connection, which is not run here")
+    try:
+        read(node)
+    except KnwfError as error:
+        raise RunError(str(error)) from None
+    return Ready(Ports((inlet,), (True,), (outlet,)), node.model)
+
+
+def _table(job: Job) -> OutputTable:
+    (table,) = job.inputs
+    if not isinstance(table, OutputTable):
+        raise RunError("Something else than a table arrives at its input")
+    return table
+
+
+def _cells(table: OutputTable, column: str) -> list[Any]:
+    if column not in table.column_names:
+        known = ", ".join(table.column_names) or "none"
+        raise RunError(f"The table that arrives has no column '{column}'; it has: {known}")
+    return table.column(column)
+
+
+def _tool(location: Any, world: World) -> WorkflowTool:
+    from .tools import make_workflow_tool
+
+    place = workflow_at(location, world)
+    name = str(location.path).rstrip("/").rpartition("/")[2]
+    if place.is_file():
+        return make_workflow_tool(place, name=name, host=world.host)
+    with tempfile.TemporaryDirectory(prefix="knime-mcp-tool-") as folder:
+        archive = Path(folder) / "tool.knwf"
+        files = {f.relative_to(place).as_posix(): f.read_bytes() for f in place.rglob("*") if f.is_file()}
+        write_archive(archive, place.name, files)
+        return make_workflow_tool(archive, name=name, host=world.host)
+
+
+def _appended(table: OutputTable, name: str, column: Any, host: ExtensionHost) -> OutputTable:
+    """The table with a column more; where its name is taken it is numbered, as KNIME does."""
+    count, free = 0, name
+    while free in table.column_names:
+        count += 1
+        free = f"{name} (#{count})"
+    return OutputTable(table.arrow.append_column(free, _typed(column, host)), (), host)
+
+
+def _replaced(table: OutputTable, old: str, name: str, column: Any, host: ExtensionHost) -> OutputTable:
+    if name != old and name in table.column_names:
+        raise RunError(f"The table has a column '{name}' already", fix="Choose another name for the column")
+    index = table.column_names.index(old) + 1
+    return OutputTable(table.arrow.set_column(index, name, _typed(column, host)), (), host)
+
+
+def _typed(column: Any, host: ExtensionHost) -> Any:
+    import pyarrow as pa
+
+    return made_table(host, pa.table([column], names=["x"])).arrow.column(1)

@@ -1,0 +1,130 @@
+"""KNIME's String to Path node: what it says, made and read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .nodes import KNIME_VENDOR
+from .settings import Config, Entry, KnwfError, boolean, integer, string
+from .workflow import ORIGIN, NativeNode, PortGroup, Position, node_label
+
+STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
+#: The group of the port for a file system that another node connects to.
+CONNECTION_GROUP: Final = "File System Connection"
+_BUNDLE: Final = ("KNIME Filehandling Nodes", "org.knime.filehandling.utility.nodes", KNIME_VENDOR)
+_URL_TIMEOUT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PathConversion:
+    """What a String to Path node does.
+
+    Attributes:
+        column: The column with the texts.
+        category: Which file system they are paths of: ``RELATIVE``, ``LOCAL``, ….
+        specifier: Which of the kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is beside it),
+            ``knime.workflow.data`` (its data area), ``knime.space``, …; None where there is only one.
+        new_column: Name of the column that is added; None replaces `column`.
+        must_exist: Whether a path of nothing fails.
+        fail_on_missing: Whether a missing cell fails; otherwise its path is missing.
+    """
+
+    column: str
+    category: str = "RELATIVE"
+    specifier: str | None = "knime.workflow"
+    new_column: str | None = "Path"
+    must_exist: bool = False
+    fail_on_missing: bool = True
+
+
+def string_to_path_node(
+    node_id: int, says: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    """A String to Path node.
+
+    Args:
+        node_id: Id in the workflow.
+        says: What it does.
+        position: Place on the canvas.
+        annotation: Label below the node.
+    """
+    model = (
+        *_setting("file_system", _file_system(says)),
+        *_setting("string", string("selected_column_name", says.column)),
+        *_setting("boolean", boolean("fail_on_missing_file_folder", value=says.must_exist)),
+        *_setting("boolean", boolean("fail_on_missing_values", value=says.fail_on_missing)),
+        *_setting(
+            "string",
+            string("generated_column_mode", "REPLACE_SELECTED" if says.new_column is None else "APPEND_NEW"),
+        ),
+        *_setting("string", string("appended_column_name", says.new_column or "Path")),
+    )
+    return NativeNode(
+        id=node_id,
+        name="String to Path",
+        factory=STRING_TO_PATH_FACTORY,
+        model=Config("model", model),
+        inputs=1,
+        outputs=1,
+        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Data Table"), PortGroup("Output table")),
+        position=position,
+        annotation=annotation,
+        bundle=_BUNDLE,
+    )
+
+
+def _setting(kind: str, own: Entry | Config) -> tuple[Config, Entry | Config]:
+    """A setting, with what KNIME's settings models say of themselves before it."""
+    internals = (string("SettingsModelID", f"SMID_{kind}"), boolean("EnabledStatus", value=True))
+    return Config(f"{own.key}_Internals", internals), own
+
+
+def _file_system(says: PathConversion) -> Config:
+    relative = says.specifier if says.category == "RELATIVE" else None
+    chooser = (
+        boolean("has_fs_port", value=False),
+        boolean("overwritten_by_variable", value=False),
+        string("convenience_fs_category", says.category),
+        string("relative_to", relative or "knime.workflow"),
+        string("mountpoint", "LOCAL"),
+        string("spaceId", ""),
+        string("spaceName", ""),
+        integer("custom_url_timeout", _URL_TIMEOUT),
+        boolean("connected_fs", value=True),
+    )
+    location = (
+        boolean("location_present", value=True),
+        string("file_system_type", says.category),
+        string("file_system_specifier", says.specifier),
+    )
+    return Config(
+        "file_system", (Config("file_system_chooser__Internals", chooser), Config("location_spec", location))
+    )
+
+
+def read_string_to_path(node: NativeNode, model: Config | None = None) -> PathConversion:
+    """What a String to Path node does.
+
+    Args:
+        node: The node.
+        model: Its settings where they are not those of the node, because flow variables changed them.
+
+    Raises:
+        KnwfError: it is none, or its settings are not whole.
+    """
+    model = node.model if model is None else model
+    if node.factory != STRING_TO_PATH_FACTORY:
+        raise KnwfError(f"{node_label(node)} is no String to Path node")
+    location = ((model or Config("model")).config("file_system") or Config("")).config("location_spec")
+    if model is None or location is None or not model.text("selected_column_name"):
+        raise KnwfError(f"{node_label(node)} does not say which column it converts to which file system")
+    replaces = model.text("generated_column_mode") == "REPLACE_SELECTED"
+    return PathConversion(
+        column=model.text("selected_column_name"),
+        category=location.text("file_system_type"),
+        specifier=location.text("file_system_specifier") or None,
+        new_column=None if replaces else model.text("appended_column_name", "Path"),
+        must_exist=model.value("fail_on_missing_file_folder") is True,
+        fail_on_missing=model.value("fail_on_missing_values") is not False,
+    )

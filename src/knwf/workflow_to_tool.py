@@ -1,0 +1,89 @@
+"""KNIME's Workflow to Tool node: what it says, made and read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .nodes import KNIME_VENDOR
+from .settings import Config, KnwfError, string
+from .string_to_path import CONNECTION_GROUP
+from .workflow import ORIGIN, NativeNode, PortGroup, Position, node_label
+
+WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
+_BUNDLE: Final = ("KNIME AI Extension Java", "org.knime.ai.core", KNIME_VENDOR)
+
+OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
+_POLICIES: Final[dict[str, OutputColumnPolicy]] = {
+    "APPEND": "APPEND",
+    "REPLACE": "REPLACE",
+    "REPLACE_AND_RENAME": "REPLACE_AND_RENAME",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolColumn:
+    """What a Workflow to Tool node does.
+
+    Attributes:
+        path_column: The column with the paths of the workflows.
+        policy: Whether the tools are a new column or replace the paths, under the same or another name.
+        name: Name of the new or renamed column.
+    """
+
+    path_column: str
+    policy: OutputColumnPolicy = "APPEND"
+    name: str = "Tool"
+
+
+def workflow_to_tool_node(
+    node_id: int, says: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
+) -> NativeNode:
+    """A Workflow to Tool node.
+
+    Args:
+        node_id: Id in the workflow.
+        says: What it does.
+        position: Place on the canvas.
+        annotation: Label below the node.
+    """
+    model = (
+        string("inputColumnName", says.path_column),
+        string("outputColumnPolicy", says.policy),
+        string("outputColumnName", says.name),
+    )
+    return NativeNode(
+        id=node_id,
+        name="Workflow to Tool",
+        factory=WORKFLOW_TO_TOOL_FACTORY,
+        model=Config("model", model),
+        inputs=1,
+        outputs=1,
+        port_groups=(PortGroup(CONNECTION_GROUP), PortGroup("Paths"), PortGroup("Tools")),
+        position=position,
+        annotation=annotation,
+        bundle=_BUNDLE,
+    )
+
+
+def read_workflow_to_tool(node: NativeNode, model: Config | None = None) -> ToolColumn:
+    """What a Workflow to Tool node does.
+
+    Args:
+        node: The node.
+        model: Its settings where they are not those of the node, because flow variables changed them.
+
+    Raises:
+        KnwfError: it is none, or its settings are not whole.
+    """
+    model = node.model if model is None else model
+    if node.factory != WORKFLOW_TO_TOOL_FACTORY:
+        raise KnwfError(f"{node_label(node)} is no Workflow to Tool node")
+    if model is None or not model.text("inputColumnName"):
+        raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
+    policy = model.text("outputColumnPolicy", "APPEND")
+    if policy not in _POLICIES:
+        raise KnwfError(f"{node_label(node)}: what to do with the column, {policy!r}, is not known")
+    return ToolColumn(
+        model.text("inputColumnName"), _POLICIES[policy], model.text("outputColumnName", "Tool")
+    )
