@@ -77,12 +77,14 @@ class Retry:
         delay: Seconds before the second call.
         backoff: What the delay is multiplied with before each further call; at least 1.
         max_delay: Seconds, the longest delay.
+        tool_errors: Call again, too, after an answer that says that the tool failed.
     """
 
     attempts: int = 3
     delay: float = 0.5
     backoff: float = 2.0
     max_delay: float = 30.0
+    tool_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,7 @@ class McpNode:
         timeout: Seconds for one call; None: the client's own.
         cache: Whether and how long results are kept; None: not.
         position: Where the node stands.
+        places: Where its keys stand, by the keys below the node: ``("tool",)``, ``("args", "path")``.
     """
 
     id: str
@@ -170,6 +173,9 @@ class McpNode:
     timeout: float | None = None
     cache: Cache | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
+    places: Mapping[tuple[str, ...], Position] = field(
+        default_factory=dict[tuple[str, ...], Position], compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

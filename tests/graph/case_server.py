@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Deterministic stdio MCP server for graph acceptance tests. Standard library only.
 
 Speaks newline-delimited JSON-RPC 2.0; answers initialize, ping, tools/list, tools/call.

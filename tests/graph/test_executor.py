@@ -154,12 +154,14 @@ def test_a_call_has_a_timeout_of_its_own(run):
 
 
 def test_retry_until_it_works(run):
-    retry = ", retry: {attempts: 4, delay: 0.01}"
+    retry = ", retry: {attempts: 4, delay: 0.01, toolErrors: true}"
     found = run(call("fail_times", "{key: a, times: 2}", more=retry))
     assert found.result == {"tries": 3}
     assert found.history[1].attempts == 3
-    error = failed(run, call("fail_times", "{key: a, times: 9}", more=", retry: {attempts: 2, delay: 0.01}"))
-    assert error.history[1].attempts == 2
+    often = ", retry: {attempts: 2, delay: 0.01, toolErrors: true}"
+    assert failed(run, call("fail_times", "{key: a, times: 9}", more=often)).history[1].attempts == 2
+    answered = ", retry: {attempts: 4, delay: 0.01}"
+    assert failed(run, call("fail_times", "{key: b, times: 1}", more=answered)).history[1].attempts == 1
 
 
 def test_an_error_edge_leads_on_and_shows_what_happened(run):

@@ -43,6 +43,7 @@ from .schema import (
 )
 
 if TYPE_CHECKING:
+    from ..nodes import Position
     from .fitting import Findings
     from .yaml_source import Path
 
@@ -124,9 +125,14 @@ class NodeBuilder:
                     timeout=self._optional_seconds(raw.timeout, (*path, "timeout")),
                     cache=self._cache(raw.cache, (*path, "cache")),
                     position=position,
+                    places=self._places(raw, path),
                 )
             case _:
                 return self._built_beyond(raw, path)
+
+    def _places(self, raw: McpYaml, path: Path) -> dict[tuple[str, ...], Position]:
+        keys = [("server",), ("tool",), ("args",), *(("args", name) for name in raw.args)]
+        return {key: self._findings.source.at((*path, *key)) for key in keys}
 
     def _built_beyond(self, raw: NodeYaml, path: Path) -> Node | None:
         """The types that the reference does not have."""
@@ -255,6 +261,7 @@ class NodeBuilder:
             delay=self._seconds(raw.delay, (*path, "delay")),
             backoff=raw.backoff,
             max_delay=self._seconds(raw.max_delay, (*path, "maxDelay")),
+            tool_errors=raw.tool_errors,
         )
 
     def _cache(self, raw: bool | CacheYaml | None, path: Path) -> Cache | None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model import (
-    DEFAULT_EXECUTION_TIME_MS,
-    DEFAULT_NODE_EXECUTIONS,
     Dialect,
     ExecutionLimits,
     GraphDocument,
@@ -174,8 +172,8 @@ def _limits(raw: ExecutionLimitsYaml | None) -> ExecutionLimits:
     if raw is None:
         return ExecutionLimits()
     return ExecutionLimits(
-        max_node_executions=raw.max_node_executions or DEFAULT_NODE_EXECUTIONS,
-        max_execution_time_ms=raw.max_execution_time_ms or DEFAULT_EXECUTION_TIME_MS,
+        max_node_executions=raw.max_node_executions,
+        max_execution_time_ms=raw.max_execution_time_ms,
     )
 
 

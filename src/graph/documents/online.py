@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...tools.limits import Timeouts
 from ...types.errors import MCPError
 from ..execution.connections import client_for
-from ..nodes import Expression, InvalidExpression, McpNode, Position
+from ..nodes import Expression, InvalidExpression, McpNode
 from .problems import Problem, Severity
 from .shapes import entries, mapping
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...tools.protocol.tools import ToolDefinition
     from ..model import GraphDocument
+    from ..nodes import Position
     from ..server_config import ServerConfig
 
 
@@ -110,10 +111,7 @@ def _violation(schema: Any, value: Any) -> str | None:
 
 
 def _at(node: McpNode, *keys: str) -> Position | None:
-    position = node.position
-    if position is None:
-        return None
-    return Position(line=position.line, column=position.column, path=(*position.path, *keys))
+    return node.places.get(keys, node.position)
 
 
 def _problem(message: str, position: Position | None, severity: Severity, fix: str | None = None) -> Problem:

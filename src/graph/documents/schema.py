@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from ..model import DEFAULT_EXECUTION_TIME_MS, DEFAULT_NODE_EXECUTIONS
+
 Positive = Annotated[int, Field(gt=0)]
 Duration = str | Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -33,8 +35,8 @@ class ServerMetadataYaml(Raw):
 class ExecutionLimitsYaml(Raw):
     """``executionLimits``."""
 
-    max_node_executions: Positive | None = None
-    max_execution_time_ms: Positive | None = None
+    max_node_executions: Positive = DEFAULT_NODE_EXECUTIONS
+    max_execution_time_ms: Positive = DEFAULT_EXECUTION_TIME_MS
 
 
 class DocumentYaml(Raw):
@@ -138,6 +140,7 @@ class RetryYaml(Raw):
     delay: Duration = 0.5
     backoff: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
     max_delay: Duration = 30.0
+    tool_errors: bool = False
 
 
 class CacheYaml(Raw):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...audit.definitions import Definitions, pinned_tool
 from ...audit.dispatch import Answer, Call, Dispatcher, Trace
-from ...audit.record import CallStatus, status_of, utc_text
-from ...audit.recording import answered_record, base_record, error_text, marker_of, scrubbed, unknown_record
+from ...audit.record import status_of, utc_text
+from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
 from ...audit.secrets import SecretMarker
 from ...tools.session_pool import SessionPool
 from ...types.errors import MCPError, ToolNotFound
@@ -98,14 +98,24 @@ class AuditedCalls:
         self, call: Call, trace: Trace | None, result: CallToolResult | None, error: MCPError | None
     ) -> CallRecord:
         dispatcher = self._dispatcher
+        marker = dispatcher.secrets if trace is None else marker_of(trace, dispatcher)
+        ending = self._ending(call, trace, marker, result, error)
         if trace is None:
-            base, marker, tool = unknown_record(call, dispatcher), dispatcher.secrets, None
-        else:
-            marker, tool = marker_of(trace, dispatcher), trace.tool
-            base = base_record(replace(call, tool=tool), trace, marker, dispatcher)
+            return unknown_record(call, dispatcher, **ending)
+        return record_of(replace(call, tool=trace.tool), trace, marker, dispatcher, **ending)
+
+    def _ending(
+        self,
+        call: Call,
+        trace: Trace | None,
+        marker: SecretMarker,
+        result: CallToolResult | None,
+        error: MCPError | None,
+    ) -> Ending:
         if result is None:
             failure = error or MCPError("There is no result")
-            return replace(base, status=status_of(failure), error=error_text(failure, call, tool, marker))
+            tool = None if trace is None else trace.tool
+            return Ending(status=status_of(failure), error=error_text(failure, call, tool, marker))
         answer = scrubbed(
             Answer(
                 text=result.text,
@@ -115,5 +125,4 @@ class AuditedCalls:
             ),
             marker,
         )
-        record = answered_record(base, call, answer, marker, dispatcher)
-        return record if trace is not None else replace(record, status=record.status or CallStatus.FAILED)
+        return answered(call, answer, marker, self._dispatcher)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from ...tools.protocol.results import ABSENT
 from ...types.canonical import canonical_json
 from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
-from ..expressions.values import UNDEFINED, plain_number
+from ..expressions.values import UNDEFINED, json_value, plain_number
 from ..nodes import Expression, InvalidExpression
-from .failures import RunError
+from .failures import RunError, ToolFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def filled(template: Any, line: Line) -> Any:
             entries = [filled(entry, line) for entry in cast("list[Any]", template)]
             return [None if entry is UNDEFINED else entry for entry in entries]
         case _:
-            return template
+            return json_value(template)
 
 
 def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
@@ -145,8 +145,10 @@ def output_of(result: CallToolResult) -> Any:
         return text
 
 
-def may_succeed_later(error: RunError) -> bool:
-    """Whether it makes sense to call again."""
+def may_succeed_later(error: RunError, retry: Retry) -> bool:
+    """Whether to call again. That a tool failed is an answer, unless the node says otherwise."""
+    if isinstance(error, ToolFailedError):
+        return retry.tool_errors
     return error.kind == "call" and error.code not in _INVALID
 
 
@@ -167,7 +169,7 @@ def retried(retry: Retry | None, line: Line, attempt: Callable[[], Any], count: 
         try:
             return attempt()
         except RunError as error:
-            if left <= 0 or retry is None or not may_succeed_later(error):
+            if left <= 0 or retry is None or not may_succeed_later(error, retry):
                 raise
         line.sleep(min(delay, retry.max_delay))
         delay = min(delay * retry.backoff, retry.max_delay)
@@ -221,7 +223,7 @@ def _refused(node: McpNode, result: CallToolResult) -> RunError:
     if structured is not ABSENT and structured is not None:
         shown = json.dumps(structured, ensure_ascii=False, indent=2)
         what = f"{what}\n\nTool call result:\n{shown[:_LONGEST_SHOWN]}"
-    return RunError(what, kind="call", details=None if shown is None else structured)
+    return ToolFailedError(what, kind="call", details=None if shown is None else structured)
 
 
 def _no_json(name: str) -> Any:

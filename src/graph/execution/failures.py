@@ -66,6 +66,10 @@ class RunError(MCPError):
         return kept if self.details is None else {**kept, "details": self.details}
 
 
+class ToolFailedError(RunError):
+    """The tool on the other server answered that it failed."""
+
+
 class UnreachableError(RunError):
     """The graph leads to a node that is not there."""
 

@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..expressions.nulls import marked
 from ..expressions.values import UNDEFINED, json_value
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class NodeRecord:
         end_time: The same; None while it runs.
         error: What went wrong, or None.
         attempts: How often a call was made.
+        marked: The output for expressions, as `marked` makes it; None for `UNDEFINED`. Set when it ends.
     """
 
     index: int
@@ -44,6 +46,7 @@ class NodeRecord:
     end_time: float | None = None
     error: str | None = None
     attempts: int = 0
+    marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
 
@@ -126,10 +129,10 @@ class View:
         given: Values that are in the context from the beginning.
 
     Attributes:
-        context: Latest output by node id, for expressions. Undefined outputs are left out.
+        context: Latest output by node id. Undefined outputs are left out.
     """
 
-    __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context")
+    __slots__ = ("_by_node", "_given", "_marked", "_own", "_parent", "_seen", "_start", "context")
 
     def __init__(self, parent: View | None, given: dict[str, Any] | None = None) -> None:
         self._parent = parent
@@ -139,6 +142,9 @@ class View:
         self._start = len(parent) if parent is not None else 0
         self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
         self.context.update(self._given)
+        self._marked: dict[str, Any] = dict(parent._marked) if parent is not None else {}
+        self._marked.update(marked(self._given))
+        self._seen: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return self._start + len(self._own)
@@ -148,6 +154,17 @@ class View:
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
         _set(self.context, record)
+        self._seen = None
+        self._marked.pop(record.node_id, None)
+        if record.output is not UNDEFINED:
+            record.marked = self._marked[record.node_id] = marked(record.output)
+
+    @property
+    def for_expressions(self) -> dict[str, Any]:
+        """The context as `marked` makes it, what ran last first: the order that wildcards see."""
+        if self._seen is None:
+            self._seen = dict(reversed(self._marked.items()))
+        return self._seen
 
     def join(self, branch: View) -> None:
         """A branch has ended: what it ran belongs to this line now."""

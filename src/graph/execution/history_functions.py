@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..expressions.jsonata import NULL, function
-from ..expressions.values import UNDEFINED
+from ..expressions.jsonata import function
+from ..expressions.nulls import NULL
 
 if TYPE_CHECKING:
     from .history import NodeRecord, View
@@ -27,18 +27,17 @@ def history_functions(view: View) -> dict[str, Any]:
     def execution_count(node_id: str, *_: Any) -> int:
         return view.count(node_id)
 
-    def node_execution(node_id: str, index: float, *_: Any) -> Any:
-        return _output(view.of(node_id, _whole(index)))
+    def node_execution(node_id: str, index: float | None, *_: Any) -> Any:
+        return NULL if index is None else _output(view.of(node_id, _whole(index)))
 
     def node_executions(node_id: str, *_: Any) -> list[Any]:
-        outputs = [_output(record) for record in view.all_of(node_id)]
-        return [output for output in outputs if output is not None]
+        return [_output(record) for record in view.all_of(node_id)]
 
     return {
-        "previousNode": function(previous_node, "<n?:o>"),
-        "executionCount": function(execution_count, "<s:n>"),
-        "nodeExecution": function(node_execution, "<s-n:o>"),
-        "nodeExecutions": function(node_executions, "<s:a>"),
+        "previousNode": function("previousNode", "<n?:o>", previous_node),
+        "executionCount": function("executionCount", "<s:n>", execution_count),
+        "nodeExecution": function("nodeExecution", "<s-n:o>", node_execution),
+        "nodeExecutions": function("nodeExecutions", "<s:a>", node_executions),
     }
 
 
@@ -48,6 +47,4 @@ def _whole(number: float) -> int:
 
 
 def _output(record: NodeRecord | None) -> Any:
-    if record is None or record.output is None:
-        return NULL
-    return None if record.output is UNDEFINED else record.output
+    return NULL if record is None else record.marked

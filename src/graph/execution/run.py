@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..expressions import Bounds, evaluate
+from ..expressions.nulls import marked
 from .control import Controller, Hooks, RunStatus
 from .failures import RunError
 from .history import History, View
@@ -136,8 +137,8 @@ class Line:
         """
         seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
         bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
-        functions = self._functions if not bindings else {**self._functions, **bindings}
-        return evaluate(expression, self.view.context, functions, bounds=bounds)
+        functions = self._functions if not bindings else {**self._functions, **marked(dict(bindings))}
+        return evaluate(expression, self.view.for_expressions, functions, bounds=bounds, is_marked=True)
 
     def sleep(self, seconds: float) -> None:
         """Waits, but not longer than the run may take.

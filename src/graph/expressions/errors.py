@@ -12,14 +12,19 @@ class ExpressionError(MCPError):
         what: What happened.
         expression: The expression.
         code: JSONata's code of the error, such as ``T2001``.
+        cause: What is wrong, without the expression; `what` if it is not given.
 
     Attributes:
         expression: The expression.
+        cause: What is wrong, without the expression.
         code: JSONata's code of the error, or None.
     """
 
-    def __init__(self, what: str, *, expression: str, code: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, expression: str, code: str | None = None, cause: str | None = None
+    ) -> None:
         super().__init__(what)
+        self.cause = cause or what
         self.expression = expression
         self.code = code
 

@@ -88,8 +88,10 @@ def apply(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], 
     except (ExpressionError, JavaScriptError, RecursionError) as error:
         said = "the rule is nested too deeply" if isinstance(error, RecursionError) else str(error)
         shown = json.dumps(rule, indent=2, ensure_ascii=False, default=str)
-        what = f"JSON Logic evaluation failed: {said}\nRule: {shown}"
-        code = error.code if isinstance(error, ExpressionError) else None
+        code, of_var = None, ""
+        if isinstance(error, ExpressionError):
+            said, code, of_var = error.cause, error.code, f"\nExpression: {error.expression}"
+        what = f"JSON Logic evaluation failed: {said}\nRule: {shown}{of_var}"
         raise ExpressionError(what, expression=shown, code=code) from None
 
 
@@ -105,6 +107,13 @@ def _wrong_var(value: Any) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Data:
+    """A value where rules are expected: what a ``var`` gave, which is never applied."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Scope:
     """Where a part of a rule stands: what it sees and how deep it is."""
 
@@ -113,6 +122,8 @@ class _Scope:
     bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def apply(self, rule: Any, depth: int = 0) -> Any:
+        if isinstance(rule, _Data):
+            return rule.value
         if isinstance(rule, list):
             return [self.apply(part, depth + 1) for part in cast("list[Any]", rule)]
         if not isinstance(rule, dict):
@@ -125,7 +136,7 @@ class _Scope:
         ((name, value),) = members.items()
         if name == "var":
             return self._var(value)
-        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        values = self._operands(value)
         if name in _LAZY:
             return self._lazy(name, values, depth + 1)
         if name in _ARRAY_LOOPS:
@@ -137,14 +148,24 @@ class _Scope:
             return self._missing_some(arguments)
         operation: Operation | None = operations.get(name)
         if operation is None:
-            raise JavaScriptError(f"Unrecognized operation {name}")
+            first = name.partition(".")[0]
+            where = f" (failed at {first})" if first != name and first not in operations else ""
+            raise JavaScriptError(f"Unrecognized operation {name}{where}")
         return operation(arguments)
+
+    def _operands(self, value: Any) -> list[Any]:
+        """What an operator works on: a list, also one that a ``var`` gives, or a single value."""
+        if isinstance(value, dict) and _is_var(members := cast("dict[str, Any]", value)):
+            value = self._var(members["var"])
+            entries = cast("list[Any]", value) if isinstance(value, list) else [value]
+            return [_Data(entry) for entry in entries]
+        return cast("list[Any]", value) if isinstance(value, list) else [value]
 
     def _var(self, expression: Any) -> Any:
         wrong = _wrong_var(expression)
         if wrong is not None:
             raise JavaScriptError(wrong)
-        return self.evaluate(expression, self.bindings)
+        return _copied(self.evaluate(expression, self.bindings))
 
     def _filled(self, value: Any) -> Any:
         """An object that is no rule is data, in which each ``var`` stands for its value."""
@@ -207,33 +228,45 @@ class _Scope:
 
     def _missing_some(self, arguments: list[Any]) -> list[Any]:
         needed, options = (*arguments, UNDEFINED, UNDEFINED)[:2]
-        if not isinstance(options, list | str):
+        if options is None or options is UNDEFINED:
             raise JavaScriptError("missing_some wants a number and a list of keys")
-        missing = self._missing([options])
-        there = to_number(len(options) - len(missing))  # pyright: ignore[reportUnknownArgumentType]
+        keys = cast("list[Any]", options) if isinstance(options, list) else [options]
+        missing = self._missing(keys)
+        if not isinstance(options, list | str):
+            return missing
+        there = to_number(len(cast("list[Any] | str", options)) - len(missing))
         return [] if there >= to_number(needed) else missing
 
     def _looked_up(self, key: Any) -> Any:
         """The value at a key with dots; None, or what stands beside the key in a list, if there is none."""
-        if isinstance(key, list):
-            first, default = (*cast("list[Any]", key), UNDEFINED, UNDEFINED)[:2]
-            found = self._looked_up(first)
-            return default if found is None and default is not UNDEFINED else found
-        if key is None or key is UNDEFINED or key == "":
+        parts = cast("list[Any]", key) if isinstance(key, list) else [key]
+        path, default = (*parts, UNDEFINED, UNDEFINED)[:2]
+        if path is None or path is UNDEFINED or path == "":
             return self.data
         found = self.data
-        for step in to_string(key).split("."):
-            if isinstance(found, dict):
-                found = cast("dict[str, Any]", found).get(step, UNDEFINED)
-            elif isinstance(found, list | str) and step.isdecimal() and int(step) < len(found):  # pyright: ignore[reportUnknownArgumentType]
-                found = cast("Any", found)[int(step)]
-            elif isinstance(found, list | str) and step == "length":
-                found = len(cast("list[Any] | str", found))
-            else:
-                return None
+        for step in to_string(path).split("."):
+            found = _member(found, step)
             if found is UNDEFINED:
-                return None
+                return None if default is UNDEFINED else default
         return found
+
+
+def _member(value: Any, name: str) -> Any:
+    """``value[name]`` in JavaScript, of what JSON has."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).get(name, UNDEFINED)
+    if not isinstance(value, list | str):
+        return UNDEFINED
+    entries = cast("list[Any] | str", value)
+    if name == "length":
+        return len(entries)
+    is_index = name.isdecimal() and name == str(int(name)) and int(name) < len(entries)
+    return entries[int(name)] if is_index else UNDEFINED
+
+
+def _copied(value: Any) -> Any:
+    """The value with lists of its own: in JavaScript, the lists of two ``var`` are never the same one."""
+    return [_copied(entry) for entry in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def logically(value: Any) -> bool:

@@ -8,16 +8,19 @@ binds in the expression otherwise; it raises exceptions of every kind, hence one
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from .arguments import Checked
 from .bounds import Bounds, TooDeep, TooLong, Watch
 from .engine import Functions, JException, Jsonata, Utils
 from .errors import ExpressionError, Stopped
-from .own_functions import OWN_FUNCTIONS, Evaluator
+from .evaluator import Evaluator, ExpressionParser
+from .messages import message, position
+from .nulls import NULL, marked
+from .own_functions import FUNCTIONS
 from .regexes import bounded_engine, matching
 from .values import UNDEFINED, plain_number
 
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CACHED: Final = 2048
-_NULL: Final = Utils.NULL_VALUE
 _UNBOUNDED: Final = Bounds()
 _LARGEST_INTEGER: Final = 10**21
-_POSITION: Final = re.compile(r" ?\{code=.*\}$")
+_LARGEST_EXACT: Final = 1 << 53
 
 _compiling: Final = threading.Lock()
+_functions: Final = Jsonata.Frame(None)
+_functions.bindings = FUNCTIONS
 
 
 def check_jsonata(text: str) -> str | None:
@@ -52,6 +56,7 @@ def evaluate(
     bindings: Mapping[str, Any] | None = None,
     *,
     bounds: Bounds = _UNBOUNDED,
+    is_marked: bool = False,
 ) -> Any:
     """Evaluates an expression. Compiles it once per process.
 
@@ -60,6 +65,7 @@ def evaluate(
         context: Its input, plain JSON. Never changed.
         bindings: Functions and values by name, without ``$``; functions as `function` makes them.
         bounds: How long and how deep it may go.
+        is_marked: The context and the bindings have been through `marked` already.
 
     Returns:
         JSON, or `UNDEFINED` if the expression selects nothing. Parts of it may be parts of the context.
@@ -70,7 +76,10 @@ def evaluate(
     """
     found = _compiled(text)
     if isinstance(found, str):
-        raise ExpressionError(f"JSONata evaluation failed: {found}\nExpression: {text}", expression=text)
+        raise _error(text, found)
+    if not is_marked:
+        context = marked(context)
+        bindings = {name: marked(value) for name, value in (bindings or {}).items()}
     watch = Watch(bounds)
     before = matching.watch
     matching.watch = watch
@@ -80,26 +89,21 @@ def evaluate(
         raise
     except Exception as error:
         said, code = _reason(error, bounds, watch)
-        what = f"JSONata evaluation failed: {said}\nExpression: {text}"
-        raise ExpressionError(what, expression=text, code=code) from None
+        place = position(error) if isinstance(error, JException) else None
+        raise _error(text, said, code=code, place=place) from None
     finally:
         matching.watch = before
 
 
-def function(call: Any, signature: str) -> Any:
+def function(name: str, signature: str, call: Any) -> Any:
     """Makes a function for `bindings`.
 
     Args:
-        call: Takes JSON, None for what is undefined; gives JSON with `null` as `NULL`.
+        name: Its name, without ``$``.
         signature: JSONata's signature, such as ``<n?:o>``; arguments that violate it fail with T0410.
+        call: Takes and gives what `marked` makes of JSON; None is undefined.
     """
-    made = Jsonata.JFunction(Jsonata.JLambda(call), None)
-    made.signature = _signature(signature)
-    return made
-
-
-NULL: Final = _NULL
-"""What a function gives for ``null``; None is undefined."""
+    return Checked(Jsonata.JLambda(call), name, _signature(signature))
 
 
 @lru_cache(maxsize=32)
@@ -108,9 +112,8 @@ def _signature(text: str) -> Any:
 
 
 def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None, watch: Watch) -> Any:
-    frame = Jsonata.Frame(expression.environment)
+    frame = Jsonata.Frame(_functions)
     own: dict[str, Any] = frame.bindings
-    own.update(OWN_FUNCTIONS)
     if bindings:
         own.update(bindings)
     own["$"] = context
@@ -131,7 +134,11 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
 
 
 class _PerThread(threading.local):
-    instance: Any = None
+    """The library keeps one parser for each thread, too."""
+
+    def __init__(self) -> None:
+        Jsonata.PARSER.parser = ExpressionParser()
+        self.instance: Any = None
 
 
 _per_thread: Final = _PerThread()
@@ -150,6 +157,7 @@ def _compiled(text: str) -> Any:
     try:
         # The library leaves the expression that was compiled last behind as the thread's evaluator.
         with _compiling:
+            _instance()
             outer = getattr(Jsonata.CURRENT, "jsonata", None)
             compiled = Jsonata(text, bounded_engine)
             if outer is not None:
@@ -161,6 +169,12 @@ def _compiled(text: str) -> Any:
     if compiled.errors:
         return _said(compiled.errors[0])
     return compiled
+
+
+def _error(text: str, said: str, *, code: str | None = None, place: int | None = None) -> ExpressionError:
+    where = "" if place is None else f"\nPosition: {place}"
+    what = f"JSONata evaluation failed: {said}\nExpression: {text}{where}"
+    return ExpressionError(what, expression=text, code=code, cause=said)
 
 
 def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | None]:
@@ -176,7 +190,7 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
         case _ if isinstance(error, JException) and watch.left <= 0.001:  # $eval hides why it failed
             return _timed_out(bounds), "D1012"
         case _ if isinstance(error, JException):
-            return _said(error), cast("Any", error).get_error()
+            return message(error), cast("Any", error).get_error()
         case ZeroDivisionError() | OverflowError():
             return f"Number out of range: {_one_line(error)}", "D1001"
         case _:
@@ -188,11 +202,10 @@ def _timed_out(bounds: Bounds) -> str:
 
 
 def _said(error: Exception) -> str:
-    if not isinstance(error, JException):
-        return f"Syntax error: {_one_line(error) or type(error).__name__}"
-    said = _POSITION.sub("", str(error))
-    location: int = cast("Any", error).location
-    return f"{said} (position {location})" if location > 0 else said
+    if isinstance(error, JException):
+        place = position(error)
+        return message(error) if place is None else f"{message(error)} (position {place})"
+    return f"Syntax error: {_one_line(error) or type(error).__name__}"
 
 
 def _one_line(error: Exception) -> str:
@@ -208,11 +221,14 @@ def _plain(value: Any) -> Any:
 
 def _converted(value: Any) -> Any:
     kind: Any = cast("Any", type)(value)
-    if kind is str or kind is bool or value is _NULL or value is None:
-        return None if value is _NULL else value
+    if kind is str or kind is bool or value is NULL or value is None:
+        return None if value is NULL else value
     if kind is int:
         # The library makes integers of large numbers; written out they would have up to 300 digits.
-        return value if abs(value) < _LARGEST_INTEGER else plain_number(float(value))
+        is_exact = abs(value) < _LARGEST_EXACT or (
+            abs(value) < _LARGEST_INTEGER and int(float(value)) != value
+        )
+        return value if is_exact else plain_number(float(value))
     if kind is float:
         return plain_number(value) if math.isfinite(value) else None
     if isinstance(value, dict):

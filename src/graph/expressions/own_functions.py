@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any, Final, cast
 
+from .arguments import Checked
 from .coercion import number_text, truthy
 from .engine import Functions, JException, Jsonata, Utils
+from .nulls import NULL
 
-_NULL: Final = Utils.NULL_VALUE
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
 _RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
 _TIME: Final = re.compile(
@@ -23,7 +24,9 @@ _TIME: Final = re.compile(
     r"(?:Z|([+-])([0-2]\d):?([0-5]\d))?",
     re.ASCII,
 )
-_PLAIN_PICTURE: Final = re.compile(r"[^0-9#.,;%\u2030eE]*[0-9#,]*(?:\.([0-9#,]*))?[^0-9#.,;%\u2030eE]*")
+_PLAIN_PICTURE: Final = re.compile(r"[^0-9#.,;eE]*([0-9#,]*)(?:\.([0-9#,]*))?[^0-9#.,;eE]*")
+_SCALES: Final = {"%": 2, "\u2030": 3}
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,8 +36,11 @@ def text_of(value: Any, *, prettify: bool = False) -> str:
     Raises:
         JException: A number is infinite or none at all.
     """
-    if isinstance(value, str):
-        return value
+    return value if isinstance(value, str) else json_of(value, prettify=prettify)
+
+
+def json_of(value: Any, *, prettify: bool = False) -> str:
+    """The value as JSON, otherwise as `text_of`."""
     return _written(value, "\n" if prettify else "")
 
 
@@ -42,7 +48,7 @@ def _written(value: Any, line: str) -> str:
     kind: Any = cast("Any", type)(value)
     if kind is str:
         return json.dumps(value, ensure_ascii=False)
-    if value is None or value is _NULL:
+    if value is None or value is NULL:
         return "null"
     if kind is bool:
         return "true" if value else "false"
@@ -90,12 +96,12 @@ class _Key:
 
     def __lt__(self, other: _Key) -> bool:
         said = Functions.func_apply(self.after, [other.entry, self.entry])
-        return said is not _NULL and truthy(said)
+        return said is not NULL and truthy(said)
 
 
-def _identity(value: Any) -> Any:
-    """Equal for what JSONata takes for the same; Python takes true for one."""
-    if isinstance(value, bool) or value is None or value is _NULL:
+def identity(value: Any) -> Any:
+    """Something that is equal for what JSONata takes for the same; Python takes true for one."""
+    if isinstance(value, bool) or value is None or value is NULL:
         return ("constant", repr(value))
     if isinstance(value, int | float):
         return ("number", value)
@@ -127,7 +133,7 @@ class OwnFunctions:
             value = value[0]
         if value is None:
             return None
-        if not isinstance(value, str | int | float | dict | list) and value is not _NULL:
+        if not isinstance(value, str | int | float | dict | list) and value is not NULL:
             return ""
         return text_of(value, prettify=bool(prettify))
 
@@ -149,11 +155,15 @@ class OwnFunctions:
     @staticmethod
     def contains(text: Any, token: Any) -> Any:
         """``$contains``."""
-        return None if token is None else Functions.contains(text, token)
+        if token is None or not isinstance(text, str) or isinstance(token, str):
+            return None if token is None else Functions.contains(text, token)
+        return token.search(text) is not None
 
     @staticmethod
     def replace(text: Any, pattern: Any, replacement: Any, limit: Any) -> Any:
         """``$replace``: a pattern that is text is replaced by exactly what is given."""
+        if pattern == "" and isinstance(text, str):
+            raise JException("D3010", -1)
         if not isinstance(text, str) or not pattern or (limit is not None and limit < 0):
             return Functions.replace(text, pattern, replacement, limit)
         most = -1 if limit is None else math.ceil(limit)
@@ -173,6 +183,14 @@ class OwnFunctions:
         return pattern.sub(call, text, max(most, 0))
 
     @staticmethod
+    def split(text: Any, separator: Any, limit: Any) -> Any:
+        """``$split``: an array also if nothing separates."""
+        if not isinstance(text, str) or isinstance(separator, str) or (limit is not None and limit < 0):
+            return Functions.split(text, separator, limit)
+        parts: list[str] = separator.split(text)
+        return parts if limit is None else parts[: math.ceil(limit)]
+
+    @staticmethod
     def sort(entries: Any, after: Any) -> Any:
         """``$sort``: entries that are equal stay in their order."""
         if entries is None or len(entries) <= 1:
@@ -185,6 +203,24 @@ class OwnFunctions:
         return sorted(entries)
 
     @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """``$power``."""
+        try:
+            return None if base is None else math.pow(base, exponent)
+        except (OverflowError, ValueError, TypeError):
+            raise JException("D3061", -1, base, exponent) from None
+
+    @staticmethod
+    def decode_url(text: Any) -> Any:
+        """``$decodeUrl``."""
+        return _decoded(text, "decodeUrl", Functions.decode_url)
+
+    @staticmethod
+    def decode_url_component(text: Any) -> Any:
+        """``$decodeUrlComponent``."""
+        return _decoded(text, "decodeUrlComponent", Functions.decode_url_component)
+
+    @staticmethod
     def distinct(entries: Any) -> Any:
         """``$distinct``: an array stays one."""
         if not isinstance(entries, list) or len(cast("list[Any]", entries)) <= 1:
@@ -193,7 +229,7 @@ class OwnFunctions:
         found: Any = Utils.create_sequence() if is_sequence else []
         seen: set[Any] = set()
         for entry in cast("list[Any]", entries):
-            key = _identity(entry)
+            key = identity(entry)
             if key not in seen:
                 seen.add(key)
                 found.append(entry)
@@ -220,54 +256,60 @@ class OwnFunctions:
     @staticmethod
     def format_number(value: Any, picture: Any, options: Any) -> Any:
         """``$formatNumber``: halves are rounded to the even neighbour, as written in decimal digits."""
-        if isinstance(value, int | float) and isinstance(picture, str) and options is None:
-            shown = picture.partition(";")[0] if value >= 0 else picture.rpartition(";")[2]
-            plain = _PLAIN_PICTURE.fullmatch(shown)
-            if plain is not None and math.isfinite(value):
-                digits = len((plain[1] or "").replace(",", ""))
-                rounded = Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
-                value = float(rounded) if digits else int(rounded)
-        return Functions.format_number(value, picture, options)
+        if not isinstance(value, int | float) or not isinstance(picture, str) or options is not None:
+            return Functions.format_number(value, picture, options)
+        positive, _, negative = picture.partition(";")
+        shown = negative or positive if value < 0 else positive
+        plain = _PLAIN_PICTURE.fullmatch(shown)
+        if plain is None or not math.isfinite(value):
+            return Functions.format_number(value, picture, None)
+        sign = "-" if value < 0 and not negative else ""
+        whole, fraction = plain[1], plain[2] or ""
+        if "0" not in whole + fraction and fraction:
+            start = plain.start(2)
+            shown, fraction = f"{shown[:start]}0{shown[start + 1 :]}", f"0{fraction[1:]}"
+        scale = _SCALES.get(next((mark for mark in _SCALES if mark in shown), ""), 0)
+        places = Decimal(1).scaleb(-len(fraction.replace(",", "")) - scale)
+        rounded = abs(Decimal(repr(value))).quantize(places, ROUND_HALF_EVEN)
+        text = Functions.format_number(float(rounded), shown, None)
+        if "0" not in whole and fraction and rounded.scaleb(scale) < 1:
+            text = text.replace("0.", ".", 1)
+        return sign + text
+
+
+def _decoded(text: Any, name: str, decode: Any) -> Any:
+    try:
+        if isinstance(text, str) and _BAD_ESCAPE.search(text):
+            raise ValueError(text)
+        return decode(text)
+    except ValueError:
+        raise JException("D3140", -1, name, text) from None
 
 
 _SIGNATURES: Final = {
+    "power": ("<n-n:n>", "power"),
+    "decodeUrl": ("<s-:s>", "decode_url"),
+    "decodeUrlComponent": ("<s-:s>", "decode_url_component"),
     "string": ("<x-b?:s>", "string"),
     "number": ("<(nsb)-:n>", "number"),
     "contains": ("<s-(sf):b>", "contains"),
     "replace": ("<s-(sf)(sf)n?:s>", "replace"),
+    "split": ("<s-(sf)n?:a<s>>", "split"),
     "sort": ("<af?:a>", "sort"),
     "distinct": ("<x:x>", "distinct"),
     "toMillis": ("<s-s?:n>", "to_millis"),
     "formatNumber": ("<n-so?:s>", "format_number"),
 }
 
-OWN_FUNCTIONS: Final[dict[str, Any]] = {
-    name: Jsonata.JNativeFunction(name, signature, OwnFunctions, method)
+_OWN: Final = [
+    Jsonata.JNativeFunction(name, signature, OwnFunctions, method)
     for name, (signature, method) in _SIGNATURES.items()
+]
+_OTHERS: Final[dict[str, Any]] = Jsonata.static_frame.bindings
+
+FUNCTIONS: Final[dict[str, Any]] = {
+    native.function_name: Checked(native, native.function_name, native.signature)
+    for native in [*_OTHERS.values(), *_OWN]
+    if isinstance(native, Jsonata.JNativeFunction)
 }
-"""By name, for the bindings of an evaluation."""
-
-
-class Evaluator(Jsonata):
-    """The library's evaluator with operators that count and write as JavaScript does."""
-
-    def evaluate_string_concat(self, lhs: Any, rhs: Any) -> str:
-        """``&``."""
-        return (OwnFunctions.string(lhs, None) or "") + (OwnFunctions.string(rhs, None) or "")
-
-    def evaluate_includes_expression(self, lhs: Any, rhs: Any) -> bool:
-        """``in``; Python takes true for one."""
-        if lhs is None or rhs is None:
-            return False
-        entries = cast("list[Any]", rhs) if isinstance(rhs, list) else [rhs]
-        return any(_identity(entry) == _identity(lhs) for entry in entries)
-
-    def evaluate_numeric_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
-        """``+ - * / %``; the library's ``%`` drops fractions."""
-        if op == "%" and Utils.is_numeric(lhs) and Utils.is_numeric(rhs):
-            if rhs == 0:
-                raise ZeroDivisionError("modulo by zero")
-            return Utils.convert_number(math.fmod(lhs, rhs))
-        return self._other_numeric(lhs, rhs, op)
-
-    _other_numeric: Any = Jsonata.evaluate_numeric_expression
+"""All functions of JSONata by name, for the bindings of an evaluation."""

@@ -7,11 +7,13 @@ library's does neither.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
 from .bounds import TooLong
+from .engine import JException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,26 +81,51 @@ class BoundedPattern:
         return self._within(self._pattern.search, text)
 
     def finditer(self, text: str) -> Iterator[Any]:
-        """All matches, in order."""
-        matches = self._within(self._pattern.finditer, text)
-        while True:
-            try:
-                match = next(matches, None)
-            except TimeoutError:
-                raise TooLong from None
-            if match is None:
-                return
-            yield match
+        """All matches, in order; each is given when the next one is known.
 
-    def sub(self, replacement: Any, text: str, count: int = 0) -> str:
-        """The text with matches replaced."""
-        if isinstance(replacement, str):
-            replacement = self._template(replacement)
-        return self._within(self._pattern.sub, replacement, text, count)
+        Raises:
+            JException: After the first match there is an empty one: there is no way on from it.
+        """
+        matches = self._within(self._pattern.finditer, text)
+        match = self._next(matches)
+        while match is not None:
+            following = self._next(matches) if match.end() < len(text) else None
+            if match.end() < len(text) and (not match[0] or (following is not None and not following[0])):
+                raise JException("D1004", -1)
+            yield match
+            match = following
+
+    @staticmethod
+    def _next(matches: Iterator[Any]) -> Any:
+        try:
+            return next(matches, None)
+        except TimeoutError:
+            raise TooLong from None
 
     def split(self, text: str, maxsplit: int = 0) -> list[str]:
         """The text between matches."""
-        return self._within(self._pattern.split, text, maxsplit)
+        parts: list[str] = []
+        start = 0
+        for number, match in enumerate(self.finditer(text), 1):
+            parts.append(text[start : match.start()])
+            start = match.end()
+            if number == maxsplit:
+                break
+        return [*parts, text[start:]]
+
+    def sub(self, replacement: Any, text: str, count: int = 0) -> str:
+        """The text with matches replaced."""
+        call: Any = replacement
+        if isinstance(replacement, str):
+            call = partial(_expanded, self._template(replacement))
+        parts: list[str] = []
+        start = 0
+        for number, match in enumerate(self.finditer(text), 1):
+            parts += [text[start : match.start()], call(match)]
+            start = match.end()
+            if number == count:
+                break
+        return "".join([*parts, text[start:]])
 
     def _template(self, replacement: str) -> str:
         r"""What `jsonata` made of a replacement, in which every other backslash stands for itself.
@@ -116,6 +143,10 @@ class BoundedPattern:
             return method(*args, timeout=watch.left if watch is not None else _DEFAULT_SECONDS)
         except TimeoutError:
             raise TooLong from None
+
+
+def _expanded(template: str, match: Any) -> str:
+    return match.expand(template)
 
 
 def bounded_engine(pattern: str, flags: Any) -> BoundedPattern:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Literal, cast
 
 _LARGEST_PLAIN: Final = 1e21
+_LARGEST_EXACT: Final = float(1 << 53)
 
 
 class Undefined(Enum):
@@ -34,7 +36,9 @@ def plain_number(number: float) -> float | int:
     Returns:
         An int where the value is whole and JavaScript would write its digits.
     """
-    return int(number) if number.is_integer() and abs(number) < _LARGEST_PLAIN else number
+    if not number.is_integer() or abs(number) >= _LARGEST_PLAIN:
+        return number
+    return int(number) if abs(number) < _LARGEST_EXACT else int(Decimal(repr(number)))
 
 
 def json_value(value: Any) -> Any:

@@ -1,0 +1,128 @@
+"""Arguments of functions of JSONata, held to the functions' signatures: https://docs.jsonata.org/embedding-extending."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from .engine import Functions, JException, Jsonata, Utils
+from .nulls import NULL
+
+_TYPES: Final = {
+    "a": "arrays",
+    "b": "booleans",
+    "f": "functions",
+    "n": "numbers",
+    "o": "objects",
+    "s": "strings",
+}
+
+
+class _Validated(list[Any]):
+    """Arguments that a signature has been looked at for."""
+
+
+class Checked(Jsonata.JFunction):
+    """A function that looks at its arguments, also where another function calls it.
+
+    The library's own check takes ``null`` for undefined, and is left out for functions such as the one that
+    is given to ``$map``.
+
+    Args:
+        inner: What is called in the end: the library's function, or a `Jsonata.JLambda`.
+        name: Its name, without ``$``.
+        signature: The library's `Signature`.
+    """
+
+    def __init__(self, inner: Any, name: str, signature: Any) -> None:
+        Jsonata.JFunction.__init__(self, inner, None)
+        self.function_name = name
+        self.signature = signature
+
+    def validate(self, args: Any, context: Any) -> list[Any]:
+        """The arguments as the function wants them."""
+        return _Validated(_validated(self.signature, args, context, self.function_name))
+
+    def call(self, input: Any, args: Any) -> Any:  # noqa: A002
+        """Calls the function."""
+        looked_at = isinstance(args, _Validated)
+        return self.function.call(input, args if looked_at else self.validate(args, None))
+
+    def get_number_of_args(self) -> int:
+        """How many arguments there are at most."""
+        return self.signature.get_number_of_args()
+
+
+def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list[Any]:
+    found = signature._regex.fullmatch("".join(map(_symbol, args)))
+    if found is None:
+        raise JException("T0410", -1, _first_wrong(signature, args), name)
+    validated: list[Any] = []
+    left = list(args)
+    for index, parameter in enumerate(signature._params):
+        symbols: str = found.group(index + 1)
+        position = len(args) - len(left) + 1
+        if symbols:
+            taken = [left.pop(0) for _ in symbols]
+            is_array = parameter.type == "a"
+            validated += [_array(arg, parameter, position, name) for arg in taken] if is_array else taken
+        elif parameter.context:
+            if not re.fullmatch(parameter.regex, _symbol(context)):
+                raise JException("T0411", -1, position, name)
+            validated.append(context)
+        else:
+            validated.append(left.pop(0) if left else None)
+    return validated
+
+
+def _array(value: Any, parameter: Any, position: int, name: str) -> Any:
+    """The argument as an array, which a single value stands for."""
+    if value is None:
+        return None
+    entries = cast("list[Any]", value) if isinstance(value, list) else [value]
+    subtype: str | None = parameter.subtype
+    if subtype is not None and any(_symbol(entry) != subtype[0] for entry in entries):
+        raise JException("T0412", -1, position, name, _TYPES[subtype[0]])
+    return entries
+
+
+def _first_wrong(signature: Any, args: list[Any]) -> int:
+    """Number of the first argument that does not fit, from 1."""
+    symbols = "".join(map(_symbol, args))
+    pattern, good = "", 0
+    for parameter in signature._params:
+        pattern += parameter.regex
+        found = _compiled(pattern).match(symbols)
+        if found is None:
+            break
+        good = found.end()
+    return good + 1
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _symbol(value: Any) -> str:
+    """The letter that signatures have for a type."""
+    match value:
+        case None:
+            return "m"
+        case str():
+            return "s"
+        case bool():
+            return "b"
+        case int() | float():
+            return "n"
+        case list():
+            return "a"
+        case dict():
+            return "o"
+        case _ if value is NULL:
+            return "l"
+        case _ if Utils.is_function(value) or Functions.is_lambda(value) or Functions.is_regex(value):
+            return "f"
+        case _:
+            return "m"
