@@ -253,6 +253,8 @@ def test_mcp_json(tmp_path):
         "extra": "e",
     }
     assert found.servers["extra"].cwd == tmp_path
+    file.write_text('{\n\t"mcpServers": {\n\t\t"extra": {"command": "why?"}\n\t}\n}\n', "utf-8")
+    assert check_text(text, mcp_file=file).document.servers["extra"].command == "why?"
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
     assert "mcp.json:1:42: error: this is no JSON" in "".join(texts(check_text(text, mcp_file=file)))
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")

@@ -15,11 +15,12 @@ MAY_IMPORT = {
     "tools": {"types"},
     "audit": {"types", "tools"},
     "knwf": set(),
+    "yaml_text": set(),
     "nodes": {"types", "tools", "audit", "knwf"},
     "agents": {"types", "tools", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
-    "graph": {"types", "tools", "audit"},
-    "knowledge": {"types"},
+    "graph": {"types", "tools", "audit", "yaml_text"},
+    "knowledge": {"types", "yaml_text"},
     "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {

@@ -120,7 +120,7 @@ WRONG = [
         r"4:5: the key 'node_type' stands here twice",
     ),
     ("  - [1", r"\d+:\d+: "),
-    ("  - &a [*a]", r"too large or too deep|no YAML|mapping"),
+    ("  - &a [*a]", r"3:5: this alias stands for something that it is part of"),
     ("  - !!python/object:os.system x", r"is not read"),
     ("  - <<: {a: 1}", r"merge keys"),
     ("  - text", r"3:5: nodes\[0\]: must be a mapping of keys, not a text"),
@@ -150,7 +150,7 @@ def test_a_billion_laughs_is_refused():
     bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
     for number, name in enumerate("bcdefghij"):
         bomb += f"{name}: &{name} [{', '.join(['*' + 'abcdefghi'[number]] * 10)}]\n"
-    with pytest.raises(PackError, match="too large or too deep"):
+    with pytest.raises(PackError, match="more than 200000 values"):
         parse_pack(bomb, file="f.yaml")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from .yaml_positions import Path, Place, PlacedYaml
+    from ...yaml_text import Path, Yaml
 
 
 class Problems:
@@ -15,27 +15,26 @@ class Problems:
 
     Args:
         file: Its name, for people.
-        source: Its content; None if that could not be read.
+        source: Its content; the reader's mistakes are problems from the start.
     """
 
-    def __init__(self, file: str, source: PlacedYaml | None = None) -> None:
+    def __init__(self, file: str, source: Yaml) -> None:
         self.file = file
-        self.lines: list[tuple[int, int, str]] = []
+        self.lines: list[tuple[int, int, str]] = [
+            (mistake.line, mistake.column, f"{mistake.what}. {mistake.fix}" if mistake.fix else mistake.what)
+            for mistake in source.mistakes
+        ]
         self._source = source
 
     def add(self, path: Path, what: str) -> None:
         """Notes that something is wrong at a key."""
-        assert self._source is not None
-        self.add_at(self._source.at(path), f"{key_of(path)}: {what}" if path else what)
-
-    def add_at(self, place: Place, what: str) -> None:
-        """Notes that something is wrong in a line."""
-        self.lines.append((place.line, place.column, what))
+        line, column = self._source.at(path)
+        self.lines.append((line, column, f"{key_of(path)}: {what}" if path else what))
 
     def line_of(self, path: Path) -> int:
         """The line of a key."""
-        assert self._source is not None
-        return self._source.at(path).line
+        line, _ = self._source.at(path)
+        return line
 
     def text(self) -> str:
         """All of it, one line each, in the order of the file."""

@@ -97,32 +97,48 @@ def _options(fields: Fields, key: str) -> tuple[Option, ...]:
 
 def _check(parameter: Parameter, fields: Fields, default: str) -> None:
     """Notes what contradicts itself: a default that is not allowed, a range without numbers."""
-    fits = TYPES.get(parameter.type or "any", lambda _: True)
+    _check_options(parameter, fields)
+    _check_range(parameter, fields)
+    pattern = _pattern(parameter, fields)
+    if parameter.default_value is not None:
+        wrong = _default_mistake(parameter, pattern)
+        if wrong is not None:
+            fields.wrong(default, wrong)
+
+
+def _check_options(parameter: Parameter, fields: Fields) -> None:
     for key in ("options", "enum_values"):
-        if key in fields:
-            for value in parameter.enum_values:
-                if not fits(value):
-                    fields.wrong(key, f"{_shown(value)} is no {parameter.type}")
+        for value in parameter.enum_values if key in fields else ():
+            if not _fits(parameter, value):
+                fields.wrong(key, f"{_shown(value)} is no {parameter.type}")
     if parameter.type == "enum" and not parameter.options:
         fields.wrong("", "an enum needs 'options'")
-    for key, bound in (("min", parameter.min), ("max", parameter.max)):
+
+
+def _check_range(parameter: Parameter, fields: Fields) -> None:
+    low, high = parameter.min, parameter.max
+    for key, bound in (("min", low), ("max", high)):
         if bound is not None and parameter.type not in _NUMERIC:
             fields.wrong(key, f"only numbers have a range, and this is a {parameter.type}")
-    low, high = parameter.min, parameter.max
     if low is not None and high is not None and low > high:
         fields.wrong("min", f"{low} is more than max, {high}")
-    pattern = _pattern(parameter, fields)
+
+
+def _default_mistake(parameter: Parameter, pattern: re.Pattern[str] | None) -> str | None:
     value = parameter.default_value
-    if value is None:
-        return
-    if not fits(value):
-        fields.wrong(default, f"is {kind_of(value)}, but the type is {parameter.type}")
-    elif parameter.enum_values and value not in parameter.enum_values:
-        fields.wrong(default, f"{_shown(value)} is none of the options")
-    elif isinstance(value, (int, float)) and not _in_range(value, low, high):
-        fields.wrong(default, f"{value} is outside of the range")
-    elif pattern is not None and isinstance(value, str) and value and not pattern.search(value):
-        fields.wrong(default, f"{_shown(value)} does not match the validation_pattern")
+    if not _fits(parameter, value):
+        return f"is {kind_of(value)}, but the type is {parameter.type}"
+    if parameter.enum_values and value not in parameter.enum_values:
+        return f"{_shown(value)} is none of the options"
+    if isinstance(value, (int, float)) and not _in_range(value, parameter.min, parameter.max):
+        return f"{value} is outside of the range"
+    if pattern is not None and isinstance(value, str) and value and not pattern.search(value):
+        return f"{_shown(value)} does not match the validation_pattern"
+    return None
+
+
+def _fits(parameter: Parameter, value: Any) -> bool:
+    return TYPES.get(parameter.type or "any", TYPES["any"])(value)
 
 
 def _pattern(parameter: Parameter, fields: Fields) -> re.Pattern[str] | None:

@@ -17,17 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ...yaml_text import Rules, Yaml, YamlError, read
 from ..errors import PackError
 from ..model import NodeSpec, OldName
 from .pack_checks import Fields, Problems
 from .pack_nodes import read_node
-from .yaml_positions import YamlError, read_placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 _LARGEST: Final = 16 * 1024 * 1024
+_RULES: Final = Rules(merge_keys=False, most_values=200_000, deepest=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +82,9 @@ def parse_pack(text: str, *, file: str) -> Pack:
         PackError: It is no pack; all problems are in the text, with line and key.
     """
     try:
-        source = read_placed(text)
+        source = read(text, _RULES)
     except YamlError as error:
-        unreadable = Problems(file)
-        unreadable.add_at(error.place, str(error))
-        raise _refused(unreadable) from None
+        raise _refused(Problems(file, Yaml(mistakes=error.mistakes))) from None
     problems = Problems(file, source)
     root = Fields(source.data, (), problems)
     root.allow("pack", "types", "old_names", "nodes")

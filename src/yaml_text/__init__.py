@@ -1,0 +1,7 @@
+"""YAML 1.2 into plain values, with the line and column of every key: for errors that name the place."""
+
+from .core_schema import core_scalar
+from .mistakes import Mistake, YamlError
+from .reading import Path, Rules, Yaml, read
+
+__all__ = ["Mistake", "Path", "Rules", "Yaml", "YamlError", "core_scalar", "read"]

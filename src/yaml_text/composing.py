@@ -1,0 +1,174 @@
+"""Text into nodes that know where they stand: the parser's events, bounded in depth.
+
+libyaml's parser is taken where it is there, as it is in PyYAML's wheels: PyYAML's own refuses things that are
+YAML, such as ``{text: why?}`` and tabs between values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import yaml
+
+from .mistakes import Mistake, YamlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """What stands at a place.
+
+    Attributes:
+        line: Where it begins, from 1.
+        column: Likewise.
+        tag: Its tag, or None.
+    """
+
+    line: int
+    column: int
+    tag: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Scalar(Node):
+    """A text.
+
+    Attributes:
+        text: It, without quotes and escapes.
+        plain: Whether it stands there without quotes.
+    """
+
+    text: str
+    plain: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Sequence(Node):
+    """A list."""
+
+    entries: list[Node] = field(default_factory=list[Node])
+
+
+@dataclass(slots=True, kw_only=True)
+class Mapping(Node):
+    """Keys and values."""
+
+    pairs: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
+
+
+N = TypeVar("N", bound=Node)
+
+
+def compose(text: str, *, deepest: int) -> Node | None:
+    """Reads the nodes of a text with one document.
+
+    Args:
+        text: It.
+        deepest: How many levels it may have: parsers' time grows with the square of the depth.
+
+    Returns:
+        The outermost node, or None if the text has none. An alias is the node that it stands for.
+
+    Raises:
+        YamlError: It is no YAML, has several documents, or is nested deeper.
+    """
+    try:
+        return _Composing(_parse(text), deepest).document()
+    except yaml.MarkedYAMLError as error:
+        raise YamlError([_syntax(text, error)]) from None
+    except yaml.reader.ReaderError as error:
+        raise YamlError([_unreadable(text, error.position)]) from None
+    except UnicodeEncodeError as error:  # half a character
+        raise YamlError([_unreadable(text, error.start)]) from None
+
+
+class _Composing:
+    def __init__(self, events: Iterator[Any], deepest: int) -> None:
+        self._events = events
+        self._deepest = deepest
+        self._anchors: dict[str, Node] = {}
+
+    def document(self) -> Node | None:
+        next(self._events)  # the stream's start
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        node = self._node(next(self._events), 0)
+        next(self._events)  # the document's end
+        following = next(self._events)
+        if not isinstance(following, yaml.StreamEndEvent):
+            raise _refused("this is no single document: another one begins here", following)
+        return node
+
+    def _node(self, event: Any, depth: int) -> Node:
+        if depth > self._deepest:
+            raise _refused(f"nested more than {self._deepest} levels deep", event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._aliased(event)
+        mark = event.start_mark
+        place: dict[str, Any] = {"line": mark.line + 1, "column": mark.column + 1, "tag": event.tag}
+        if isinstance(event, yaml.ScalarEvent):
+            return self._known(event, Scalar(**place, text=event.value, plain=not event.style))
+        if isinstance(event, yaml.SequenceStartEvent):
+            sequence = self._known(event, Sequence(**place))
+            while not isinstance(entry := next(self._events), yaml.SequenceEndEvent):
+                sequence.entries.append(self._node(entry, depth + 1))
+            return sequence
+        mapping = self._known(event, Mapping(**place))
+        while not isinstance(key := next(self._events), yaml.MappingEndEvent):
+            mapping.pairs.append((self._node(key, depth + 1), self._node(next(self._events), depth + 1)))
+        return mapping
+
+    def _known(self, event: Any, node: N) -> N:
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _aliased(self, event: Any) -> Node:
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            raise _refused(f"nothing above has the anchor '&{event.anchor}'", event)
+        return node
+
+
+def _refused(what: str, event: Any) -> YamlError:
+    mark = event.start_mark
+    return YamlError([Mistake(what=what, line=mark.line + 1, column=mark.column + 1)])
+
+
+def _syntax(text: str, error: yaml.MarkedYAMLError) -> Mistake:
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    fix = "Look at quotes, indents and colons here and in the line before"
+    mark: Any = error.problem_mark or error.context_mark
+    if mark is None:
+        return Mistake(what=f"this is no YAML: {said}", line=1, column=1, fix=fix)
+    if text[mark.index : mark.index + 1] == "\t":
+        fix = "Indent with spaces: YAML allows no tabs there"
+    if "Unicode character escape" in said:
+        fix = "Write the character itself instead of its escape"
+    # At the end of a text libyaml says the line after the last.
+    if mark.index >= len(text.rstrip("\n")):
+        line, column = _place(text.rstrip("\n"), mark.index)
+    else:
+        line, column = mark.line + 1, mark.column + 1
+    return Mistake(what=f"this is no YAML: {said}", line=line, column=column, fix=fix)
+
+
+def _unreadable(text: str, index: int) -> Mistake:
+    line, column = _place(text, index)
+    return Mistake(
+        what="a character that YAML does not allow stands here",
+        line=line,
+        column=column,
+        fix="Remove it, or write it as an escape in double quotes",
+    )
+
+
+def _place(text: str, index: int) -> tuple[int, int]:
+    before = text[:index]
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1

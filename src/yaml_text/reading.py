@@ -1,0 +1,214 @@
+"""Nodes into values: keys once, tags known, no more of either than anyone needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from .composing import Mapping, Node, Scalar, Sequence, compose
+from .core_schema import FALSE, NULL, TRUE, core_scalar
+from .mistakes import Mistake, YamlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Path = tuple[str | int, ...]
+Place = tuple[int, int]
+_TAG: Final = "tag:yaml.org,2002:"
+_MERGE: Final = "<<"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How a text is read.
+
+    Attributes:
+        merge_keys: Whether ``<<`` adds the keys of another mapping; otherwise it is a mistake.
+        most_values: How many values there may be, those behind aliases each time.
+        deepest: How many levels there may be.
+        scalar: What a scalar without quotes means.
+        key: The text of a key without quotes.
+    """
+
+    merge_keys: bool
+    most_values: int
+    deepest: int
+    scalar: Callable[[str], Any] = core_scalar
+    key: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yaml:
+    """A text as values.
+
+    Attributes:
+        data: dict, list, str, int, float, bool, None.
+        keys: Line and column of each key path: of keys of mappings, of entries of sequences.
+        values: Line and column where the value of each key path begins.
+        mistakes: What is wrong with single places; the rest could still be read.
+    """
+
+    data: Any = None
+    keys: dict[Path, Place] = field(default_factory=lambda: {(): (1, 1)})
+    values: dict[Path, Place] = field(default_factory=dict[Path, Place])
+    mistakes: tuple[Mistake, ...] = ()
+
+    def at(self, path: Path) -> Place:
+        """Where a key path stands; where its nearest parent stands if there is no such key."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.keys:
+                return self.keys[path[:length]]
+        return (1, 1)
+
+    def value_at(self, path: Path) -> Place:
+        """Where the value of a key path begins; see `at` if there is no such key."""
+        return self.values.get(path) or self.at(path)
+
+
+def read(text: str, rules: Rules) -> Yaml:
+    """Reads a text with one document.
+
+    Args:
+        text: The text.
+        rules: How it is read.
+
+    Returns:
+        Its values and where they stand. Keys that stand twice, unknown tags and the like are in
+        `Yaml.mistakes`.
+
+    Raises:
+        YamlError: The text is no YAML at all, or nested or repeated beyond any use.
+    """
+    node = compose(text, deepest=rules.deepest)
+    if node is None:
+        return Yaml()
+    reading = _Reading(rules)
+    data = reading.value(node, ())
+    return Yaml(data=data, keys=reading.keys, values=reading.values, mistakes=tuple(reading.mistakes))
+
+
+class _Reading:
+    def __init__(self, rules: Rules) -> None:
+        self.keys: dict[Path, Place] = {(): (1, 1)}
+        self.values: dict[Path, Place] = {}
+        self.mistakes: list[Mistake] = []
+        self._rules = rules
+        self._open: set[int] = set()
+        self._count = 0
+
+    def value(self, node: Node, path: Path) -> Any:
+        self._count += 1
+        if self._count > self._rules.most_values:
+            what = f"the document has more than {self._rules.most_values} values"
+            raise self._ended(what, node, path, "Look for aliases (*name) that repeat each other")
+        if len(path) > self._rules.deepest:
+            raise self._ended(f"nested more than {self._rules.deepest} levels deep", node, path)
+        self.values[path] = (node.line, node.column)
+        if isinstance(node, Scalar):
+            return self._scalar(node, path)
+        if id(node) in self._open:
+            raise self._ended("this alias stands for something that it is part of", node, path)
+        self._open.add(id(node))
+        try:
+            if isinstance(node, Sequence):
+                return self._sequence(node, path)
+            assert isinstance(node, Mapping)
+            return self._mapping(node, path)
+        finally:
+            self._open.discard(id(node))
+
+    def _sequence(self, node: Sequence, path: Path) -> list[Any]:
+        self._check_tag(node, "seq", path)
+        entries: list[Any] = []
+        for index, entry in enumerate(node.entries):
+            self.keys[*path, index] = (entry.line, entry.column)
+            entries.append(self.value(entry, (*path, index)))
+        return entries
+
+    def _mapping(self, node: Mapping, path: Path) -> dict[str, Any]:
+        self._check_tag(node, "map", path)
+        found: dict[str, Any] = {}
+        merged: list[Node] = []
+        for key_node, value_node in node.pairs:
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            if key == _MERGE and isinstance(key_node, Scalar) and key_node.plain:
+                if self._rules.merge_keys:
+                    merged.append(value_node)
+                else:
+                    self._wrong("merge keys (<<) are not read", key_node, path, "Repeat the keys")
+            elif key in found:
+                first, _ = self.keys[*path, key]
+                what = f"the key '{key}' stands here twice; it is also in line {first}"
+                self._wrong(what, key_node, (*path, key), "Keep one of them")
+            else:
+                self.keys[*path, key] = (key_node.line, key_node.column)
+                found[key] = self.value(value_node, (*path, key))
+        for value_node in merged:
+            self._merge(value_node, found, path)
+        return found
+
+    def _merge(self, node: Node, found: dict[str, Any], path: Path) -> None:
+        """``<<: *other`` or ``<<: [*one, *two]``: adds the keys that are not there yet."""
+        if isinstance(node, Sequence):
+            for entry in node.entries:
+                self._merge(entry, found, path)
+            return
+        if not isinstance(node, Mapping) or id(node) in self._open:
+            self._wrong("'<<' takes a mapping or a list of mappings", node, path)
+            return
+        outer_keys, outer_values = self.keys, self.values
+        self.keys, self.values = {}, {}
+        extra = self.value(node, path)
+        inner_keys, inner_values = self.keys, self.values
+        self.keys, self.values = outer_keys, outer_values
+        added = {key: value for key, value in extra.items() if key not in found}
+        for known, place in inner_keys.items():
+            if known[len(path)] in added:
+                self.keys[known] = place
+                self.values[known] = inner_values[known]
+        found.update(added)
+
+    def _key(self, node: Node, path: Path) -> str | None:
+        if not isinstance(node, Scalar):
+            self._wrong("a key must be text, not a list or mapping", node, path)
+            return None
+        return self._rules.key(node.text) if node.plain and node.tag is None else node.text
+
+    def _scalar(self, node: Scalar, path: Path) -> Any:
+        if node.tag is None and node.plain:
+            return self._rules.scalar(node.text)
+        name = "str" if node.tag is None else node.tag.removeprefix(_TAG)
+        match name:
+            case "!" | "str":
+                return node.text
+            case "int" | "float":
+                value = self._rules.scalar(node.text)
+                fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+            case "bool":
+                value, fits = node.text in TRUE, node.text in TRUE | FALSE
+            case "null":
+                value, fits = None, node.text in NULL
+            case _:
+                self._unknown_tag(node, path)
+                return node.text
+        if fits:
+            return value
+        self._wrong(f"'{node.text}' is no {name}", node, path, "Correct it or its tag")
+        return None
+
+    def _check_tag(self, node: Node, kind: str, path: Path) -> None:
+        if node.tag not in (None, "!", f"{_TAG}{kind}"):
+            self._unknown_tag(node, path)
+
+    def _unknown_tag(self, node: Node, path: Path) -> None:
+        shown = str(node.tag).replace(_TAG, "!!")
+        self._wrong(f"the tag '{shown}' is not read", node, path, "Remove it")
+
+    def _wrong(self, what: str, node: Node, path: Path, fix: str | None = None) -> None:
+        self.mistakes.append(Mistake(what=what, line=node.line, column=node.column, path=path, fix=fix))
+
+    def _ended(self, what: str, node: Node, path: Path, fix: str | None = None) -> YamlError:
+        self._wrong(what, node, path, fix)
+        return YamlError(self.mistakes)

@@ -1,0 +1,122 @@
+"""Values and their places; what is wrong with single places, and texts that cannot be read at all."""
+
+import pytest
+
+from knime_mcp.yaml_text import Rules, YamlError, read
+
+RULES = Rules(merge_keys=True, most_values=100_000, deepest=200)
+
+
+def test_quotes_tags_anchors_and_merges():
+    text = """\
+a: '010'
+b: !!str 5
+c: &c {x: 1, y: 2}
+d: {<<: *c, y: 3}
+10: ten
+'<<': text
+"""
+    found = read(text, RULES)
+    assert found.data == {
+        "a": "010",
+        "b": "5",
+        "c": {"x": 1, "y": 2},
+        "d": {"x": 1, "y": 3},
+        "10": "ten",
+        "<<": "text",
+    }
+    assert found.mistakes == ()
+    assert found.at(("d", "y")) == (4, 13)
+    assert found.at(("d", "x")) == (3, 8)
+    assert found.value_at(("b",)) == (2, 4)
+    assert found.at(("nothing", 0)) == (1, 1)
+
+
+def test_merges_of_several_mappings_and_of_merges():
+    text = "a: &a {k: {l: [1]}}\nb: &b {<<: *a, m: 2}\nc: {<<: [*b, {m: 3, n: 4}], o: 5}\nd: {<<: 6}\n"
+    found = read(text, RULES)
+    assert found.data["c"] == {"o": 5, "k": {"l": [1]}, "m": 2, "n": 4}
+    assert found.at(("c", "k", "l", 0)) == (1, 16)
+    assert found.value_at(("c", "n")) == (3, 24)
+    assert [(mistake.line, mistake.what) for mistake in found.mistakes] == [
+        (4, "'<<' takes a mapping or a list of mappings")
+    ]
+
+
+def test_an_anchor_may_be_set_anew():
+    assert read("- &a 1\n- *a\n- &a 2\n- *a\n", RULES).data == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("{a: why?, b: 1}", {"a": "why?", "b": 1}),
+        ("a:\t1\t# one", {"a": 1}),
+        ('{\n\t"a": "\\/",\n\t"b": [\n\t\t1\n\t]\n}\n', {"a": "/", "b": [1]}),
+        ("", None),
+        ("# nothing\n", None),
+        ("---\n...\n", None),
+        ("%YAML 1.2\n---\na: 1\n", {"a": 1}),
+        ("text: |\n  two\n  lines\n", {"text": "two\nlines\n"}),
+    ],
+)
+def test_texts_that_are_yaml(text, data):
+    found = read(text, RULES)
+    assert (found.data, found.mistakes) == (data, ())
+
+
+def test_mistakes_that_leave_the_rest_readable():
+    found = read("a: 1\na: 2\nb: !what x\nc: !!int many\n? [k]\n: v\nd: 4\ne: !!bool 1\n", RULES)
+    assert found.data == {"a": 1, "b": "x", "c": None, "d": 4, "e": None}
+    assert [mistake.line for mistake in found.mistakes] == [2, 3, 4, 5, 8]
+
+
+def test_merge_keys_that_are_not_wanted_are_a_mistake():
+    found = read("a: {<<: {b: 1}, c: 2}", Rules(merge_keys=False, most_values=100, deepest=10))
+    assert found.data == {"a": {"c": 2}}
+    assert [mistake.what for mistake in found.mistakes] == ["merge keys (<<) are not read"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ("a: b: c", 1, 5, "this is no YAML"),
+        ("a:\n\tb: 1", 2, 1, "this is no YAML"),
+        ("a: [1,\n", 1, 7, "this is no YAML"),
+        ("a: 1\n---\nb: 2\n", 2, 1, "single document"),
+        ("a: \x01", 1, 4, "a character that YAML does not allow"),
+        ("a: 1\nb: é\ud83d", 2, 5, "a character that YAML does not allow"),
+        ("a: &a [*a]", 1, 4, "part of"),
+        ("a: *b", 1, 4, "'&b'"),
+        ("[" * 5000, 1, 202, "levels deep"),
+        ("{a: " * 300 + "1" + "}" * 300, 1, 802, "levels deep"),
+    ],
+)
+def test_texts_that_cannot_be_read(text, line, column, said):
+    with pytest.raises(YamlError) as caught:
+        read(text, RULES)
+    (mistake,) = caught.value.mistakes
+    assert said in mistake.what
+    assert (mistake.line, mistake.column) == (line, column)
+
+
+def test_tabs_are_named():
+    with pytest.raises(YamlError) as caught:
+        read("a:\n\tb: 1", RULES)
+    assert "no tabs" in caught.value.mistakes[0].fix
+
+
+def test_aliases_cannot_blow_up():
+    lines = ["a: 1", "a: 2", "a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(YamlError) as caught:
+        read("\n".join(lines), RULES)
+    twice, many = caught.value.mistakes
+    assert twice.line == 2
+    assert "more than 100000 values" in many.what
+
+
+def test_aliases_cannot_nest_beyond_the_bound():
+    lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 300))]
+    with pytest.raises(YamlError, match="nested more than 200 levels deep"):
+        read("\n".join(lines), RULES)
