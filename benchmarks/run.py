@@ -49,19 +49,15 @@ def graphs(table: Table, *, smoke: bool, rounds: int) -> None:
     if build_peers.is_fresh("graph-node"):
         program = build_peers.node_package("mcpgraph", "graph-node") / "dist" / "main.js"
         commands["npm mcpgraph"] = [str(build_peers.node()), str(program)]
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "graph.yaml")
         file.write_text(graph.DOCUMENT, encoding="utf-8")
-        for _ in range(min(rounds, 3)):
-            for name, command in commands.items():
-                calls, loops = (5, (50,)) if smoke else (300, graph.LOOPS)
-                whole = [*command, "-g", str(file)]
-                found[name].append(asyncio.run(graph.measure(whole, calls, loops)))
-    for what in found["ours"][0]:
-        reference = [one[what] for one in found["ours"]]
-        for name, rows in found.items():
-            values = tuple(one[what] for one in rows)
+        whole = {name: [*command, "-g", str(file)] for name, command in commands.items()}
+        sizes = (1, 5, (50,)) if smoke else (rounds, 100, graph.LOOPS)
+        found = asyncio.run(graph.measure(whole, *sizes))
+    for what, reference in found["ours"].items():
+        for name, times in found.items():
+            values = tuple(times[what])
             ratio = sorted(own / ours for own, ours in zip(values, reference, strict=True))[len(values) // 2]
             table.add(Row(f"graph: {what}", name, "ms", values, ratio))
 

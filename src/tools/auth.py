@@ -6,6 +6,7 @@ else, because they neither follow redirects to another origin nor accept an SSE 
 
 import base64
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,6 +45,13 @@ class Authorization(Protocol):
         ...
 
 
+def header_secrets(values: Iterable[str]) -> Iterator[str]:
+    """The values of headers, whole and without their scheme: a server may repeat the token alone."""
+    for value in values:
+        yield value
+        yield value.rpartition(" ")[2]
+
+
 class StaticAuthorization:
     """Base of authorizations whose headers never change; a refusal is final."""
 
@@ -69,8 +77,7 @@ class StaticAuthorization:
 
     def secrets(self) -> tuple[str, ...]:
         """The values of the headers, whole and without their scheme."""
-        values = self.headers().values()
-        return tuple(part for value in values for part in (value, value.rpartition(" ")[2]))
+        return tuple(header_secrets(self.headers().values()))
 
 
 @dataclass(frozen=True, slots=True)

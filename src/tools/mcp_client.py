@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from ..types.errors import ConnectError, MCPError, SettingInvalid
-from .auth import Authorization
+from .auth import Authorization, header_secrets
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
 from .client.conversation import Conversation, Progress
@@ -349,7 +349,8 @@ class MCPClient:
         """Everything that must not be seen, in the forms in which a server could echo it."""
         if self._auth is not None:
             yield from self._auth.secrets()
-        yield from (value for value in self._headers.values() if len(value) >= _SHORTEST_SECRET)
+        custom = header_secrets(self._headers.values())
+        yield from (value for value in custom if len(value) >= _SHORTEST_SECRET)
         if self._stdio is not None:
             yield from self._stdio.secrets()
         query = urlsplit(self._url or "").query

@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
+from tests.support.peers import OWN_CODE
 
 COMMAND = [sys.executable, "-m", "knime_mcp.cli.app"]
 SERVE = [*COMMAND, "graph", "serve"]
@@ -164,7 +165,7 @@ def served(*argv, **variables):
 def connected(file, transport, revision):
     """The project's own client, on a server that is started for it."""
     if transport == "stdio":
-        server = StdioServer(name="graph", command=(*SERVE, str(file)))
+        server = StdioServer(name="graph", command=(*SERVE, str(file)), env=OWN_CODE)
         with MCPClient(stdio=server, protocol_version=revision) as client:
             yield client
     else:

@@ -29,6 +29,7 @@ def test_a_document_can_be_looked_at(api):
     assert api.graph("other") is None
 
 
+@pytest.mark.requirement("G20")
 @pytest.mark.requirement("G22")
 def test_hooks_are_told_in_order(api):
     told = []

@@ -165,6 +165,25 @@ def test_the_starter_has_no_problems():
     assert [tool.name for tool in checked.document.tools] == ["greet"]
 
 
+@pytest.mark.requirement("G19")
+def test_a_path_begins_in_the_documents_folder_unless_cwd_is_given(tmp_path):
+    def warnings(more=""):
+        servers = f"mcpServers: {{s: {{command: python3, args: [x, ./counting]{more}}}}}\n"
+        text = document(ENTRY, A, EXIT, more=servers)
+        return texts(check_text(text, path=tmp_path / "graph.yaml", dialect="next"), Severity.WARNING)
+
+    (said,) = warnings()
+    assert said.startswith("f:3:46: warning: there is no ./counting in ")
+    assert str(tmp_path) in said
+    assert "(at mcpServers.s.args[1])" in said
+    (tmp_path / "tests" / "counting").mkdir(parents=True)
+    assert len(warnings()) == 1
+    assert warnings(", cwd: tests") == []
+    assert len(warnings(", cwd: nowhere")) == 1  # said about the folder
+    (tmp_path / "counting").mkdir()
+    assert warnings() == []
+
+
 def online(call: str, command: str = sys.executable):
     text = document(
         ENTRY, call, EXIT, more=f"mcpServers: {{s: {{command: {command!r}, args: ['-c', {SERVER!r}]}}}}\n"

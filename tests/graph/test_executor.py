@@ -56,6 +56,12 @@ def test_context_and_history_of_a_loop(run):
     assert [record.index for record in found.history] == list(range(9))
     assert found.telemetry.by_node["x"].count == 3
     assert found.telemetry.by_type["transform"].count == 4
+    assert found.telemetry.error_count == 0
+
+
+def test_telemetry_counts_what_failed_and_was_caught(run):
+    found = run(transform("$error('no')", onError="y"), transform("{'i': 1}", node="y"))
+    assert found.telemetry.error_count == found.telemetry.by_node["x"].errors == 1
 
 
 @pytest.mark.requirement("G21")
@@ -259,7 +265,15 @@ def test_a_tool_calls_another_one_of_the_document():
     with McpGraphApi(load(text)) as api:
         found = api.execute_tool("t", {"v": 21})
     assert found.result == {"outer": 42, "seen": False}
-    assert [record.node_id for record in found.history][:4] == ["entry", "x", "entry", "inner_node"]
+    assert [(record.node_id, record.branch) for record in found.history] == [
+        ("entry", ()),
+        ("x", ()),
+        ("entry", ("x#1[inner]",)),
+        ("inner_node", ("x#1[inner]",)),
+        ("exit", ("x#1[inner]",)),
+        ("y", ()),
+        ("exit", ()),
+    ]
 
 
 def test_arguments_and_results_are_checked():

@@ -106,6 +106,29 @@ def test_context_is_never_changed():
 
 
 @pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("$ ~> |entry.rows{kind: $}|{'b': 2}|", {"entry": {"rows": [], "kinds": [{"k": "x", "v": []}]}}),
+        ("entry.rows{kind: $} ~> |$|{'b': 2}|", {"b": 2}),
+        ("entry.kinds{k: v} ~> |$|{'b': 2}|", {"x": [], "b": 2}),
+        ("(entry.kinds{k: $}; entry.rows ~> |$|{'b': 2}|)", []),
+    ],
+)
+def test_a_transform_after_grouping_leaves_empty_arrays_of_the_context_alone(expression, found):
+    context = {"entry": {"rows": [], "kinds": [{"k": "x", "v": []}]}}
+    assert evaluate(expression, context) == found
+    assert context == {"entry": {"rows": [], "kinds": [{"k": "x", "v": []}]}}
+
+
+@pytest.mark.parametrize("expression", ["entry.$uppercase()", "entry.$length()", "entry.$substring(1)"])
+def test_a_context_that_does_not_fit_is_not_printed(expression):
+    with pytest.raises(ExpressionError, match="Context value is not a compatible type") as caught:
+        evaluate(expression, {"entry": {"secret": "canary"}})
+    assert caught.value.code == "T0411"
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("expression", "said"),
     [
         ("a +", "Unexpected end of expression"),

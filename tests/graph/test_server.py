@@ -32,6 +32,7 @@ def filled(text, folder):
     return text
 
 
+@pytest.mark.requirement("G8")
 @pytest.mark.parametrize(("case", "dialect"), list(recorded()))
 @pytest.mark.requirement("G4")
 @pytest.mark.requirement("G16")
@@ -77,6 +78,7 @@ async def compare(client, asked):
             assert part in text
 
 
+@pytest.mark.requirement("G2")
 @pytest.mark.parametrize("mode", ERAS)
 def test_both_eras(tmp_path, mode):
     file = graph_file(tmp_path, transform("{'r': entry.v}"))

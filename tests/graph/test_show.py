@@ -6,7 +6,7 @@ import random
 import pytest
 
 from knime_mcp.cli.graph.page import graph_page
-from knime_mcp.cli.graph.recorded import ways_taken
+from knime_mcp.cli.graph.recorded import calling_node, ways_taken
 from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.documents.loading import check_text
 from knime_mcp.graph.documents.starter import STARTER
@@ -141,6 +141,40 @@ def test_a_branch_that_failed_did_not_come_to_what_follows():
     taken = ways_taken(records, found.tools[0])
     assert ("x", "b") in taken
     assert not {target for _, target in taken} & {"y", "exit"}
+
+
+def test_nodes_of_a_tool_that_a_node_calls_are_not_those_of_the_tool_that_ran():
+    text = graphs.yaml(
+        graphs.tool(
+            graphs.ENTRY,
+            "{id: x, type: tool, tool: inner, args: {}, onError: y, next: y}",
+            transform("{'r': 1}", node="y"),
+            graphs.EXIT,
+        ),
+        graphs.tool(
+            "{id: entry, type: entry, next: fan}",
+            "{id: fan, type: parallel, branches: [a, y], next: exit}",
+            transform("{'q': 1}", node="a"),
+            transform("$error('no')", node="y"),
+            graphs.EXIT,
+            name="inner",
+        ),
+    )
+    found = graphs.load(text)
+    with McpGraphApi(found) as api:
+        result = api.execute_tool("t", {})
+    records = [record.to_json() for record in result.history]
+    outer = found.tools[0]
+    assert ("fan", ["x#1[inner]"]) in [(record["nodeId"], record.get("branch")) for record in records]
+    own = [record for record in records if calling_node(record, outer) is None]
+    assert [record["nodeId"] for record in own] == ["entry", "x", "y", "exit"]
+    assert ways_taken(own, outer) == {("entry", "x"), ("x", "y"), ("y", "exit")}
+    page = graph_page("g.yaml", found, found.tools, records)
+    assert "x › y" in page
+    # The outer "y" ran once and well, the inner one failed: neither count nor failure is the other's.
+    drawn = page[: page.index("Recorded run")]
+    assert drawn.count('class="node failed"') == 1
+    assert page.count("1×") == 4
 
 
 def test_secrets_of_servers_are_not_shown():

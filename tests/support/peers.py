@@ -22,6 +22,8 @@ import pytest
 from tests.peers import build_peers
 
 SERVERS = Path(__file__).resolve().parent / "servers"
+#: For servers over stdio that run this project's code: they inherit next to nothing, also not where it is.
+OWN_CODE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 START_DEADLINE = 30.0  # seconds; a cold start on a busy machine
 END_DEADLINE = 10.0
 
@@ -180,6 +182,11 @@ def fastmcp4() -> Server:
 def fastmcp3() -> Server:
     """A server on fastmcp 3; paths as `fastmcp4`."""
     return _script("fastmcp_server", "mcp1")
+
+
+def counting(name: str = "counting server") -> Server:
+    """A server that counts its calls; paths /one, /two and /old (HTTP+SSE); needs no `.peers/`."""
+    return Server(name, [sys.executable, "-u", SERVERS / "counting_server.py", "--port", "{port}"])
 
 
 def shapes(certificate: Path | None = None) -> Server:

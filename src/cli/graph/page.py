@@ -33,7 +33,7 @@ from ...tools.views.html import (
 )
 from ...types.errors import origin_and_path
 from .drawing import STYLE, drawing
-from .recorded import read_run, tool_of, ways_taken
+from .recorded import calling_node, read_run, tool_of, ways_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,16 +80,18 @@ def _tool(index: int, tool: ToolDefinition, run: RecordedRun | None) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
     records = run.records if run is not None else ()
     steps: dict[str, list[str]] = {}
+    own = [record for record in records if calling_node(record, tool) is None]
     for number, record in enumerate(records, 1):
-        steps.setdefault(str(record["nodeId"]), []).append(str(number))
-    failed = frozenset(str(record["nodeId"]) for record in records if record.get("error"))
+        if calling_node(record, tool) is None:
+            steps.setdefault(str(record["nodeId"]), []).append(str(number))
+    failed = frozenset(str(record["nodeId"]) for record in own if record.get("error"))
     shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
     return join(
         (
             heading(2, tool.name),
             paragraph(tool.description),
-            drawing(tool, anchors, shown_steps, ways_taken(records, tool), failed),
-            _run(records) if run is not None else None,
+            drawing(tool, anchors, shown_steps, ways_taken(own, tool), failed),
+            _run(records, tool) if run is not None else None,
             details("Arguments and result", _schemas(tool)),
             heading(3, "Nodes"),
             join(_node(node, anchors[node.id], steps.get(node.id, ()), records) for node in tool.nodes),
@@ -106,12 +108,12 @@ def _schemas(tool: ToolDefinition) -> Html:
     return join(join((heading(3, name), json_block(dict(schema)))) for name, schema in pairs)
 
 
-def _run(records: Sequence[Mapping[str, Any]]) -> Html:
+def _run(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> Html:
     """The path: what ran, how long, what came out."""
     rows = [
         (
             str(number),
-            str(record["nodeId"]),
+            _node_name(record, tool),
             str(record.get("nodeType", "")),
             f"{record['duration']:.1f} ms" if isinstance(record.get("duration"), int | float) else "",
             badge("failed", "bad") if record.get("error") else badge("ok", "good"),
@@ -123,6 +125,12 @@ def _run(records: Sequence[Mapping[str, Any]]) -> Html:
     heads = ("Step", "Node", "Type", "Took", "", "Output")
     more = paragraph(f"… and {left_out} more steps", soft=True) if left_out > 0 else None
     return join((heading(3, "Recorded run"), element("div", table(heads, rows), class_="run"), more))
+
+
+def _node_name(record: Mapping[str, Any], tool: ToolDefinition) -> str:
+    """The node's id; that of another tool after the node that called it."""
+    node, caller = str(record["nodeId"]), calling_node(record, tool)
+    return node if caller is None else f"{caller} › {node}"
 
 
 def _one_line(value: Any, limit: int = 100) -> str:

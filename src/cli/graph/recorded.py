@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...graph.documents.shapes import entries, mapping
-from ...graph.nodes import ForEachNode, ParallelNode
+from ...graph.nodes import ForEachNode, ParallelNode, ToolNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _Line = tuple[str, ...]
 """The branches that a record is in, outermost first."""
+_OWNER: Final = re.compile(r"(.*?)#[0-9]+\[", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,19 @@ def tool_of(run: RecordedRun | None, tools: Sequence[ToolDefinition]) -> ToolDef
         return None
     if run.tool is not None:
         return next((tool for tool in tools if tool.name == run.tool), None)
-    nodes = {str(record["nodeId"]) for record in run.records}
+    nodes = {str(record["nodeId"]) for record in run.records if not _line_of(record)}
     return next((tool for tool in tools if nodes <= set(tool.by_id)), None)
+
+
+def calling_node(record: Mapping[str, Any], tool: ToolDefinition) -> str | None:
+    """The node of a tool that called the other tool that a record is of; None if it is of the tool itself.
+
+    Args:
+        record: A record of a run of the tool.
+        tool: The tool that ran.
+    """
+    owners = map(_owner_of, _line_of(record))
+    return next((owner for owner in owners if isinstance(tool.by_id.get(owner), ToolNode)), None)
 
 
 def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> frozenset[tuple[str, str]]:
@@ -65,7 +78,7 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> fr
     own line, and the first one the node that the branch or entry belongs to.
 
     Args:
-        records: What ran.
+        records: What ran of the tool itself.
         tool: The tool that ran.
 
     Returns:
@@ -73,16 +86,25 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: ToolDefinition) -> fr
     """
     lines: dict[_Line, list[str]] = {}
     for record in records:
-        line = tuple(str(name) for name in entries(record.get("branch")))
-        lines.setdefault(line, []).append(str(record["nodeId"]))
+        lines.setdefault(_line_of(record), []).append(str(record["nodeId"]))
     found = {way for nodes in lines.values() for way in pairwise(nodes)}
     for line, nodes in lines.items():
         if not line:
             continue
-        owner = line[-1].rpartition("#")[0]
+        owner = _owner_of(line[-1])
         found.add((owner, nodes[0]))
         node = tool.by_id.get(owner)
         # It came to its end if what follows ran.
         if isinstance(node, ParallelNode | ForEachNode) and (owner, node.next) in found:
             found.add((nodes[-1], node.next))
     return frozenset(found)
+
+
+def _line_of(record: Mapping[str, Any]) -> _Line:
+    return tuple(str(name) for name in entries(record.get("branch")))
+
+
+def _owner_of(branch: str) -> str:
+    """The node that a branch belongs to: ``fan`` of ``fan#3[left]``."""
+    found = _OWNER.match(branch)
+    return found[1] if found is not None else branch

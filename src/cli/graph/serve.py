@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -101,6 +102,7 @@ def serve_document(
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         # Who asks for the old dialect gets lists of tools as its programs wrote them.
         served = GraphServer(load(), output_schemas=dialect is not DialectChoice.TARGET)
+        gc.freeze()  # what is there by now stays; looking for garbage in it would hold up calls
         if http is None:
             return anyio.run(serve_stdio, served, watch)
         anyio.run(lambda: serve_http(served, http, host=host, reload=watch, on_ready=announce))

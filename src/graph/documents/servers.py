@@ -94,6 +94,11 @@ class ServerReading:
                 )
         self._look_for(name, command, cwd, (*path, "command"))
         args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(fitted.args)]
+        for index, (text, written) in enumerate(zip(args, fitted.args, strict=True)):
+            if text.startswith(("./", "../")) and cwd.is_dir() and not (cwd / text).exists():
+                said = f"there is no {written} in {cwd}, where the server '{name}' starts"
+                fix = "Servers start in the file's own folder unless 'cwd' names another one"
+                self._findings.warn(said, (*path, "args", index), fix)
         return StdioConfig(
             name=name,
             command=command,

@@ -89,8 +89,7 @@ def _items(found: Any) -> list[Any]:
 
 
 def _inner(line: Line, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> Line:
-    branch = (*line.branch, f"{record.node_id}#{record.index}[{name}]")
-    return Line(line.run, View(line.view, given), branch, line)
+    return Line(line.run, View(line.view, given), line.branch_of(record, name), line)
 
 
 def _last_output(record: NodeRecord | None) -> Any:

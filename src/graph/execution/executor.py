@@ -14,7 +14,7 @@ from .checking import ToolSchemas
 from .control import Hooks
 from .failures import RunError
 from .lines import run_line
-from .run import Line, Run
+from .run import Line, Run, shorter
 from .telemetry import Telemetry, telemetry_of
 
 if TYPE_CHECKING:
@@ -37,12 +37,17 @@ class RunResult:
     Attributes:
         result: What the tool gives, JSON.
         history: What ran, in the order in which nodes began.
-        telemetry: What it cost.
+        duration: Milliseconds from beginning to end.
     """
 
     result: Any
     history: tuple[NodeRecord, ...]
-    telemetry: Telemetry
+    duration: float
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What the run cost; added up each time."""
+        return telemetry_of(self.history, self.duration)
 
 
 class GraphExecutor:
@@ -80,6 +85,7 @@ class GraphExecutor:
         hooks: Hooks | None = None,
         controller: Controller | None = None,
         is_canceled: Callable[[], bool] | None = None,
+        most_milliseconds: int | None = None,
     ) -> RunResult:
         """Runs a tool and waits for its result.
 
@@ -89,6 +95,7 @@ class GraphExecutor:
             hooks: Who is told how it goes.
             controller: Who steers it; for one run only.
             is_canceled: Asked again and again; True ends the run.
+            most_milliseconds: Longest time, if it is less than the document's.
 
         Returns:
             The result and how it came about.
@@ -101,6 +108,8 @@ class GraphExecutor:
             known = ", ".join(other.name for other in self.document.tools) or "none"
             raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
         run = self._begin(definition, hooks or _NO_HOOKS, controller, is_canceled)
+        if most_milliseconds is not None:
+            run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
             controller.begin()
         try:
@@ -112,17 +121,24 @@ class GraphExecutor:
             run.end(error)
             raise
         run.end(None)
-        total = (time.monotonic() - run.started) * 1000
-        records = run.history.records()
-        return RunResult(result=result, history=records, telemetry=telemetry_of(records, total))
+        duration = (time.monotonic() - run.started) * 1000
+        return RunResult(result=result, history=run.history.records(), duration=duration)
 
-    def run_inside(self, tool: ToolDefinition, arguments: dict[str, Any], line: Line, seconds: float) -> Any:
+    def run_inside(
+        self,
+        tool: ToolDefinition,
+        arguments: dict[str, Any],
+        line: Line,
+        record: NodeRecord,
+        seconds: float,
+    ) -> Any:
         """Runs a tool of the document for a node of another one.
 
         Args:
             tool: The tool.
             arguments: Its arguments.
             line: Where the node runs.
+            record: Its record.
             seconds: Longest time.
 
         Returns:
@@ -137,12 +153,9 @@ class GraphExecutor:
         inner = self._begin(tool, outer.hooks, outer.controller, line.is_stopped)
         inner.depth = outer.depth + 1
         inner.history = outer.history.nested()
-        inner.limits = type(outer.limits)(
-            max_node_executions=outer.limits.max_node_executions,
-            max_execution_time_ms=max(1, round(min(seconds, outer.left) * 1000)),
-        )
+        inner.limits = shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000)))
         inner.span = outer.span
-        return self._finish(inner, arguments)
+        return self._finish(inner, arguments, line.branch_of(record, tool.name))
 
     def _begin(
         self,
@@ -160,11 +173,11 @@ class GraphExecutor:
             expression_seconds=self._expression_seconds,
         )
 
-    def _finish(self, run: Run, arguments: dict[str, Any]) -> Any:
+    def _finish(self, run: Run, arguments: dict[str, Any], branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
         if schemas is not None:
             schemas.check_arguments(arguments)
-        line = Line(run, run.history.view)
+        line = Line(run, run.history.view, branch)
         last = run_line(self, line, run.tool.entry.id, arguments=arguments)
         result = json_value(None if last is None else last.output)
         if schemas is not None:

@@ -25,7 +25,8 @@ class NodeRecord:
         index: Number of the execution in the run, from 0, in the order in which nodes began.
         node_id: The node.
         node_type: Its type, as documents write it.
-        branch: Which branch or entry it belongs to (``fan#3[left]``), outermost first; empty outside.
+        branch: Which branch, entry, or tool that a node calls it belongs to (``fan#3[left]``), outermost
+            first; empty outside.
         input: What the node made of the context: the arguments of a call, the values of a rule; or
             `UNDEFINED`.
         output: What it gave, or `UNDEFINED`. None if it failed.

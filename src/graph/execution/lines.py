@@ -235,7 +235,7 @@ def _call_tool(executor: GraphExecutor, line: Line, node: ToolNode, record: Node
 
     def attempt() -> Any:
         try:
-            return executor.run_inside(tool, arguments, line, node.timeout or line.run.left)
+            return executor.run_inside(tool, arguments, line, record, node.timeout or line.run.left)
         except RunError as error:
             if error.kind == "stopped" or (error.kind == "limit" and line.run.left <= 0):
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..expressions import Bounds, evaluate
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..model import ExecutionLimits, ToolDefinition
     from ..nodes import Node
+    from .history import NodeRecord
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +99,11 @@ class Run:
             self.controller.end(RunStatus.ERROR)
 
 
+def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
+    """The same limits, with at most so much time."""
+    return replace(limits, max_execution_time_ms=min(limits.max_execution_time_ms, milliseconds))
+
+
 class Line:
     """Nodes of a run that run one after the other: the whole run, a branch, or one entry of a loop.
 
@@ -108,7 +114,7 @@ class Line:
         outer: The line that it came from, or None.
     """
 
-    __slots__ = ("_broken", "_functions", "_outer", "branch", "run", "view")
+    __slots__ = ("_broken", "_made", "_outer", "branch", "run", "view")
 
     def __init__(self, run: Run, view: View, branch: tuple[str, ...] = (), outer: Line | None = None) -> None:
         self.run = run
@@ -116,7 +122,11 @@ class Line:
         self.branch = branch
         self._outer = outer
         self._broken = threading.Event()
-        self._functions = history_functions(view)
+        self._made: dict[str, Any] | None = None
+
+    def branch_of(self, record: NodeRecord, name: str) -> tuple[str, ...]:
+        """Names of the branches that what runs inside of a node is in: those of this line, and its own."""
+        return (*self.branch, f"{record.node_id}#{record.index}[{name}]")
 
     def break_off(self) -> None:
         """Ends the line: a branch beside it has failed."""
@@ -137,8 +147,16 @@ class Line:
         """
         seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
         bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
-        functions = self._functions if not bindings else {**self._functions, **marked(dict(bindings))}
-        return evaluate(expression, self.view.for_expressions, functions, bounds=bounds, is_marked=True)
+        known = None
+        if "$" in expression:  # no name of a binding can be in it otherwise
+            known = self._functions if not bindings else {**self._functions, **marked(dict(bindings))}
+        return evaluate(expression, self.view.for_expressions, known, bounds=bounds, is_marked=True)
+
+    @property
+    def _functions(self) -> dict[str, Any]:
+        if self._made is None:
+            self._made = history_functions(self.view)
+        return self._made
 
     def sleep(self, seconds: float) -> None:
         """Waits, but not longer than the run may take.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ...tools.auth import header_secrets
 from ...tools.limits import Timeouts
 from ...types.errors import ConnectError, SettingInvalid
 from ...types.routing import ServerRoute, looks_secret
@@ -117,5 +118,5 @@ class GraphSessions:
                 found.extend(value for value in config.env.values() if value)
                 found.extend(argument for argument in config.args if looks_secret("", argument))
             else:
-                found.extend(config.headers.values())
+                found.extend(header_secrets(config.headers.values()))
         return found

@@ -111,6 +111,13 @@ class Spans:
 _QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
 
 
+def is_traced() -> bool:
+    """Whether somebody in this process observes all spans, as ``opentelemetry-instrument`` does."""
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
 def spans_from_environment() -> Spans | None:
     """Spans that go where ``OTEL_*`` says (OTLP over HTTP); None where nothing says so.
 

@@ -1,8 +1,8 @@
-"""Standard input and output without threads: the event loop itself waits for the pipes.
+"""Standard input and output without threads or queues: the event loop itself reads and writes messages.
 
-The SDK reads and writes each line in a thread, which costs three changes of threads per call. Its
-`stdio_server` takes other streams; these serve wherever standard input and output are pipes or sockets, as
-clients make them.
+The SDK's `stdio_server` reads and writes each line in a thread, and hands each message through a stream and a
+task in both directions. These do neither, wherever standard input and output are pipes or sockets, as clients
+make them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import asyncio
 import os
 import stat
 import sys
+from collections import deque
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 
+import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from types import TracebackType
 
-_CHUNK: Final = 1 << 18
+_MOST_WAITING: Final = 1 << 19
+"""Bytes of messages that are read before the server asks for them."""
 
 
 @asynccontextmanager
@@ -29,12 +35,14 @@ async def stdio_streams() -> AsyncGenerator[tuple[Any, Any]]:
         async with stdio_server() as streams:
             yield streams
         return
+    loop = asyncio.get_running_loop()
     with _claimed() as (into, out):
-        reader, incoming = await _reader(into)
-        writer, outgoing = await _writer(out)
+        incoming = Incoming()
+        await loop.connect_read_pipe(lambda: incoming, os.fdopen(into, "rb", buffering=0))
+        outgoing = Outgoing(on_lost=incoming.close)
+        await loop.connect_write_pipe(lambda: outgoing, os.fdopen(out, "wb", buffering=0))
         try:
-            async with stdio_server(cast("Any", _Lines(reader)), cast("Any", _Output(writer))) as streams:
-                yield streams
+            yield incoming, outgoing
         finally:
             incoming.close()
             outgoing.close()
@@ -60,59 +68,181 @@ def _claimed() -> Generator[tuple[int, int]]:
             os.close(descriptor)
 
 
-async def _reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_CHUNK)
-    file = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    return reader, transport
+class _Stream:
+    """What the SDK asks of its streams of either direction."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def aclose(self) -> None:
+        """The server needs the stream no longer."""
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the pipe."""
+        raise NotImplementedError
 
 
-async def _writer(descriptor: int) -> tuple[asyncio.StreamWriter, asyncio.WriteTransport]:
-    loop = asyncio.get_running_loop()
-    file = os.fdopen(descriptor, "wb", buffering=0)
-    # The reader is there for flow control alone.
-    transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), file
-    )
-    return asyncio.StreamWriter(transport, protocol, None, loop), transport
+class Incoming(_Stream, asyncio.Protocol):
+    """The messages that come in, one a line, however long the lines are; empty ones are none.
+
+    Reading waits while many messages are not asked for yet.
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []
+        self._waiting = 0
+        self._ended = False
+        self._asking: asyncio.Future[None] | None = None
+        self._next: SessionMessage | Exception | None = None
+        self._pipe: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe is there."""
+        self._pipe = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Something was read."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._add(b"".join((*self._begun, line)) if self._begun else line)
+            self._begun.clear()
+        if rest:
+            self._begun.append(rest)
+
+    def eof_received(self) -> None:
+        """There will be no more; what was begun may be a whole message."""
+        if not self._ended:
+            self._ended = True
+            self._add(b"".join(self._begun))
+            self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The pipe broke."""
+        del exc
+        self.eof_received()
+
+    async def begins_with(self, method: str) -> bool:
+        """Whether the next message is a request of this method; `receive` gives it all the same."""
+        try:
+            found = self._next = await self.receive()
+        except anyio.EndOfStream:
+            return False
+        message = found.message if isinstance(found, SessionMessage) else None
+        return isinstance(message, JSONRPCRequest) and message.method == method
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message, or why it is none.
+
+        Raises:
+            anyio.EndOfStream: There are no more.
+        """
+        if self._next is not None:
+            found, self._next = self._next, None
+            return found
+        while not self._lines:
+            if self._ended:
+                raise anyio.EndOfStream
+            self._asking = asyncio.get_running_loop().create_future()
+            await self._asking
+        line = self._lines.popleft()
+        self._waiting -= len(line)
+        if self._waiting <= _MOST_WAITING:
+            self._pipe.resume_reading()
+        try:
+            return SessionMessage(
+                jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
+            )
+        except ValueError as error:
+            return error
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def close(self) -> None:
+        """Reads no more."""
+        self._pipe.close()
+
+    def _add(self, line: bytes) -> None:
+        if not line or line.isspace():
+            return
+        self._lines.append(line)
+        self._waiting += len(line)
+        if self._waiting > _MOST_WAITING:
+            self._pipe.pause_reading()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._asking is not None and not self._asking.done():
+            self._asking.set_result(None)
 
 
-class _Lines:
-    """The lines that come in, however long they are; empty ones are none."""
+class Outgoing(_Stream, asyncio.Protocol):
+    """Where messages go out; who sends one waits until the pipe has taken it.
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
+    Args:
+        on_lost: Called when nobody reads any longer.
+    """
 
-    async def __aiter__(self) -> AsyncGenerator[str]:
-        async for line in self._whole():
-            if line and not line.isspace():
-                yield line.decode("utf-8", "replace")
+    def __init__(self, *, on_lost: Callable[[], None]) -> None:
+        self._on_lost = on_lost
+        self._lost = False
+        self._taken = asyncio.Event()
+        self._taken.set()
+        self._pipe: Any = None
 
-    async def _whole(self) -> AsyncGenerator[bytes]:
-        begun: list[bytes] = []
-        while chunk := await self._reader.read(_CHUNK):
-            *lines, rest = chunk.split(b"\n")
-            for line in lines:
-                yield b"".join((*begun, line))
-                begun.clear()
-            begun.append(rest)
-        yield b"".join(begun)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe is there."""
+        self._pipe = transport
+        self._pipe.set_write_buffer_limits(high=0)
 
+    def pause_writing(self) -> None:
+        """The pipe is full."""
+        self._taken.clear()
 
-class _Output:
-    """Where lines go out; waits while the client does not read."""
+    def resume_writing(self) -> None:
+        """The pipe has taken everything."""
+        self._taken.set()
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody reads any longer."""
+        del exc
+        self._lost = True
+        self._taken.set()
+        self._on_lost()
 
-    async def write(self, text: str) -> None:
-        """Sends text."""
-        self._writer.write(text.encode())
+    async def send(self, item: SessionMessage, /) -> None:
+        """Sends a message.
 
-    async def flush(self) -> None:
-        """Waits until the client keeps up."""
-        await self._writer.drain()
+        Raises:
+            anyio.BrokenResourceError: Nobody reads any longer.
+        """
+        if not self._lost:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            self._pipe.write(f"{text}\n".encode())
+            if not self._taken.is_set():
+                await self._taken.wait()
+        if self._lost:
+            raise anyio.BrokenResourceError
+
+    def close(self) -> None:
+        """Writes no more."""
+        self._pipe.close()
 
 
 def _is_pipe(descriptor: int) -> bool:

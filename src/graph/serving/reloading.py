@@ -54,7 +54,7 @@ async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool
             if reload is not None:
                 group.start_soon(reload.run, served)
             async with stdio_streams() as (reader, writer):
-                await served.server.run(reader, writer, served.server.create_initialization_options())
+                await served.run(reader, writer)
             group.cancel_scope.cancel()
     finally:
         served.close()

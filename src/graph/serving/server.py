@@ -14,12 +14,17 @@ from weakref import WeakSet
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.runner import serve_loop
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...types.canonical import without_surrogates
+from ..execution.brief import BriefRuns
 from ..execution.control import Hooks
 from ..execution.failures import RunError
+from ..execution.spans import is_traced
+from .pipes import Incoming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -39,6 +44,7 @@ HISTORY_KEY: Final = "knime-mcp/history"
 
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Server(Server[Any]):
@@ -67,6 +73,7 @@ class GraphServer:
         self._used_changed = threading.Condition()
         self._used_by: Counter[McpGraphApi] = Counter()
         self._api = api
+        self._brief = BriefRuns(api.executor)
         self._listed = self._list(api)
         self._closing = threading.Event()
         self._connections: WeakSet[Any] = WeakSet()
@@ -83,6 +90,18 @@ class GraphServer:
             on_call_tool=self._on_call_tool,
             on_subscriptions_listen=self._listeners,
         )
+        if api.executor.spans is None and not is_traced():
+            self.server.middleware.clear()  # all that it does is a span per message
+
+    async def run(self, reader: Any, writer: Any) -> None:
+        """Serves one client over a pair of the SDK's streams, in the era that it opens with."""
+        options = self.server.create_initialization_options()
+        if isinstance(reader, Incoming) and await reader.begins_with("initialize"):
+            # As `Server.run` does then, but it passes each message on through one more task.
+            async with self.server.lifespan(self.server) as state:
+                await serve_loop(self.server, reader, writer, lifespan_state=state, init_options=options)
+        else:
+            await self.server.run(reader, writer, options)
 
     async def replace(self, api: McpGraphApi) -> None:
         """Serves another document from now on. Runs that go on end with the old one.
@@ -92,6 +111,7 @@ class GraphServer:
         """
         with self._used_changed:
             old, self._api = self._api, api
+            self._brief = BriefRuns(api.executor)
             self._listed = self._list(api)
             unused = old not in self._used_by
         info = api.server_info
@@ -138,6 +158,9 @@ class GraphServer:
         meta = cast("dict[str, Any]", ctx.meta or {})
         wants_history = meta.get(HISTORY_KEY) is True
         if meta.get("progress_token", meta.get("progressToken")) is None:
+            found = self._brief.run(params.name, params.arguments)
+            if found is not None:
+                return _answer(params.name, found, modern, wants_history)
             return await self._call(params, modern, wants_history, None)
         async with anyio.create_task_group() as group:
             report = _Reporter()
@@ -200,6 +223,9 @@ class GraphServer:
 
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            if types.PROTOCOL_VERSION_META_KEY in (ctx.meta or {}):
+                what = "This connection began with a handshake; requests of 2026-07-28 are not accepted on it"
+                raise MCPError(code=types.INVALID_REQUEST, message=what)
             # A session is made for each request; what lives as long as the client is its connection.
             self._connections.add(cast("Any", ctx.session)._connection)
 
@@ -263,7 +289,7 @@ def _answer(tool: str, found: RunResult, modern: bool, wants_history: bool) -> t
         )
         error.history = found.history
         return _failure(error, wants_history)
-    said = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    said = _to_json(value)
     text = without_surrogates(said)
     if text is not said:  # half a character, as a broken escape gives it, cannot be sent
         value = json.loads(text)
