@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..types.canonical import without_surrogates
 from ..types.tool import MCPTool
 from .audit_canvas import GRAY, GREEN, RED, YELLOW, Canvas
 from .audit_step import is_command, is_read_only, step_of
@@ -143,13 +144,16 @@ def save_after_run(
     Returns:
         What to warn of, or None.
     """
-    file = target_of(setting, data_area, run)
-    if file is None:
-        return None
     try:
+        file = target_of(setting, data_area, run)
+        if file is None:
+            return None
         exported = save_audit_workflow(records, file, question=question, answer=answer)
-    except OSError as error:
-        return f"The audit workflow cannot be written to {file}: {error.strerror or error}."
+    # What the file system cannot have as a name is a ValueError, an unknown ~user a RuntimeError.
+    except (OSError, ValueError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        where = setting.strip()
+        return without_surrogates(f"The audit workflow cannot be written to {where}: {why or error}.")
     if exported.placeholders or exported.left_out:
         return f"The audit workflow {file} has {exported.text()}."
     return None

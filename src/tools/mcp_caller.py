@@ -227,7 +227,7 @@ class MCPToolCaller:
         from .caller.sessions import named_tool, own_tool, routes_of
         from .caller.tool_lookup import ToolLookup
 
-        per_row = settings.chosen_column(self.tool_per_row_column)
+        per_row = tool_settings.chosen_column(self.tool_per_row_column)
         is_json = self.arguments_source == settings.ArgumentsSource.json_column.name
         lookup = ToolLookup((), ()) if tools is None else _lookup(tools, self.tool_column)
         tool, problem = None, None
@@ -257,7 +257,7 @@ class MCPToolCaller:
             ),
             parameters=rows,
             tool_column=per_row,
-            json_column=settings.chosen_column(self.arguments_column) if is_json else None,
+            json_column=tool_settings.chosen_column(self.arguments_column) if is_json else None,
             argument_columns=[name for name in names if name != per_row],
         )
 

@@ -1,4 +1,4 @@
-"""Parameters of every node that takes tools: which column holds them, and what a changed tool does."""
+"""What parameters of several nodes share: columns to choose from, which one holds tools, changed tools."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+NO_COLUMN: Final = "<none>"
+"""The choice of no column. First and default: see `credentials.NO_CREDENTIAL`."""
 _IN_TOOLS: Final = (
     f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
     " first cell that is not missing."
@@ -39,7 +41,7 @@ def tool_column(port: int, description: str = _IN_TOOLS) -> Any:
         "Tool column",
         description,
         default_value=AUTO,
-        choices=_tool_columns(port),
+        choices=column_choices(AUTO, lambda specs: _tool_columns(specs[port])),
         is_advanced=True,
     )
 
@@ -56,17 +58,41 @@ def pinning() -> Any:
     )
 
 
-def _tool_columns(port: int) -> Callable[[Any], list[str]]:
-    def offered(context: Any) -> list[str]:
-        """Offers the tool columns of the input. Never raises: the dialog would not open."""
-        from ..types.columns import tool_column_names
+def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
+    """Makes the choices of a parameter that names a column.
 
+    Args:
+        first: What can be chosen instead of a column; the default.
+        columns: The names of the columns, from the specs of the node's inputs.
+
+    Returns:
+        What KNIME asks for choices. It never raises: the dialog would not open.
+    """
+
+    def offered(context: Any) -> list[str]:
         try:
-            schema = context.get_input_specs()[port]
-            names = [] if schema is None else tool_column_names(schema)
+            names = columns(list(context.get_input_specs()))
         except Exception as error:
             _log.debug("No columns in the dialog: %s", type(error).__name__)
             names = []
-        return [AUTO, *(name for name in names if name != AUTO)]
+        return [first, *(name for name in names if name != first)]
 
     return offered
+
+
+def chosen_column(name: str | None) -> str | None:
+    """Reads a setting that names a column.
+
+    Args:
+        name: The setting.
+
+    Returns:
+        The name, None for none.
+    """
+    return None if name in (None, "", NO_COLUMN) else name
+
+
+def _tool_columns(schema: Any) -> list[str]:
+    from ..types.columns import tool_column_names
+
+    return [] if schema is None else tool_column_names(schema)

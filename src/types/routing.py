@@ -177,6 +177,8 @@ def split_tool(server_uri: str) -> tuple[str, str | None]:
     Returns:
         The text without the tool, and the tool or None if it names none.
     """
+    if "tool=" not in server_uri:  # most cells, and asked for every one
+        return server_uri, None
     url, found, fragment = server_uri.partition("#tool=")
     if not found:
         url, _, fragment = server_uri.partition("#")

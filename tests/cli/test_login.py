@@ -69,7 +69,7 @@ class Terminal:
         )
         self.keyring = folder / "keyring.json"
         self.env = os.environ | {
-            "PYTHONPATH": str(folder),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
             "PYTHON_KEYRING_BACKEND": "test_keyring_backend.TestKeyring",
             "TEST_KEYRING_FILE": str(self.keyring),
             "BROWSER": f"{sys.executable} {browser} %s &",

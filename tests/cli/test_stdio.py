@@ -2,7 +2,6 @@
 
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from knime_mcp.cli.sessions import Sessions
 from knime_mcp.cli.stdio import parse_servers
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
+from tests.support.processes import gone
 
 CHILD = Path(__file__).parents[1] / "tools" / "client" / "stdio_child.py"
 CANARY = "canary-90aa1c"
@@ -22,18 +22,6 @@ CANARY = "canary-90aa1c"
 
 def command(*habits):
     return shlex.join([sys.executable, str(CHILD), *habits])
-
-
-def gone(group, seconds=5.0):
-    """Whether nobody of a process group is alive; zombies of others are for the system to clear away."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True)
-        members = [line.split() for line in listed.stdout.splitlines()]
-        if not any(found == str(group) and state[0] != "Z" for found, state in members):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_list(cli):

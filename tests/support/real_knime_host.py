@@ -127,6 +127,8 @@ JAVA_VALUE_FACTORIES: Dict[str, tuple] = {
     _V2 + "value.BooleanListValueFactory": (list_of("boolean"), "List", _VAL + "collection.ListDataValue"),
     _V2 + "value.ListValueFactory": (None, "List", _VAL + "collection.ListDataValue"),
     _V2 + "value.SetValueFactory": (None, "Set", _VAL + "collection.SetDataValue"),
+    # all cells without a factory of their own, such as XML; the class is in the logical type
+    _V2 + "value.cell.DictEncodedDataCellValueFactory": (None, "?", _VAL + "DataValue"),
     _V2 + "time.LocalDateValueFactory": ("long", "Local Date", _VAL + "time.localdate.LocalDateValue"),
     _V2 + "time.LocalTimeValueFactory": ("long", "Local Time", _VAL + "time.localtime.LocalTimeValue"),
     _V2 + "time.LocalDateTimeValueFactory": (struct_("long", "long"), "Local Date Time", _VAL + "time.localdatetime.LocalDateTimeValue"),

@@ -184,6 +184,13 @@ def test_a_file_that_cannot_be_written_is_a_warning(host, tmp_path):
     assert "cannot be written" in warning
 
 
+@pytest.mark.parametrize("place", ["~nobody-of-that-name/x.knwf", "a\0b.knwf", "half a \ud83d", "x" * 300])
+def test_a_name_that_no_file_can_have_is_a_warning(host, tmp_path, place):
+    warning = save_after_run([record(1)], place, tmp_path, "r")
+    assert "audit workflow cannot be written" in warning
+    assert warning.encode()
+
+
 @pytest.mark.real_knime
 def test_the_rig_finds_nothing_wrong(host, tmp_path):
     records = [record(call, arguments=ARGUMENTS, iteration=call // 3) for call in range(1, 9)]

@@ -207,3 +207,19 @@ def test_names_with_markup_reach_an_audit_workflow(call, tmp_path):
     assert result.ok, result.failure
     assert read_workflow(tmp_path / "audit.knwf")
     assert XML not in result.view_html
+
+
+@pytest.mark.parametrize("node", ["mcp_tool_caller", "mcp_tool_provider"])
+def test_a_workflow_without_a_place_for_its_data(host, tmp_path, node):
+    (tmp_path / "data").write_text("")
+    inputs = [None] * len(NODES[node])
+    with ScriptedServer(modern(tools__list=rpc({"tools": [tool("echo")]}))) as server:
+        named = {"tool_name": "echo"} if node == "mcp_tool_caller" else {}
+        result = host.run(node, inputs, {"server_url": server.url, **named}, workflow_dir=tmp_path)
+        called = server.named("tools/call")
+    if node == "mcp_tool_provider":  # leaves nothing behind
+        assert result.ok, result.failure
+        return
+    assert not called
+    assert "data area, which cannot be made" in result.failure["message"]
+    assert "Save the workflow" in result.failure["message"]

@@ -7,8 +7,9 @@ like any other. This module knows neither KNIME nor MCP.
 
 from __future__ import annotations
 
+import queue
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -95,7 +96,11 @@ class _Batch(Generic[T, R]):
         self._on_cancel = on_cancel
         self._on_finished = on_finished
         self._window: deque[tuple[T, Future[R]]] = deque()
-        self._handed_out = 0
+        # Calls tell of their end, one by one: asking all of them each time costs more the more there are.
+        self._news: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
+        self._ended: set[Future[R]] = set()  # those in the window, as far as the calling thread has heard
+        self._in_flight = 0
+        self._finished = 0
         self._reported = 0
         self._stopped = False
 
@@ -105,14 +110,15 @@ class _Batch(Generic[T, R]):
             if self._is_canceled is not None and self._is_canceled():
                 self.stop()
             more = more and not self._stopped and self._fill(calls, pool)
-            if self._window and not self._window[0][1].done():
-                waiting = [future for _, future in self._window if not future.done()]
-                wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-            self._report()
-            while self._window and self._window[0][1].done():
+            self._hear()
+            if self._finished > self._reported:
+                self._reported = self._finished
+                if self._on_finished is not None:
+                    self._on_finished(self._finished)
+            while self._window and self._window[0][1] in self._ended:
                 call, future = self._window.popleft()
+                self._ended.remove(future)
                 if not future.cancelled():
-                    self._handed_out += 1
                     yield self._result(call, future)
 
     def stop(self) -> None:
@@ -128,26 +134,31 @@ class _Batch(Generic[T, R]):
 
     def _fill(self, calls: Iterator[T], pool: Executor) -> bool:
         """Starts calls while there is room. Returns whether there may be more of them."""
-        while self._has_room():
+        while self._in_flight < self._concurrency and len(self._window) < self._concurrency * _AHEAD:
             call = next(calls, _NONE)
             if isinstance(call, _NoCall):
                 return False
-            if self._here is not None and self._here(call):
-                self._window.append((call, _run_here(self._work, call)))
+            here = self._here is not None and self._here(call)
+            future = _run_here(self._work, call) if here else pool.submit(self._work, call)
+            self._window.append((call, future))
+            self._in_flight += 1
+            future.add_done_callback(self._news.put)
+            if here:
                 return True
-            self._window.append((call, pool.submit(self._work, call)))
         return True
 
-    def _has_room(self) -> bool:
-        in_flight = sum(not future.done() for _, future in self._window)
-        return in_flight < self._concurrency and len(self._window) < self._concurrency * _AHEAD
-
-    def _report(self) -> None:
-        finished = self._handed_out + sum(future.done() for _, future in self._window)
-        if finished > self._reported:
-            self._reported = finished
-            if self._on_finished is not None:
-                self._on_finished(finished)
+    def _hear(self) -> None:
+        """Hears which calls have ended; waits for one, or until it is time to look for a cancel."""
+        wait = bool(self._window) and self._window[0][1] not in self._ended
+        while True:
+            try:
+                future = self._news.get(wait, POLL_SECONDS)
+            except queue.Empty:
+                return
+            wait = False
+            self._ended.add(future)
+            self._in_flight -= 1
+            self._finished += not future.cancelled()
 
     def _result(self, call: T, future: Future[R]) -> R:
         try:

@@ -7,7 +7,7 @@ a parameter for. What is wrong with a row becomes that row's error; the other ro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ...audit.dispatch import Call
 from ...types.errors import ArgumentsInvalid, MCPError, ToolNotFound
@@ -18,6 +18,7 @@ from .mapping import (
     parameters_of,
     plan_columns,
 )
+from .pieces import rows_per_piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     from ...types.tool import Tool
     from .mapping import ColumnPlan, Parameter
-
-_ROWS_PER_PIECE: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +85,9 @@ class CallPlan:
         if self.parameters is None:
             yield self._call(None, None)
             return
-        for start in range(0, self.parameters.num_rows, _ROWS_PER_PIECE):
-            piece = _Piece(self.parameters.slice(start, _ROWS_PER_PIECE))
+        size = rows_per_piece(self.parameters)
+        for start in range(0, self.parameters.num_rows, size):
+            piece = _Piece(self.parameters.slice(start, size))
             for index, row_id in enumerate(piece.row_ids):
                 yield self._call(row_id, _Row(piece, index))
 

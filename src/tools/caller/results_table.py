@@ -15,6 +15,7 @@ from ...types.canonical import canonical_json, without_surrogates
 from ...types.columns import column_name, knime_type, write_tools
 from ...types.errors import SettingInvalid
 from .pictures import image_cells, image_type
+from .pieces import rows_per_piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -194,18 +195,20 @@ class ResultsWriter:
         layout: The columns.
         parameters: The parameter table with its RowIDs as first column, None without one.
         sink: Takes each piece.
-        rows_per_piece: Rows of all pieces but the last (KNIME wants them equal).
         unfit: Structured values that did not fit their column's type.
     """
 
     layout: ResultsLayout
     parameters: pa.Table | None
     sink: Callable[[pa.Table], None]
-    rows_per_piece: int = 512
     unfit: int = 0
+    _rows_per_piece: int = field(init=False)
     _waiting: list[CallOutcome] = field(default_factory=list["CallOutcome"])
     _written: int = 0
     _pieces: int = 0
+
+    def __post_init__(self) -> None:
+        self._rows_per_piece = rows_per_piece(self.parameters)
 
     def add(self, outcome: CallOutcome) -> None:
         """Takes the next finished call, in the order of the rows.
@@ -214,7 +217,7 @@ class ResultsWriter:
             outcome: The call.
         """
         self._waiting.append(outcome)
-        if len(self._waiting) >= self.rows_per_piece:
+        if len(self._waiting) >= self._rows_per_piece:
             self._flush()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
-from ...audit.journal import SUFFIX, Journal
+from ...audit.journal import SUFFIX, Journal, JournalWriteError
 from ...audit.resume import latest_to_resume
 from ...audit.secrets import without_digests
 from ...types.canonical import canonical_json
@@ -90,6 +90,7 @@ class CallerRun:
         Raises:
             Canceled: It was canceled; the message names the journal.
             MCPError: A call failed and the options say that this ends the run; the message names the journal.
+            JournalWriteError: The disk is full, or the journal cannot be written for another reason.
         """
         interrupted = _interrupted(self.options) if self.options.resume else None
         earlier = None if interrupted is None else EarlierRun(interrupted.records, self.dispatcher)
@@ -106,6 +107,8 @@ class CallerRun:
             return replace(outcome, record=journal.append(outcome.record))
 
         def failed(call: Call, error: Exception) -> CallOutcome:
+            if isinstance(error, JournalWriteError):
+                raise error
             outcome = failed_call(call, error, self.dispatcher)
             return replace(outcome, record=journal.append(outcome.record))
 

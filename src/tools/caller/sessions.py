@@ -201,9 +201,21 @@ def data_area(ctx: Any) -> Path:
         ctx: KNIME's execution context.
 
     Returns:
-        The workflow's data area; may not exist yet.
+        The workflow's data area, which exists.
+
+    Raises:
+        MCPError: It cannot be made.
     """
-    return Path(ctx.get_workflow_data_area_dir())
+    folder = Path(ctx.get_workflow_data_area_dir())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MCPError(
+            f"The journal of the calls goes to the workflow's data area, which cannot be made: {folder}:"
+            f" {error.strerror or error}",
+            fix="Save the workflow where you may write, and see that nothing else has that name",
+        ) from None
+    return folder
 
 
 def _workflow_runner(execute: Callable[..., Any]) -> WorkflowRunner:

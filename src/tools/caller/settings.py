@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import knime.extension as knext
 
 from ...types.errors import SettingInvalid
 from ..flow_choices import decode_choices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from ..tool_settings import NO_COLUMN, chosen_column, column_choices
 
 _log = logging.getLogger(__name__)
 
 BY_NAME: Final = "<by name>"
 """The choice that leaves it to *Tool name*. First and default: see `credentials.NO_CREDENTIAL`."""
-NO_COLUMN: Final = "<none>"
 TOOLS, PARAMETERS = 0, 1
 _MOST_CONCURRENT: Final = 64
 _LONGEST_DESCRIPTION: Final = 300
@@ -141,7 +138,7 @@ def tool_per_row_column() -> Any:
         "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
         f" `{NO_COLUMN}` to call the same tool for every row.",
         default_value=NO_COLUMN,
-        choices=_parameter_columns(NO_COLUMN),
+        choices=column_choices(NO_COLUMN, _parameter_columns),
         is_advanced=True,
     )
 
@@ -165,7 +162,7 @@ def arguments_column() -> Any:
         "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
         " column.",
         default_value=NO_COLUMN,
-        choices=_parameter_columns(NO_COLUMN),
+        choices=column_choices(NO_COLUMN, _parameter_columns),
         is_advanced=True,
     )
 
@@ -242,18 +239,6 @@ def chosen_tool(node: Any) -> str:
     return node.tool_name.strip() if node.tool == BY_NAME else node.tool
 
 
-def chosen_column(name: str | None) -> str | None:
-    """Reads a setting that names a column.
-
-    Args:
-        name: The setting.
-
-    Returns:
-        The name, None for none.
-    """
-    return None if name in (None, "", NO_COLUMN) else name
-
-
 def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
     """Checks the settings that say what to call and with which arguments.
 
@@ -325,16 +310,6 @@ def _check_column(name: str | None, parameters: Any | None, setting: str) -> Non
         )
 
 
-def _parameter_columns(first: str) -> Callable[[Any], list[str]]:
-    """Offers the columns of *Parameters*. Never raises: the dialog would not open."""
-
-    def choices(context: Any) -> list[str]:
-        try:
-            schema = context.get_input_specs()[PARAMETERS]
-            names: Sequence[str] = () if schema is None else [column.name for column in schema]
-        except Exception as error:
-            _log.debug("No columns in the dialog: %s", type(error).__name__)
-            names = ()
-        return [first, *(name for name in names if name != first)]
-
-    return choices
+def _parameter_columns(specs: list[Any]) -> list[str]:
+    schema = specs[PARAMETERS]
+    return [] if schema is None else [column.name for column in schema]

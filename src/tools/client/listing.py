@@ -15,6 +15,7 @@ from ..protocol.results import format_size
 from ..protocol.tools import ToolDefinition, parse_page
 from ..protocol.versions import Era
 from ..transports.base import Step
+from ..words import counted
 from .connecting import ConnectSettings
 from .sending import Conversations, Requests
 
@@ -108,7 +109,7 @@ class Listings:
             listing.fresh_until = 0.0
         self._current = listing
         if self._trace is not None:
-            what = f"{len(listing.tools)} tools on {pages.count} page{'' if pages.count == 1 else 's'}"
+            what = f"{counted(len(listing.tools), 'tool')} on {counted(pages.count, 'page')}"
             self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))
         return listing
 

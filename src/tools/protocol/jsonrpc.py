@@ -15,8 +15,6 @@ from typing import Any, Final, cast
 from ...types.canonical import compact_json, without_surrogates
 from ...types.errors import ProtocolError
 
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 HEADER_MISMATCH: Final = -32020
@@ -219,6 +217,16 @@ def answers(message: Message, request_id: int) -> bool:
         return False
     found = message.get("id")
     return found == request_id or (isinstance(found, str) and found == str(request_id))
+
+
+def answers_another(message: Message, request_id: int) -> bool:
+    """Whether a response names another request of ours: its id is a number, and not this one.
+
+    An error may come without an id, or with a text for one, if the server could not read the request.
+    """
+    found = message.get("id")
+    is_number = isinstance(found, int | float) or (isinstance(found, str) and found.isdecimal())
+    return is_number and not answers(message, request_id)
 
 
 def error_of(message: Any) -> RpcError | None:

@@ -23,12 +23,10 @@ from ..clock import Wait
 from ..limits import Limits
 from ..network import NetworkSettings, Proxy
 from .base import Step, Trace
+from .connections import KEEP_ALIVE_SECONDS, Connections
 from .http_reply import Reply
 from .sockets import Backend, is_waiting, waiting
 
-# Node and uvicorn close an idle connection after 5 s. A request that crosses such a close is lost, and nobody
-# can tell whether it ran; so connections are not kept that long here.
-_KEEP_ALIVE_SECONDS: Final = 4.0
 _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; every one of them is sent with every request
 _LONGEST_SHOWN: Final = 200
 _OURS: Final = frozenset(
@@ -104,7 +102,7 @@ class HttpChannel:
                 fix="Enter it as http://host:port",
             )
         self._backend = Backend(network, self._proxy, trace) if backend is None else backend
-        self._pool: httpcore.ConnectionPool | None = None
+        self._connections: Connections | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -116,9 +114,9 @@ class HttpChannel:
         """Close all connections."""
         with self._lock:
             self._closed = True
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+            connections, self._connections = self._connections, None
+        if connections is not None:
+            connections.close()
 
     def send(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
@@ -142,13 +140,13 @@ class HttpChannel:
                 reply.close()
                 redirects += 1
                 target = self._redirected(method, target, reply.status, location, redirects)
-                if url == self.url:
-                    url = self.url = target  # spares the detour from now on
                 continue
             if reply.status in {401, 403} and renewals < self._limits.attempts and self._renewed(reply):
                 renewals += 1
                 wait.reset_idle()  # whoever logs in takes as long as it takes
                 continue
+            if target != self.url == url and reply.is_message:
+                self.url = target  # spares the detour from now on; not to where nobody speaks the protocol
             return reply
 
     def _renewed(self, reply: Reply) -> bool:
@@ -193,7 +191,7 @@ class HttpChannel:
         wait.unsent = True
         try:
             with waiting(wait):
-                response = self._open_pool(url).handle_request(core)
+                response = self._open_connections(url).handle_request(core)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
             raise self._no_reply(error) from None
         reply = Reply(response, wait, self._limits)
@@ -223,16 +221,17 @@ class HttpChannel:
             fix="Try again; look into the server's log, and check that http:// or https:// is right",
         )
 
-    def _open_pool(self, url: str) -> httpcore.ConnectionPool:
-        pool = self._pool
-        if pool is not None and (self._has_tls or not url.startswith("https:")):
-            return pool
+    def _open_connections(self, url: str) -> Connections:
+        connections = self._connections
+        if connections is not None and (self._has_tls or not url.startswith("https:")):
+            return connections
         with self._lock:
             if self._closed:
                 raise ConnectError("The client was closed", phase="tcp", fix="Open it again")
             self._has_tls = url.startswith("https:")
-            self._pool = _pool(self._network, self._proxy, self._backend, tls=self._has_tls)
-            return self._pool
+            pool = _pool(self._network, self._proxy, self._backend, tls=self._has_tls)
+            self._connections = Connections(pool)
+            return self._connections
 
     _has_tls = False
 
@@ -276,15 +275,11 @@ class HttpChannel:
 def _pool(
     network: NetworkSettings, proxy: Proxy | None, backend: Backend, *, tls: bool
 ) -> httpcore.ConnectionPool:
-    # Unlimited, because a ping must be answerable while any number of streams are open; callers bound how
-    # many calls they make at once.
     context = network.ssl_context() if tls or (proxy is not None and proxy.scheme == "https") else None
     if proxy is None:
         return httpcore.ConnectionPool(
             ssl_context=context,
-            max_connections=None,
-            max_keepalive_connections=32,
-            keepalive_expiry=_KEEP_ALIVE_SECONDS,
+            keepalive_expiry=KEEP_ALIVE_SECONDS,
             network_backend=backend,
         )
     parts = httpx.URL(proxy.url)
@@ -296,9 +291,7 @@ def _pool(
         proxy_auth=login,
         ssl_context=context,
         proxy_ssl_context=context if proxy.scheme == "https" else None,
-        max_connections=None,
-        max_keepalive_connections=32,
-        keepalive_expiry=_KEEP_ALIVE_SECONDS,
+        keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=backend,
     )
 

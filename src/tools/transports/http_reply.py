@@ -21,6 +21,7 @@ from .sockets import shut_down, waiting
 
 EVENTS: Final = "text/event-stream"
 _BOM: Final = b"\xef\xbb\xbf"
+_GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -40,6 +41,7 @@ class Reply:
         self._wait = wait
         self._limits = limits
         self._settled: bytes | None = None
+        self._closed = False
         assert isinstance(response.stream, Iterable)
         self._stream = iter(response.stream)
 
@@ -54,8 +56,22 @@ class Reply:
         """2xx."""
         return 200 <= self.status < 300
 
+    @property
+    def is_message(self) -> bool:
+        """Whether this is how a server of the protocol answers, and not a page that stands in for one."""
+        return self.is_success and (self.status == 202 or self.media_type in {"application/json", EVENTS})
+
     def close(self) -> None:
-        """Give the connection up; for a stream that is not over, this is how the server learns of it."""
+        """Give the connection up; for a stream that is not over, this is how the server learns of it.
+
+        A connection on which the server sent more than its reply is not used again: the surplus would be
+        taken for the reply to the next request.
+        """
+        if self._closed:  # somebody else may be using the connection by now
+            return
+        self._closed = True
+        if _has_surplus(self._response):
+            self.shut_down()
         self._response.close()
 
     def wait_forever(self) -> None:
@@ -190,6 +206,13 @@ class Reply:
         )
 
 
+def _has_surplus(response: httpcore.Response) -> bool:
+    # httpcore keeps to itself what it has read beyond the reply, and goes on with it.
+    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
+    state = getattr(connection, "_h11_state", None)
+    return state is not None and bool(state.trailing_data[0])
+
+
 def _excerpt(body: bytes, media_type: str) -> str:
     """One line that says what the body is: the title of a page, else how it starts."""
     start = body.lstrip()[:2048]
@@ -203,13 +226,20 @@ def _excerpt(body: bytes, media_type: str) -> str:
 
 
 def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Decompress in bounded steps: a small bomb must not become a large chunk."""
+    """Decompress in bounded steps: a small bomb must not become a large chunk.
+
+    Ends with the compressed data. What follows is not read, as zlib would hold all of it.
+    """
     decoder = zlib.decompressobj(47)  # gzip or zlib, by its header
     raw_deflate_possible = encoding == "deflate"
     try:
         for chunk in chunks:
             data = chunk
             while data:
+                if decoder.eof:
+                    if not data.startswith(_GZIP):
+                        return
+                    decoder = zlib.decompressobj(47)  # RFC 1952 §2.2: one member after the other
                 try:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
                 except zlib.error:
@@ -221,7 +251,7 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 raw_deflate_possible = False
                 if out:
                     yield out
-                data = decoder.unconsumed_tail
+                data = decoder.unused_data or decoder.unconsumed_tail
         while out := decoder.decompress(decoder.unconsumed_tail, _DECODED_AT_ONCE):
             yield out
     except zlib.error:

@@ -377,7 +377,7 @@ def _certificate(sock: ssl.SSLSocket) -> str:
 
 def _is_readable(sock: socket.socket) -> bool:
     # poll where there is one: select cannot watch descriptors beyond 1023.
-    if sock.fileno() < 0:
+    if sock.fileno() < 0 or (isinstance(sock, ssl.SSLSocket) and sock.pending()):
         return True
     if sys.platform == "win32":
         return bool(select.select([sock], [], [], 0)[0])

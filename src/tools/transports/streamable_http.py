@@ -14,7 +14,16 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
-from ..protocol.jsonrpc import Message, answers, decode, encode, error_of, is_response, messages_of
+from ..protocol.jsonrpc import (
+    Message,
+    answers,
+    answers_another,
+    decode,
+    encode,
+    error_of,
+    is_response,
+    messages_of,
+)
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .base import Call, Inbox, TransportKind
@@ -180,7 +189,8 @@ class StreamableHttp:
         if isinstance(value, dict):
             message = cast("Message", value)
             if is_response(message):
-                # Not matched by id: it is the reply to the sole request of this exchange.
+                if answers_another(message, call.id):
+                    raise ProtocolError("The server sent the reply to another request")
                 return message
             raise ProtocolError("The server's reply is neither a result nor an error")
         if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):

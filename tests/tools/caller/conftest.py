@@ -2,8 +2,6 @@
 
 import copy
 import json
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,10 +12,7 @@ from tests.support import peers
 @pytest.fixture(scope="session")
 def server():
     """A counting server; paths /one, /two and /old (HTTP+SSE)."""
-    script = Path(__file__).parent / "counting_server.py"
-    with peers.running(
-        peers.Server("counting server", [sys.executable, "-u", script, "--port", "{port}"])
-    ) as running:
+    with peers.running(peers.counting()) as running:
         yield running
 
 

@@ -145,6 +145,7 @@ def test_the_dialog_offers_the_providers_tools(host):
     assert ids.index("<by name>") < ids.index("add") < ids.index("report")
 
 
+@pytest.mark.requirement("T29")
 def test_every_setting_has_a_label_and_says_what_to_do(host):
     described = host.describe()
     assert [problem for problem in described["problems"] if problem[0] == "error"] == []

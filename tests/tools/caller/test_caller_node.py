@@ -43,7 +43,7 @@ def portable(host, *tools, row_ids=None):
     )
 
 
-@pytest.mark.requirement("T51", "T53", "T57", "T60")
+@pytest.mark.requirement("T51", "T53", "T57", "T58", "T60")
 def test_one_call_of_a_tool_from_the_provider(server, tools_of, call, rows_of):
     result = call(tools_of(server.url("/one")), tool_name="add", arguments={"a": "2", "b": "40"})
     (row,) = rows_of(result)

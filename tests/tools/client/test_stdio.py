@@ -20,6 +20,7 @@ from knime_mcp.types.errors import (
     TimedOut,
     VersionError,
 )
+from tests.support.processes import gone
 
 CHILD = Path(__file__).with_name("stdio_child.py")
 QUICK = Timeouts(connect=0.5, idle=20, total=30)
@@ -36,18 +37,6 @@ def connected(*habits, env=None, cwd=None, **options):
 
 def pid_of(client):
     return int(client.call_tool("pid").text)
-
-
-def gone(group, seconds=3.0):
-    """Whether nobody of a process group is alive; zombies of others are for the system to clear away."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True)
-        members = [line.split() for line in listed.stdout.splitlines()]
-        if not any(found == str(group) and state[0] != "Z" for found, state in members):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def in_background(work):

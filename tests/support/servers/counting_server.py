@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 import base64
-import sys
-from pathlib import Path
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -12,8 +10,6 @@ from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "support" / "servers"))
 from serving import serve_asgi
 
 PIXEL = base64.b64decode(

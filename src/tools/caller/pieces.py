@@ -1,0 +1,40 @@
+"""How many rows of a parameter table are read at a time, and written at a time with what became of them.
+
+KNIME stores cells of many types, such as XML and molecules, once per batch: equal cells after the first hold
+only a key to it. A piece that begins within a batch would lose them, so such a table is cut into its batches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_USUAL: Final = 512
+_SHARED: Final = "knime.struct_dict_encoded"
+
+
+def rows_per_piece(table: pa.Table | None) -> int:
+    """Decides on the size of all pieces but the last.
+
+    Args:
+        table: The parameter table, None without one.
+
+    Returns:
+        A number of rows, at least 1.
+    """
+    if table is None or not table.num_rows or not any(_shares_cells(kind) for kind in table.schema.types):
+        return _USUAL
+    return max(len(chunk) for chunk in table.column(0).chunks)
+
+
+def _shares_cells(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.extension_name.startswith(_SHARED) or _shares_cells(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return any(_shares_cells(field.type) for field in kind)
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return is_list and _shares_cells(kind.value_type)

@@ -1,0 +1,116 @@
+"""The connections of one channel: taken for a request, given back with its reply, found without a search.
+
+httpcore's own pool looks at all its connections twice per request, while the other threads wait, and closes
+every idle one as soon as there are more than its limit, busy ones included. Here the pool only opens
+connections.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
+
+import httpcore
+
+# Node and uvicorn close an idle connection after 5 s. A request that crosses such a close is lost, and nobody
+# can tell whether it ran; so connections are not kept that long here.
+KEEP_ALIVE_SECONDS: Final = 4.0
+
+
+class Connections:
+    """Connections, as many as there are requests at a time. Safe for use by many threads at once.
+
+    Unlimited, because a ping must be answerable while any number of streams are open; callers bound how many
+    calls they make at once.
+
+    Args:
+        pool: Opens connections, with its own ``keepalive_expiry``; not used for requests.
+    """
+
+    def __init__(self, pool: httpcore.ConnectionPool) -> None:
+        self._pool = pool
+        self._all: set[httpcore.ConnectionInterface] = set()
+        self._idle: deque[tuple[float, httpcore.ConnectionInterface]] = deque()  # the last used one last
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpcore.Request) -> httpcore.Response:
+        """Sends a request, and returns as soon as the reply's headers are there.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The reply. Its connection is given back when the reply is closed.
+        """
+        connection = self._take(request.url.origin)
+        try:
+            response = connection.handle_request(request)
+        except BaseException:
+            self._give_back(connection)
+            raise
+        stream = cast("Iterable[bytes]", response.stream)
+        response.stream = _Body(stream, lambda: self._give_back(connection))
+        return response
+
+    def close(self) -> None:
+        """Closes all connections; whoever waits for one is woken."""
+        with self._lock:
+            self._closed = True
+            connections, self._all = self._all, set()
+            self._idle.clear()
+        for connection in connections:
+            connection.close()
+
+    def _take(self, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    connection = self._pool.create_connection(origin)
+                    self._all.add(connection)
+                    return connection
+                _, connection = self._idle.pop()
+            if connection.can_handle_request(origin) and not connection.has_expired():
+                return connection
+            self._drop(connection)
+
+    def _give_back(self, connection: httpcore.ConnectionInterface) -> None:
+        now = time.monotonic()
+        old: list[httpcore.ConnectionInterface] = []
+        with self._lock:
+            if connection.is_available() and not connection.is_closed() and not self._closed:
+                self._idle.append((now, connection))
+            else:
+                old.append(connection)
+            while self._idle and now - self._idle[0][0] > KEEP_ALIVE_SECONDS:
+                old.append(self._idle.popleft()[1])
+        for connection in old:
+            self._drop(connection)
+
+    def _drop(self, connection: httpcore.ConnectionInterface) -> None:
+        with self._lock:
+            self._all.discard(connection)
+        connection.close()
+
+
+class _Body:
+    """The body of a reply; closing it gives its connection back."""
+
+    def __init__(self, stream: Iterable[bytes], give_back: Callable[[], None]) -> None:
+        self._stream = stream
+        self._give_back = give_back
+        self._closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._stream)
+
+    def close(self) -> None:
+        """Ends the reply; a second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            cast("Any", self._stream).close()  # untyped in httpcore
+        finally:
+            self._give_back()

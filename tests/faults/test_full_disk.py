@@ -1,0 +1,97 @@
+"""A disk that is full: what ran is never recorded as something else, and the run ends and can be resumed."""
+
+import contextlib
+import json
+import resource
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from knime_mcp.audit.journal import read_journal
+from knime_mcp.audit.verify import verify_file
+from tests.faults.rows import good_reply, script_for
+from tests.support.scripted_server import ScriptedServer, rpc, text, tool
+
+ROWS = 20
+LARGE = "x" * 20_000
+LIMIT = 50_000
+TOOL = tool(inputSchema={"type": "object", "properties": {"row": {"type": "integer"}, "bad": {}}})
+
+
+@contextlib.contextmanager
+def at_most(size):
+    """Files of this process grow no larger, as on a disk that is full."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+@pytest.fixture
+def server():
+    def call(request):
+        number = request.params["arguments"]["row"]
+        if number % 3:
+            return good_reply("modern-json")(request)
+        return rpc(text(f"row {number} {LARGE}", resultType="complete"))(request)
+
+    script = script_for("modern-json", None)
+    script |= {"tools/call": call, "tools/list": rpc({"tools": [TOOL], "resultType": "complete"})}
+    with ScriptedServer(script) as running:
+        yield running
+
+
+def called(server):
+    return [request.params["arguments"]["row"] for request in server.named("tools/call")]
+
+
+def check_journal(path):
+    content = read_journal(path)
+    assert {str(record.status) for record in content.records} == {"ok"}
+    assert content.outcome != "complete"
+    assert not [found for found in verify_file(path).findings if found.verdict != "truncated"]
+    return [json.loads(record.arguments)["row"] for record in content.records]
+
+
+def test_batch_ends_names_the_file_and_can_be_resumed(server, tmp_path):
+    (tmp_path / "t.jsonl").write_text("".join(f'{{"row": {row}, "bad": false}}\n' for row in range(ROWS)))
+
+    def batch(*options):
+        command = [sys.executable, "-m", "knime_mcp.cli.app", "batch", server.url, "echo", "t.jsonl"]
+        return subprocess.run(
+            [*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    with at_most(LIMIT):
+        done = batch("--audit", "a.jsonl", "--json")
+    assert done.returncode == 1
+    assert "a.jsonl: file too large" in done.stderr
+    kept = check_journal(tmp_path / "a.jsonl")
+    assert len(kept) < ROWS
+    assert len(called(server)) < ROWS
+
+    before = len(called(server))
+    done = batch("--resume", "a.jsonl", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [record["status"] for record in json.loads(done.stdout)] == ["ok"] * ROWS
+    assert sorted(called(server)[before:] + kept) == list(range(ROWS))
+
+
+def test_the_caller_node_ends_and_names_the_file(server, host, tmp_path):
+    calls = pa.table({"j": [json.dumps({"row": row, "bad": False}) for row in range(ROWS)]})
+    settings = {"server_url": server.url, "tool_name": "echo", "concurrency": 2}
+    with at_most(LIMIT):
+        result = host.run(
+            "mcp_tool_caller",
+            [None, host.table(calls), None],
+            {**settings, "arguments_source": "json_column", "arguments_column": "j"},
+            workflow_dir=tmp_path / "workflow",
+        )
+    assert not result.ok
+    (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
+    assert journal.name in str(result.failure)
+    assert check_journal(journal)
