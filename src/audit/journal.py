@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 
 from ..types.canonical import canonical_json
-from .chain import chained
+from .chain import chained_with_text
 from .record import CallRecord, utc_text
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ SUFFIX = ".jsonl"
 
 class JournalError(ValueError):
     """A journal that cannot be read: names the file and the line."""
+
+
+class JournalWriteError(OSError):
+    """A line could not be written: names the file and why.
+
+    A call that has run must not become a record that says otherwise, and no further call should be made.
+    """
 
 
 def new_run_id(now: datetime | None = None) -> str:
@@ -97,7 +104,8 @@ class Journal:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
         try:
-            self._write({"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()})
+            start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
+            self._write(canonical_json(start))
         except BaseException:
             self._file.close()
             raise
@@ -112,11 +120,11 @@ class Journal:
             The record as written, with its completion number and its place in the chain.
 
         Raises:
-            OSError: It could not be written. The journal stays whole, without it.
+            JournalWriteError: It could not be written. The journal stays whole, without it.
         """
         with self._lock:
-            written = chained(record, self.head, call=self.count + 1)
-            self._write({"kind": "call", **written.to_json()})
+            written, text = chained_with_text(record, self.head, call=self.count + 1)
+            self._write(text)
             self.count, self.head = written.call, written.hash or ""
         return written
 
@@ -130,7 +138,7 @@ class Journal:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
                 try:
-                    self._write({"kind": "end", **end, "at": _now()})
+                    self._write(canonical_json({"kind": "end", **end, "at": _now()}))
                 finally:
                     self._file.close()
 
@@ -142,16 +150,18 @@ class Journal:
     ) -> None:
         self.close("complete" if kind is None else "failed")
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: str) -> None:
         # One unbuffered write per line: whatever happens to this process, the operating system has it.
-        data = memoryview(canonical_json(line).encode() + b"\n")
+        data = memoryview(line.encode() + b"\n")
         written = 0
         try:
             while written < len(data):
                 written += self._file.write(data[written:])
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):  # half of a line would make all that follow it unreadable
                 self._file.truncate(self._file.seek(0, 2) - written)
+            if isinstance(error, OSError):
+                raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
             raise
 
 

@@ -118,12 +118,12 @@ def _json_text(arguments: Mapping[str, Any] | None, marker: SecretMarker) -> str
 
 def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
     """Marks the secrets in an answer's text and structured value; its blocks stay as they came."""
-    structured = answer.structured
-    return replace(
-        answer,
-        text=without_surrogates(cast("str", marker.scrub(answer.text))),
-        structured=structured if structured is ABSENT else marker.scrub(structured),
-    )
+    before = answer.structured
+    text = without_surrogates(cast("str", marker.scrub(answer.text)))
+    structured = before if before is ABSENT else marker.scrub(before)
+    if text is answer.text and structured is before:
+        return answer
+    return replace(answer, text=text, structured=structured)
 
 
 def answered(call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher) -> Ending:

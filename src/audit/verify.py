@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from ..tools.words import counted
 from .chain import Link, chain_hash, link_of, same_hash
 from .journal import SUFFIX, journal_lines
 from .table import laid_out_anew, links_of, lost_columns, read_table
@@ -305,7 +306,7 @@ class _RunCheck:
         if closing.count is None:
             text = (
                 f"{_upper(run)} has no closing record: it was killed, is still going on, or its end was cut"
-                f" off. It has {number} call{'' if number == 1 else 's'} up to there."
+                f" off. It has {counted(number, 'call')} up to there."
             )
             return [Finding(Verdict.TRUNCATED, text, self.run)]
         if number < closing.count:

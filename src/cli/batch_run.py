@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call
-from ..audit.journal import Journal, JournalError
+from ..audit.journal import Journal, JournalError, JournalWriteError
 from ..audit.resume import to_resume
 from ..tools.caller.batch import run_batch
 from ..tools.caller.mapping import (
@@ -118,13 +118,18 @@ class BatchRun:
         def kept(outcome: CallOutcome) -> CallOutcome:
             return outcome if journal is None else replace(outcome, record=journal.append(outcome.record))
 
+        def failed(call: Call, error: Exception) -> CallOutcome:
+            if isinstance(error, JournalWriteError):
+                raise error
+            return kept(failed_call(call, error, dispatcher))
+
         interrupt, stop = self._sessions.interrupt, self._sessions.stop
         taken = 0
         with BatchProgress(self.summary.total) as progress:
             results = run_batch(
                 self._calls(),
                 lambda call: kept((earlier.find(call) if earlier else None) or executor.make(call)),
-                failed=lambda call, error: kept(failed_call(call, error, dispatcher)),
+                failed=failed,
                 concurrency=executor.concurrency,
                 is_canceled=lambda: interrupt() or stop.is_set(),
                 on_cancel=stop.set,

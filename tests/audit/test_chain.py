@@ -8,9 +8,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from knime_mcp.audit.chain import FIELDS, Link, chain_hash, chained, link_of, same_hash
+from knime_mcp.audit.chain import (
+    FIELDS,
+    Link,
+    chain_hash,
+    chained,
+    chained_with_text,
+    link_of,
+    same_hash,
+)
 from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
 from knime_mcp.audit.table import COLUMNS
+from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.portable import to_json_text
 from knime_mcp.types.tool import MCPTool
 from tests.audit.calls import FLOW, SEARCH, record
@@ -94,6 +103,30 @@ def test_a_record_that_went_through_json_has_the_same_hash(duration, iteration, 
     written = chained(record(1, duration=duration, iteration=iteration, result=result), "p", call=1)
     link = link_of(json.loads(json.dumps(written.to_json())), "line 1")
     assert chain_hash(link.previous, link.texts) == link.hash == written.hash
+
+
+ANY_TEXT = st.text(max_size=9) | st.sampled_from(["", '"\\\x00\n', "half \ud83d", "\ude00", "ü\u2028"])
+
+
+@given(
+    st.fixed_dictionaries(
+        {"result": st.none() | ANY_TEXT, "server_version": st.none() | ANY_TEXT, "error": ANY_TEXT},
+        optional={
+            "duration": st.floats(0, 1e9) | st.integers(0, 9),
+            "iteration": st.integers(0, 99),
+            "files": st.lists(ANY_TEXT, max_size=2).map(tuple),
+            "resumed_from": ANY_TEXT,
+            "tool": st.sampled_from(["", "no json", '{"workflow_filestore":"a","b":"ü"}']),
+        },
+    ),
+    st.sampled_from(["", "sha256:0", 'a "quoted" one']),
+)
+def test_the_text_of_a_record_is_its_canonical_json_and_has_the_hash_that_is_checked(values, previous):
+    written, text_written = chained_with_text(record(1, **values), previous, call=7)
+    assert text_written == canonical_json({"kind": "call", **written.to_json()})
+    link = link_of(written.to_json(), "line 1")
+    assert (link.call, link.previous) == (7, previous)
+    assert chain_hash(link.previous, link.texts) == link.hash
 
 
 def test_lone_surrogates_are_hashed_as_they_are_written():
