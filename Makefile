@@ -50,7 +50,7 @@ examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an environment of its own
 	$(BIN)/python tests/packaging/ways_in.py
 
-real-knime: .venv-knime/.ready  ## the node tests under KNIME's own Python sources
+real-knime: .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
 	@test -n "$(KNIME_PYTHON_ROOT)" || { echo "set KNIME_PYTHON_ROOT to a checkout of github.com/knime/knime-python"; exit 2; }
 	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
 	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml

@@ -1,6 +1,13 @@
 """What KNIME imports: the category in the node repository and the nodes, nothing else."""
 
+import logging
+
 import knime.extension as knext
+
+# KNIME takes what any logger says into its own log, down to DEBUG: that would be every prompt and the headers
+# of every reply, and a call to Java for each of these messages.
+for _library in ("asyncio", "httpcore", "httpx", "openai"):
+    logging.getLogger(_library).setLevel(logging.WARNING)
 
 knext.category(
     path="/community",

@@ -4,27 +4,21 @@ LangChain reads the names of arguments: plain `StructuredTool` loses ``config`` 
 on ``self``. Here a call's arguments are one value that nobody looks into. Models are bound to `functions`,
 which LangChain does not rewrite; these tools only execute.
 
-Imports LangChain: import this module only where tools are executed.
+Imports LangChain: import this module only where tools are executed. LangChain reads annotations in every
+call, so they are no texts here, which it would have to compile each time.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, assert_never, cast
 
-from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain reads annotations at run time
+from langchain_core.messages import ToolCall
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 
-from ..types.tool import MCPTool, WorkflowTool
+from ..types.tool import MCPTool, Tool, WorkflowTool
 from .toolbox.functions import arguments_schema, description_for_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from langchain_core.messages import ToolCall
-
-    from ..types.tool import Tool
-    from .toolbox.toolbox import ToolReply
+from .toolbox.toolbox import ToolReply
 
 REQUEST: Final = "mcp_request"
 """Key in ``configurable`` of a run's config under which a caller hands over a `RunningCall`."""

@@ -7,17 +7,19 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from ..tools.limits import Timeouts
-from ..tools.network import NetworkSettings
 from ..tools.transports.stdio_server import StdioServer
 from ..types.errors import origin_and_path
 from ..types.routing import ServerRoute
 from .exits import UsageError
 from .stdio import parse_servers
+
+if TYPE_CHECKING:
+    from ..tools.network import NetworkSettings
 
 R = TypeVar("R")
 
@@ -165,8 +167,11 @@ class ConnectionOptions:
         return Timeouts(connect=self.connect_timeout, idle=self.idle_timeout, total=self.total_timeout)
 
     @property
-    def network(self) -> NetworkSettings:
+    def network(self) -> "NetworkSettings":
         """Trust store and proxy."""
+        # Only here: TLS is a quarter of what starting a command costs that needs no server.
+        from ..tools.network import NetworkSettings
+
         return NetworkSettings(ca_file=self.ca_file, proxy=self.proxy)
 
     @functools.cached_property
@@ -291,7 +296,7 @@ def takes_connection(command: Callable[..., R]) -> Callable[..., R]:
     Returns:
         The command with the options in its signature, where typer looks for them.
     """
-    hints = typing.get_type_hints(ConnectionOptions, include_extras=True)
+    hints = _hints()
     fields = dataclasses.fields(ConnectionOptions)
     own = [
         parameter
@@ -314,6 +319,11 @@ def takes_connection(command: Callable[..., R]) -> Callable[..., R]:
     run.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
     return run
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
+    return typing.get_type_hints(ConnectionOptions, include_extras=True)
 
 
 def _header(text: str) -> tuple[str, str]:

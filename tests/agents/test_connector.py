@@ -260,6 +260,12 @@ def test_the_dialog_offers_what_the_endpoint_lists(host):
         assert settings_of(dialog["data"])["model"] == "c"
 
 
+def test_models_without_a_name_are_not_offered(host):
+    with ChatServer(models=["a", "", " "]) as server:
+        dialog = host.dialog(NODE, [], {"base_url": server.url})
+    assert choices(dialog)[0] == ["<as entered>", "a"]
+
+
 def test_the_dialog_opens_whatever_the_endpoint_does(host):
     assert choices(host.dialog(NODE, []))[0] == ["<as entered>"]
     for url in ("nonsense", f"http://127.0.0.1:{free_port()}/v1", "http://[::1", "https://a.invalid/v1"):

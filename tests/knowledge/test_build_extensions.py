@@ -1,11 +1,12 @@
 """Nodes of Python extensions: this one, as the host describes it, and what its settings really refuse."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from knime_mcp.cli.exits import CommandError
-from knime_mcp.cli.nodes.extension import extension_nodes, own_files, own_nodes
+from knime_mcp.cli.nodes.extension import extension_nodes, nodes_of, own_files, own_nodes
 from knime_mcp.knowledge import places
 from knime_mcp.knowledge.building import build
 from knime_mcp.knowledge.building.introspection import plain_text, read_extension
@@ -14,8 +15,21 @@ from knime_mcp.version import VERSION
 
 
 @pytest.fixture(scope="module")
-def nodes():
-    return {node.id.rpartition(".")[2]: node for node in own_nodes()}
+def nodes(host):
+    """This extension's nodes by id, on whichever host: both describe them with the same documents."""
+    if host.is_real:
+        extension = {"id": host.host.id, "version": host.host.version}
+        loaded = SimpleNamespace(
+            nodes=host.host.nodes,
+            version=host.host.version,
+            describe=lambda: {**host.describe(), "extension": extension},
+            get_dialog=host.dialog,
+            load_parameters=host.load_parameters,
+        )
+        found = nodes_of(loaded, "knime.yml")
+    else:
+        found = own_nodes()
+    return {node.id.rpartition(".")[2]: node for node in found}
 
 
 def settings(node):
@@ -75,6 +89,7 @@ def test_every_default_is_one_that_the_node_accepts(nodes):
                 assert parameter.default_value in parameter.enum_values, (node.id, parameter.name)
 
 
+@pytest.mark.standin
 def test_an_extension_that_cannot_be_imported_says_which_and_why(tmp_path):
     (tmp_path / "knime.yml").write_text(
         "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: src/gone\n"

@@ -1,5 +1,7 @@
 """Settings are judged: what is certainly wrong is found, and nothing else is said to be."""
 
+from dataclasses import replace
+
 import pytest
 
 from knime_mcp.knowledge.answers.configuration_check import check_configuration
@@ -111,6 +113,16 @@ def test_a_nested_setting_is_judged_as_well():
 
 def test_settings_under_model_are_those_of_a_saved_node():
     assert check_configuration(NODE, {"model": {"method": "GET"}, "variables": {}}).valid is True
+    assert check_configuration(replace(NODE, configurations=()), {"model": {}}).valid is True
+
+
+def test_a_node_may_have_a_setting_that_is_called_model():
+    chat = replace(NODE, configurations=(Parameter(name="model", type="string"), *SETTINGS[1:]))
+    for saved in ({"model": {"zzqx": 1}, "variables": {}}, {"model": {"model": "m", "zzqx": 1}}):
+        assert [entry.setting for entry in check_configuration(chat, saved).problems] == ["zzqx"]
+    assert check_configuration(chat, {"model": "m", "timeout": 9}).valid is True
+    (wrong,) = check_configuration(chat, {"model": {"name": "m"}}).problems
+    assert (wrong.setting, wrong.problem) == ("model", "is a mapping where a text belongs")
 
 
 def test_what_a_flow_variable_overwrites_is_not_judged():

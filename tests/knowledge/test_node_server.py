@@ -14,6 +14,7 @@ from knime_mcp.knowledge.packs.included_files import own_packs
 from knime_mcp.knowledge.schema import SCHEMA_VERSION
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
 from knime_mcp.types.errors import ArgumentsInvalid, ServerError, ToolNotFound
+from tests.support.peers import OWN_CODE
 
 from .conftest import DEADLINE, nodes_command
 
@@ -69,7 +70,7 @@ def test_every_revision_over_http(url, version):
 @pytest.mark.parametrize("version", ERAS)
 def test_both_eras_over_stdio(catalogue_file, tmp_path, version):
     command = nodes_command("serve", "--catalogue", catalogue_file)
-    server = StdioServer(name="nodes", command=tuple(command))
+    server = StdioServer(name="nodes", command=tuple(command), env=OWN_CODE)
     with MCPClient(stdio=server, protocol_version=version) as client:
         assert [tool.name for tool in client.list_tools()] == TOOLS
         assert (

@@ -167,7 +167,13 @@ def test_the_sources_example_of_an_agent(call):
     settings = found["configurations"]
     assert {"type", "default", "description", "required", "options"} <= set(settings["model_version"])
     assert (settings["temperature"]["min"], settings["temperature"]["max"]) == (0, 2)
-    assert found["default_configurations"]["temperature"] == settings["temperature"]["default"]
+    # What may be left out and has no default is no default: nobody wants answers of at most one token.
+    wanted = {"model_version": "gpt-4", "temperature": 0.7, "system_prompt": ""}
+    assert found["default_configurations"] == wanted
+    assert "max_tokens" in settings
+    request = node_details(call, "ACTION", "HTTP_REQUEST")
+    assert request["configurations"]["url"]["required"] is True
+    assert request["default_configurations"]["url"] == ""
     assert found["input_params_schema"]["user_input"]["required"] is True
     assert found["default_input_params"]["user_input"] == ""
     assert found["default_output_params"]["output"] == ""

@@ -272,7 +272,7 @@ def _names(body: bytes) -> tuple[str, ...] | None:
     if not isinstance(listed, list):
         return None
     names = {
-        str(cast("dict[str, Any]", entry).get("id") or "")
+        str(cast("dict[str, Any]", entry).get("id") or "").strip()
         for entry in cast("list[Any]", listed)
         if isinstance(entry, dict)
     }

@@ -5,19 +5,16 @@ The keys that KNIME's Agent Prompter has mean the same here.
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import knime.extension as knext
 
 from ...tools import connection_settings
-from .settings_checks import AUTO, NO_COLUMN, ErrorHandling, text_columns
+from ...tools.tool_settings import NO_COLUMN, column_choices
+from ...types.columns import AUTO
+from .settings_checks import ErrorHandling, text_columns
 from .texts import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_log = logging.getLogger(__name__)
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
 
@@ -80,7 +77,7 @@ def prompt_column() -> Any:
         " is a conversation of its own, and a row that fails is a row with an error. The table is then not"
         f" offered to tools; further tables are. Choose `{NO_COLUMN}` for a single prompt.",
         default_value=NO_COLUMN,
-        choices=_choices(NO_COLUMN, _prompt_columns),
+        choices=column_choices(NO_COLUMN, _prompt_columns),
     )
 
 
@@ -91,7 +88,7 @@ def conversation_column() -> Any:
         "The column of the *Conversation history* that holds the messages: Message cells, or the text beside"
         f" a column *Role*. `{AUTO}` takes the last one that can.",
         default_value=AUTO,
-        choices=_choices(AUTO, _conversation_columns),
+        choices=column_choices(AUTO, _conversation_columns),
     )
 
 
@@ -285,6 +282,10 @@ def debug() -> Any:
     )
 
 
+def _error_columns(specs: list[Any]) -> list[str]:
+    return [] if specs[HISTORY] is None else text_columns(specs[HISTORY])
+
+
 @knext.parameter_group(label="Errors", is_advanced=True)
 class ErrorSettings:
     """What becomes of errors of the agent; the keys are KNIME's."""
@@ -309,7 +310,7 @@ class ErrorSettings:
         "Error column",
         "The column of the *Conversation history* that holds errors.",
         default_value=NO_COLUMN,
-        choices=lambda context: _offered(context, NO_COLUMN, _error_columns),
+        choices=column_choices(NO_COLUMN, _error_columns),
     )
     _goes_on = knext.And(
         knext.OneOf(error_handling, [ErrorHandling.COLUMN.name]),
@@ -320,28 +321,10 @@ class ErrorSettings:
     del _goes_on
 
 
-def _choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
-    return lambda context: _offered(context, first, columns)
-
-
-def _offered(context: Any, first: str, columns: Callable[[list[Any]], list[str]]) -> list[str]:
-    """Offers columns. Never raises: the dialog would not open."""
-    try:
-        names = columns(list(context.get_input_specs()))
-    except Exception as error:
-        _log.debug("No columns in the dialog: %s", type(error).__name__)
-        names = []
-    return [first, *(name for name in names if name != first)]
-
-
 def _conversation_columns(specs: list[Any]) -> list[str]:
     from .history import conversation_columns
 
     return [] if specs[HISTORY] is None else conversation_columns(specs[HISTORY])
-
-
-def _error_columns(specs: list[Any]) -> list[str]:
-    return [] if specs[HISTORY] is None else text_columns(specs[HISTORY])
 
 
 def _prompt_columns(specs: list[Any]) -> list[str]:

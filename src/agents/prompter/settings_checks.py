@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
+from ...tools.tool_settings import chosen_column
+from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
 
 if TYPE_CHECKING:
     from .conversation import ConversationLayout
-
-AUTO: Final = "<auto>"
-NO_COLUMN: Final = "<none>"
 
 
 class ErrorHandling(knext.EnumParameterOptions):
@@ -27,7 +26,7 @@ class ErrorHandling(knext.EnumParameterOptions):
 
 def prompt_column_of(node: Any) -> str | None:
     """Reads the setting ``prompt_column``; None for a single prompt."""
-    return None if node.prompt_column in (None, "", NO_COLUMN) else node.prompt_column
+    return chosen_column(node.prompt_column)
 
 
 def layout_of(node: Any, history: Any | None) -> ConversationLayout:

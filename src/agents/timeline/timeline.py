@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ...audit.record import CallStatus
+from ...tools.views.statuses import meaning_of
 from ..run.events import (
     ModelAnswered,
     PromptGiven,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..run.events import AgentEvent
 
 _LONGEST_PREVIEW: Final = 160
-_WARNINGS: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,14 +136,7 @@ def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
         return "not finished", "warning"
     if record is None:
         return ("failed", "bad") if call.reply.failed else ("ok", "good")
-    if record.ok:
-        return record.status.value, "good"
-    return record.status.value, "warning" if record.status in _WARNINGS else "bad"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: ``1 turn``, ``2 turns``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return record.status.value, meaning_of(record.status)
 
 
 def _emptied(call: ToolFinished) -> ToolFinished:

@@ -24,6 +24,7 @@ from ...tools.views.html import (
     paragraph,
     properties,
 )
+from ...tools.words import counted
 from ..prompter.message_cells import image_of, text_of
 from ..run.events import (
     Ending,
@@ -35,7 +36,7 @@ from ..run.events import (
     ToolFinished,
     ToolStarted,
 )
-from .timeline import arguments_line, counted, duration_text, one_line, status_of_call, tokens_text
+from .timeline import arguments_line, duration_text, one_line, status_of_call, tokens_text
 from .tool_kind import kind_of
 
 if TYPE_CHECKING:

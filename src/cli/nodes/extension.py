@@ -30,7 +30,7 @@ def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
     from ...headless import HeadlessError, load_extension
 
     try:
-        return _nodes_of(load_extension(knime_yml), str(knime_yml))
+        return nodes_of(load_extension(knime_yml), str(knime_yml))
     except HeadlessError as error:
         what = str(error).partition("\n")[0]  # below is where in its own code
         raise CommandError(f"The extension {knime_yml} cannot be read: {what}") from None
@@ -45,7 +45,7 @@ def own_nodes() -> list[NodeSpec]:
     from ...headless import HeadlessError, load_own_extension
 
     try:
-        return _nodes_of(load_own_extension(), "knime.yml")
+        return nodes_of(load_own_extension(), "knime.yml")
     except HeadlessError as error:
         raise CommandError(f"The nodes of knime-mcp itself cannot be read: {error}") from None
 
@@ -56,7 +56,16 @@ def own_files() -> list[Path]:
     return sorted(file for folder in _PARTS for file in (package / folder).rglob("*.py"))
 
 
-def _nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
+def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
+    """Describes the nodes of an extension that is loaded.
+
+    Args:
+        host: The extension.
+        file: Its ``knime.yml``, as it was given.
+
+    Returns:
+        Its nodes, in their order.
+    """
     from ...headless import HeadlessError
     from ...knowledge.building.introspection import read_extension
 

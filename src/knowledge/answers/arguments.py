@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import ArgumentsInvalid
@@ -40,7 +42,7 @@ def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tup
             raise _unknown(tool, name, list(properties))
         if value is None and name not in tool.parameters.get("required", ()):
             continue
-        found[name] = _read(tool, name, properties[name], value, changed)
+        found[name] = _Argument(tool, name, properties[name], value, changed).read()
     for name in tool.parameters.get("required", ()):
         if name not in found:
             raise ArgumentsInvalid(
@@ -70,81 +72,96 @@ def _listed(tool: ToolDefinition) -> str:
     )
 
 
-def _read(tool: ToolDefinition, name: str, schema: Mapping[str, Any], value: Any, changed: list[str]) -> Any:
-    def wrong(wanted: str) -> ArgumentsInvalid:
-        shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:79]}…"
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    tool: ToolDefinition
+    name: str
+    schema: Mapping[str, Any]
+    value: Any
+    changed: list[str]
+
+    def read(self) -> Any:
+        if self.name == "node":
+            return self._reference(self.value, "an id, a name, or node_type and subtype")
+        match self.schema.get("type"):
+            case "array":
+                return self._references()
+            case "integer":
+                return self._integer()
+            case "boolean":
+                return self._truth()
+            case "object":
+                return self._object()
+            case kind:
+                return self._text_or_number(only_text=kind == "string")
+
+    def _wrong(self, wanted: str) -> ArgumentsInvalid:
+        shown = repr(self.value) if len(repr(self.value)) <= 80 else f"{repr(self.value)[:79]}…"
+        return self._invalid(f"is {shown}", f"It must be {wanted}.")
+
+    def _invalid(self, what: str, fix: str) -> ArgumentsInvalid:
         return ArgumentsInvalid(
-            f"The argument '{name}' is {shown}",
-            pointer=f"/{name}",
-            tool=tool.name,
-            fix=f"It must be {wanted}.",
+            f"The argument '{self.name}' {what}", pointer=f"/{self.name}", tool=self.tool.name, fix=fix
         )
 
-    kind = schema.get("type")
-    if name == "node":
-        return _reference(value, lambda: wrong("an id, a name, or node_type and subtype"))
-    if kind == "array":
-        entries = _list(value)
+    def _reference(self, value: Any, wanted: str) -> dict[str, str]:
+        found = _reference(value)
+        if found is None:
+            raise self._wrong(wanted)
+        return found
+
+    def _references(self) -> list[dict[str, str]]:
+        entries = _list(self.value)
         if entries is None:
-            raise wrong("a list")
-        most = schema.get("maxItems")
+            raise self._wrong("a list")
+        most = self.schema.get("maxItems")
         if not entries or (most is not None and len(entries) > most):
-            raise ArgumentsInvalid(
-                f"The argument '{name}' has {len(entries)} entries",
-                pointer=f"/{name}",
-                tool=tool.name,
-                fix=f"It must have 1 to {most}; ask for more in several calls.",
+            raise self._invalid(
+                f"has {len(entries)} entries", f"It must have 1 to {most}; ask for more in several calls."
             )
-        return [
-            _reference(entry, lambda: wrong("a list of node_type and subtype, or of ids"))
-            for entry in entries
-        ]
-    if kind == "integer":
-        return _integer(name, schema, value, changed, wrong)
-    if kind == "boolean":
-        if isinstance(value, bool):
-            return value
-        text = str(value).strip().casefold()
+        return [self._reference(entry, "a list of node_type and subtype, or of ids") for entry in entries]
+
+    def _integer(self) -> int:
+        value, whole = self.value, None
+        if not isinstance(value, bool):
+            with suppress(TypeError, ValueError, OverflowError):
+                number = float(value.strip() if isinstance(value, str) else value)
+                whole = int(number) if number == int(number) else None
+        if whole is None:
+            raise self._wrong("a whole number")
+        low, high = self.schema.get("minimum", whole), self.schema.get("maximum", whole)
+        kept = min(max(whole, low), high)
+        if kept != whole:
+            self.changed.append(f"{self.name} is {kept}: it can be {low} to {high}.")
+        return kept
+
+    def _truth(self) -> bool:
+        if isinstance(self.value, bool):
+            return self.value
+        text = str(self.value).strip().casefold()
         if text not in _TRUE | _FALSE:
-            raise wrong("true or false")
+            raise self._wrong("true or false")
         return text in _TRUE
-    if kind == "object":
-        mapping = _mapping(value)
-        if mapping is None:
-            raise wrong("an object")
-        return mapping
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise wrong("a text")
-    if kind == "string" or isinstance(value, str):
-        return _text(schema, str(value), wrong)
-    return value
 
+    def _object(self) -> dict[str, Any]:
+        parsed = _parsed(self.value) if isinstance(self.value, str) else self.value
+        if not isinstance(parsed, Mapping):
+            raise self._wrong("an object")
+        return dict(cast("Mapping[str, Any]", parsed))
 
-def _text(schema: Mapping[str, Any], value: str, wrong: Any) -> str:
-    allowed: list[str] = schema.get("enum", [])
-    if not allowed:
-        return value
-    fitting = [entry for entry in allowed if entry.casefold() == value.strip().casefold()]
-    if not fitting:
-        raise wrong(f"one of {', '.join(allowed)}")
-    return fitting[0]
-
-
-def _integer(name: str, schema: Mapping[str, Any], value: Any, changed: list[str], wrong: Any) -> int:
-    if isinstance(value, bool):
-        raise wrong("a whole number")
-    try:
-        number = float(value.strip() if isinstance(value, str) else value)
-        whole = int(number)
-    except (TypeError, ValueError, OverflowError):
-        raise wrong("a whole number") from None
-    if whole != number:
-        raise wrong("a whole number")
-    low, high = schema.get("minimum", whole), schema.get("maximum", whole)
-    kept = min(max(whole, low), high)
-    if kept != whole:
-        changed.append(f"{name} is {kept}: it can be {low} to {high}.")
-    return kept
+    def _text_or_number(self, *, only_text: bool) -> str | float:
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise self._wrong("a text")
+        if not only_text and not isinstance(value, str):
+            return value
+        allowed: list[str] = self.schema.get("enum", [])
+        if not allowed:
+            return str(value)
+        fitting = [entry for entry in allowed if entry.casefold() == str(value).strip().casefold()]
+        if not fitting:
+            raise self._wrong(f"one of {', '.join(allowed)}")
+        return fitting[0]
 
 
 def _list(value: Any) -> list[Any] | None:
@@ -156,28 +173,21 @@ def _list(value: Any) -> list[Any] | None:
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
-def _mapping(value: Any) -> dict[str, Any] | None:
-    parsed = _parsed(value) if isinstance(value, str) else value
-    return dict(cast("Mapping[str, Any]", parsed)) if isinstance(parsed, Mapping) else None
-
-
-def _reference(value: Any, wrong: Any) -> dict[str, str]:
-    """``node_type`` and ``subtype``, or ``id``."""
+def _reference(value: Any) -> dict[str, str] | None:
+    """``node_type`` and ``subtype``, or ``id``; None if it is neither."""
     if isinstance(value, str):
         parsed = _parsed(value) if value.lstrip().startswith("{") else None
         if parsed is None:
-            if not value.strip():
-                raise wrong()
-            return {"id": value.strip()}
+            return {"id": value.strip()} if value.strip() else None
         value = parsed
     if not isinstance(value, Mapping):
-        raise wrong()
+        return None
     given = cast("Mapping[str, Any]", value)
     texts = {
         key: str(given[key]).strip() for key in ("node_type", "subtype", "id") if given.get(key) is not None
     }
     if set(given) - {"node_type", "subtype", "id"} or not (texts.get("id") or texts.get("subtype")):
-        raise wrong()
+        return None
     return texts
 
 

@@ -128,10 +128,19 @@ def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
             else:
                 found[path] = value
 
-    model = settings.get("model")
-    only_model = "model" not in known and isinstance(model, Mapping)
-    add("", cast("Mapping[str, Any]", model) if only_model else settings)
+    saved = _saved_model(settings, known)
+    add("", settings if saved is None else saved)
     return found
+
+
+def _saved_model(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any] | None:
+    """What KNIME saves a node's settings under; None where that key is a setting of the node itself."""
+    model = settings.get("model")
+    if not isinstance(model, Mapping):
+        return None
+    inside = cast("Mapping[str, Any]", model)
+    saved = "model" not in known or "variables" in settings or not known.isdisjoint(inside)
+    return inside if saved else None
 
 
 def _controlled(settings: Mapping[str, Any]) -> set[str]:

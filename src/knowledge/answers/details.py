@@ -53,7 +53,9 @@ def node_details(
             entry.name: _run_time(entry, output=True) for entry in spec.output_params
         }
     found |= {
-        "default_configurations": derived_defaults(spec.configurations),
+        "default_configurations": derived_defaults(
+            entry for entry in spec.configurations if entry.required or entry.has_default
+        ),
         "default_input_params": derived_defaults(spec.input_params),
         "default_output_params": derived_defaults(spec.output_params),
         "input_ports": [_port(entry, include_schemas=include_schemas) for entry in spec.input_ports],

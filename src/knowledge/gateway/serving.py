@@ -177,48 +177,49 @@ def patient_protocol(seconds: float) -> type[Any]:
     Args:
         seconds: How long a client may take for the head of a request.
     """
+    return type("PatientProtocol", (_PatientProtocol,), {"seconds": seconds})
 
-    class PatientProtocol(_Protocol):
-        _patience: asyncio.TimerHandle | None = None
 
-        @property
-        def _uvicorn(self) -> Any:
-            return super()
+class _PatientProtocol(_Protocol):
+    seconds: float
+    _patience: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            self._uvicorn.connection_made(transport)
-            accepted = transport.get_extra_info("socket")
-            if accepted is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
+    @property
+    def _uvicorn(self) -> Any:
+        return super()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self._uvicorn.connection_made(transport)
+        accepted = transport.get_extra_info("socket")
+        if accepted is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_more()
+        self._uvicorn.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._uvicorn.data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            # Not a whole head yet, or the rest of a body that nobody waits for.
             self._wait()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._wait_no_more()
-            self._uvicorn.connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            self._uvicorn.data_received(data)
-            if self.cycle is None or self.cycle.response_complete:
-                # Not a whole head yet, or the rest of a body that nobody waits for.
-                self._wait()
-            else:
-                self._wait_no_more()
-
-        def on_response_complete(self) -> None:
-            self._uvicorn.on_response_complete()
+        else:
             self._wait_no_more()
 
-        def _wait(self) -> None:
-            if self._patience is None:
-                self._patience = self.loop.call_later(seconds, self._give_up)
+    def on_response_complete(self) -> None:
+        self._uvicorn.on_response_complete()
+        self._wait_no_more()
 
-        def _wait_no_more(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
+    def _wait(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(self.seconds, self._give_up)
 
-        def _give_up(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.abort()
+    def _wait_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
-    return PatientProtocol
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,16 +9,13 @@ import pytest
 from tests.support import peers
 from tests.support.chat_server import ChatServer
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "caller" / "counting_server.py"
-
 
 @pytest.fixture(scope="session")
 def servers():
     """Two servers, each a process of its own on the official SDK."""
-    command = [sys.executable, "-u", SCRIPT, "--port", "{port}"]
     with (
-        peers.running(peers.Server("first server", command)) as first,
-        peers.running(peers.Server("second server", command)) as second,
+        peers.running(peers.counting("first server")) as first,
+        peers.running(peers.counting("second server")) as second,
     ):
         yield first, second
 

@@ -1,8 +1,5 @@
 """Servers, and toolboxes with their tools."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from knime_mcp.agents.toolbox.executor import ToolExecutor
@@ -17,15 +14,11 @@ from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 
-COUNTING = Path(__file__).parents[2] / "tools" / "caller" / "counting_server.py"
-
 
 @pytest.fixture(scope="session")
 def server():
     """A counting server; paths /one and /two."""
-    with peers.running(
-        peers.Server("counting server", [sys.executable, "-u", COUNTING, "--port", "{port}"])
-    ) as running:
+    with peers.running(peers.counting()) as running:
         yield running
 
 
