@@ -6,6 +6,7 @@ YAML, such as ``{text: why?}`` and tabs between values.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -17,6 +18,7 @@ from .mistakes import Mistake, YamlError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_TWO_ESCAPES: Final = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -78,14 +80,18 @@ def compose(text: str, *, deepest: int) -> Node | None:
     Raises:
         YamlError: It is no YAML, has several documents, or is nested deeper.
     """
-    try:
-        return _Composing(_parse(text), deepest).document()
-    except yaml.MarkedYAMLError as error:
-        raise YamlError([_syntax(text, error)]) from None
-    except yaml.reader.ReaderError as error:
-        raise YamlError([_unreadable(text, error.position)]) from None
-    except UnicodeEncodeError as error:  # half a character
-        raise YamlError([_unreadable(text, error.start)]) from None
+    while True:
+        try:
+            return _Composing(_parse(text), deepest).document()
+        except yaml.MarkedYAMLError as error:
+            whole = _with_one_escape(text, error)
+            if whole is None:
+                raise YamlError([_syntax(text, error)]) from None
+            text = whole
+        except yaml.reader.ReaderError as error:
+            raise YamlError([_unreadable(text, error.position)]) from None
+        except UnicodeEncodeError as error:  # half a character
+            raise YamlError([_unreadable(text, error.start)]) from None
 
 
 class _Composing:
@@ -134,6 +140,22 @@ class _Composing:
         if node is None:
             raise _refused(f"nothing above has the anchor '&{event.anchor}'", event)
         return node
+
+
+def _with_one_escape(text: str, error: yaml.MarkedYAMLError) -> str | None:
+    """The text with one escape for a character that JSON writes with two, where libyaml stumbled over them.
+
+    JSON has no other escape for characters beyond 0xFFFF: https://www.rfc-editor.org/rfc/rfc8259#section-7.
+    Only the parser knows what is an escape: outside double quotes the same characters are text. What follows
+    in the line then stands two columns further left.
+    """
+    mark: Any = error.problem_mark
+    start = -1 if mark is None else mark.index - len("\\u")
+    pair = _TWO_ESCAPES.match(text, start) if start >= 0 else None
+    if pair is None:
+        return None
+    character = bytes.fromhex(pair[1] + pair[2]).decode("utf-16-be")
+    return f"{text[: pair.start()]}\\U{ord(character):08x}{text[pair.end() :]}"
 
 
 def _refused(what: str, event: Any) -> YamlError:

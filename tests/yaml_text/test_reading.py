@@ -58,6 +58,8 @@ def test_an_anchor_may_be_set_anew():
         ("---\n...\n", None),
         ("%YAML 1.2\n---\na: 1\n", {"a": 1}),
         ("text: |\n  two\n  lines\n", {"text": "two\nlines\n"}),
+        ('["\\uD83D\\ude00\\ud83d\\ude01", "\\u00e9"]', ["\U0001f600\U0001f601", "é"]),
+        ('a: \\ud83d\\ude00\nb: "\\ud83d\\ude00"', {"a": "\\ud83d\\ude00", "b": "\U0001f600"}),
     ],
 )
 def test_texts_that_are_yaml(text, data):
