@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import secrets
 import threading
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Journal:
         elif path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
+        self._can_tell_deleted = self._links() > 0  # some shared folders count no links at all
         try:
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
             self._write(canonical_json(start))
@@ -150,7 +152,12 @@ class Journal:
     ) -> None:
         self.close("complete" if kind is None else "failed")
 
+    def _links(self) -> int:
+        return os.fstat(self._file.fileno()).st_nlink
+
     def _write(self, line: str) -> None:
+        if self._can_tell_deleted and not self._links():
+            raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
         # One unbuffered write per line: whatever happens to this process, the operating system has it.
         data = memoryview(line.encode() + b"\n")
         written = 0

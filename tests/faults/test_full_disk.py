@@ -1,8 +1,9 @@
-"""A disk that is full: what ran is never recorded as something else, and the run ends and can be resumed."""
+"""A disk that is full, a journal that is deleted: the run ends, and nothing is recorded as something else."""
 
 import contextlib
 import json
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -95,3 +96,32 @@ def test_the_caller_node_ends_and_names_the_file(server, host, tmp_path):
     (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
     assert journal.name in str(result.failure)
     assert check_journal(journal)
+
+
+def test_a_journal_that_is_deleted_ends_the_run(host, tmp_path):
+    folder = tmp_path / "workflow" / "data" / "mcp-audit"
+
+    def call(request):
+        if request.params["arguments"]["row"] == 5:
+            shutil.rmtree(folder)
+        return good_reply("modern-json")(request)
+
+    script = script_for("modern-json", None)
+    script |= {"tools/call": call, "tools/list": rpc({"tools": [TOOL], "resultType": "complete"})}
+    calls = pa.table({"j": [json.dumps({"row": row, "bad": False}) for row in range(ROWS)]})
+    with ScriptedServer(script) as server:
+        result = host.run(
+            "mcp_tool_caller",
+            [None, host.table(calls), None],
+            {
+                "server_url": server.url,
+                "tool_name": "echo",
+                "concurrency": 1,
+                "arguments_source": "json_column",
+                "arguments_column": "j",
+            },
+            workflow_dir=tmp_path / "workflow",
+        )
+        assert called(server) == [0, 1, 2, 3, 4, 5]
+    assert not result.ok
+    assert "deleted" in str(result.failure)
