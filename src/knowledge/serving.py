@@ -92,7 +92,11 @@ async def serve_http(
                 on_ready(url)
 
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
+        app,
+        http="h11",  # httptools keeps spaces around header values, which is not how MCP compares them
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=_STOP_SECONDS,
     )
     await Announcing(config).serve(sockets=[listening])
 

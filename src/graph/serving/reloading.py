@@ -109,6 +109,7 @@ async def serve_http(
     app = served.server.streamable_http_app(host=host)
     config = uvicorn.Config(
         app,
+        http="h11",  # httptools keeps spaces around header values, which is not how MCP compares them
         host=host,
         port=port,
         log_level="warning",
