@@ -31,7 +31,7 @@ KINDS = (
     processes.FASTMCP3,
     processes.ADAPTER_SESSION,
 )
-LONG = 10.0
+LONG = 4.0
 """Seconds of latency alone beyond which only bare httpx is run beside ours: the rest would only wait."""
 
 

@@ -47,6 +47,7 @@ def replay(journal_file: Path, in_flight: int) -> tuple[float, float, Counter[st
     recording = read_recording(journal_file)
     read = time.perf_counter() - began
     again = journal_file.with_suffix(".again.jsonl")
+    again.unlink(missing_ok=True)  # of the round before
     with SessionPool(lambda found: MCPClient(found.url)) as pool, Journal(again, run="again") as journal:
         replayer = Replayer(
             dispatcher=dispatcher(pool), options=ReplayOptions(concurrency=in_flight), keep=journal.append

@@ -40,7 +40,7 @@ from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 T = TypeVar("T")
-GROUP_SECONDS = 300
+GROUP_SECONDS = 600
 
 
 def graphs(table: Table, *, smoke: bool, rounds: int) -> None:
