@@ -35,9 +35,7 @@ LINEAR = 1.15
 """The largest exponent that is still called linear: above it is more than the noise of a quiet machine."""
 LISTING, COLUMN = "listing tools", "a column of tools, there and back"
 IN_FLIGHT = "calls in flight, 20 calls each"
-COLLECTOR = (
-    "Python's garbage collector looks at all tools again and again; linear without it"
-)
+COLLECTOR = "Python's garbage collector looks at all tools again and again; linear without it"
 WORSE = {
     LISTING: COLLECTOR,
     COLUMN: COLLECTOR,
