@@ -52,7 +52,7 @@ class BriefRuns:
         before = time.monotonic()
         try:
             return self._executor.run(tool, arguments, most_milliseconds=_MILLISECONDS)
-        except Exception:
+        except Exception:  # nothing is swallowed: the run in the usual way meets it again, and says why
             return None
         finally:
             moments = (time.monotonic() - before) * 1000 / _MILLISECONDS

@@ -11,6 +11,7 @@ import asyncio
 import os
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -68,7 +69,7 @@ def _claimed() -> Generator[tuple[int, int]]:
             os.close(descriptor)
 
 
-class _Stream:
+class _Stream(ABC):
     """What the SDK asks of its streams of either direction."""
 
     async def __aenter__(self) -> Self:
@@ -86,9 +87,9 @@ class _Stream:
         """The server needs the stream no longer."""
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Lets go of the pipe."""
-        raise NotImplementedError
 
 
 class Incoming(_Stream, asyncio.Protocol):
