@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from .collector import collector_paused
 from .errors import ToolFormatError
 from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_fields
 
@@ -69,8 +70,9 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
     check_layout(data.type, rows[0] if rows else "0" if len(data) else None)
     labels = range(len(data)) if rows is None else rows
     tools: list[Tool | None] = []
-    for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
-        tools += _decode(chunk, labels[len(tools) : len(tools) + len(chunk)])
+    with collector_paused():
+        for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+            tools += _decode(chunk, labels[len(tools) : len(tools) + len(chunk)])
     return tools
 
 

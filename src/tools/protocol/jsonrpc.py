@@ -9,10 +9,12 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ...types.canonical import compact_json, without_surrogates
+from ...types.collector import collector_paused
 from ...types.errors import ProtocolError
 
 METHOD_NOT_FOUND: Final = -32601
@@ -32,6 +34,7 @@ Message = dict[str, Any]
 _CONTAINERS: Final = (dict, list)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _FEW: Final = 1000
+_LARGE: Final = 10_000  # characters
 _SURROGATE: Final = re.compile(r"\\u[dD]")  # in one search, which takes a fifth of what two by `in` take
 
 
@@ -81,7 +84,8 @@ def decode(data: bytes | str) -> Any:
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        value = _decoder.decode(text.lstrip("\ufeff \t\r\n"))
+        with collector_paused() if len(text) > _LARGE else nullcontext():
+            value = _decoder.decode(text.lstrip("\ufeff \t\r\n"))
     except ValueError as error:
         detail = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
         raise ProtocolError(f"The server sent something that is not valid JSON ({detail})") from None

@@ -1,0 +1,54 @@
+"""Python's garbage collector, put off while very many values are made at once.
+
+It looks at all young values whenever some hundred more were made, and at everything whenever the old ones have
+grown by a quarter. Where a large JSON text or a column becomes values, all of them stay, nothing is found, and
+the time grows faster than the number of values. Reference counting goes on: only cycles wait.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+class _Pauses:
+    """How many threads want it paused; the last one turns it on again, if it was on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._was_on = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._was_on:
+                gc.enable()
+
+
+_pauses = _Pauses()
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """Pauses the collector of the whole process for the block, which must be short and not wait for anything.
+
+    Blocks may be nested, and run in several threads. A collector that was off before stays off.
+    """
+    _pauses.begin()
+    try:
+        yield
+    finally:
+        _pauses.end()

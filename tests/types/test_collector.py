@@ -1,0 +1,60 @@
+"""The pause of the garbage collector: ends with the last block, and leaves an own choice alone."""
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from knime_mcp.types.collector import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """The collector as it was, however a test ends."""
+    was_on = gc.isenabled()
+    yield
+    (gc.enable if was_on else gc.disable)()
+
+
+def test_it_is_off_inside_and_on_after():
+    gc.enable()
+    with collector_paused():
+        assert not gc.isenabled()
+        with collector_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_it_is_on_again_after_an_error():
+    gc.enable()
+    with pytest.raises(ZeroDivisionError), collector_paused():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+def test_one_that_was_off_stays_off():
+    gc.disable()
+    with collector_paused():
+        pass
+    assert not gc.isenabled()
+
+
+def test_the_last_of_several_threads_turns_it_on():
+    gc.enable()
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collector_paused():
+            inside.set()
+            assert leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with collector_paused():
+        thread.start()
+        assert inside.wait(10)
+    assert not gc.isenabled()
+    leave.set()
+    thread.join(10)
+    assert gc.isenabled()
