@@ -8,7 +8,6 @@ Imports LangChain: import this module only where tools are executed. LangChain r
 call, so they are no texts here, which it would have to compile each time.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, assert_never, cast
 
@@ -17,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 
 from ..types.tool import MCPTool, Tool, WorkflowTool
+from .run.tool_threads import in_thread
 from .toolbox.functions import arguments_schema, description_for_model
 from .toolbox.toolbox import ToolReply
 
@@ -93,7 +93,7 @@ class MCPStructuredTool(StructuredTool):
 
     async def _arun(self, arguments: Any, /, *, config: RunnableConfig) -> Any:
         if self.coroutine is None:
-            return await asyncio.to_thread(self._run, arguments, config=config)
+            return await in_thread(self._run, arguments, config=config)
         return await self.coroutine(arguments, _running(config))
 
 
@@ -165,7 +165,7 @@ class LangchainToolConverter:
 
 def _structured(tool: Tool, name: str | None, function: Any) -> StructuredTool:
     async def coroutine(params: dict[str, Any], running: Any) -> Any:
-        return await asyncio.to_thread(function, params, running)
+        return await in_thread(function, params, running)
 
     return MCPStructuredTool(
         name=name or tool.name,

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import queue
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+_KEPT_SECONDS: Final = 10.0
 
 
 async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Runs blocking work in a thread of its own.
+    """Runs blocking work in a thread that does nothing else meanwhile.
 
-    Not `asyncio.to_thread`: Python waits for that one's threads when it ends, also for a tool that hangs.
+    Not `asyncio.to_thread`: that has six threads on two processors, and Python waits for them when it ends,
+    also for a tool that hangs.
 
     Args:
-        work: The work.
+        work: The work. It sees the context variables of the caller.
         *args: Its arguments.
         **options: Its keyword arguments.
 
@@ -28,6 +33,7 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
+    context = copy_context()
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if done.cancelled():
@@ -41,11 +47,72 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
         result: T | None = None
         failure: BaseException | None = None
         try:
-            result = work(*args, **options)
+            result = context.run(work, *args, **options)
         except BaseException as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(tell, result, failure)
 
-    threading.Thread(target=run, name="agent-tool", daemon=True).start()
+    _threads.run(run)
     return await done
+
+
+class _Threads:
+    """Threads kept for the next work after their first: to start one costs a tenth of a call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_Thread] = []
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Runs work, which does not raise, in an idle thread or a new one."""
+        with self._lock:
+            thread = self._idle.pop() if self._idle else None
+        if thread is None:
+            thread = _Thread(self)
+            thread.start()
+        thread.work.put(work)
+
+    def rest(self, thread: _Thread) -> None:
+        """The thread has nothing to do."""
+        with self._lock:
+            self._idle.append(thread)
+
+    def leave(self, thread: _Thread) -> bool:
+        """The thread has waited long enough. False if it was just given work."""
+        with self._lock:
+            if thread not in self._idle:
+                return False
+            self._idle.remove(thread)
+            return True
+
+
+class _Thread(threading.Thread):
+    def __init__(self, threads: _Threads) -> None:
+        super().__init__(name="agent-tool", daemon=True)
+        self.work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._threads = threads
+
+    def run(self) -> None:
+        while True:
+            try:
+                work = self.work.get(timeout=_KEPT_SECONDS)
+            except queue.Empty:
+                if self._threads.leave(self):
+                    return
+                continue
+            work()
+            del work  # and with it arguments and result, while this thread waits
+            self._threads.rest(self)
+
+
+_threads = _Threads()
+
+
+def _forget_threads() -> None:
+    global _threads
+    _threads = _Threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)  # a fork has none of the threads
