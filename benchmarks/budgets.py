@@ -36,10 +36,6 @@ class Figures:
         pairs = zip(self.row(measurement, way).values, self.row(measurement, other).values, strict=True)
         return statistics.median(own / others for own, others in pairs)
 
-    def median(self, measurement: str, way: str) -> float:
-        """The median of the rounds."""
-        return statistics.median(self.row(measurement, way).values)
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -74,13 +70,16 @@ def _of_ideal(figures: Figures) -> float:
     return share
 
 
-def _memory(figures: Figures) -> float:
-    name = "peak memory, 8 in flight"
-    return figures.median(name, "ours: 10,000 calls") / figures.median(name, "ours: 1,000 calls")
+def _per_cell(operation: str, size: str) -> Callable[[Figures], float]:
+    """Beside KNIME's own API where its sources were at hand."""
 
+    def found(figures: Figures) -> float:
+        try:
+            return figures.ratio(f"{operation} {size} tools in KNIME", "KNIME", "ours")
+        except NotMeasuredError:
+            return figures.ratio(f"{operation} {size} tools", "per cell", "ours")
 
-def _per_cell(operation: str) -> Callable[[Figures], float]:
-    return lambda figures: figures.ratio(f"{operation} 100,000 tools", "per cell", "ours")
+    return found
 
 
 def _against(measurement: str, way: str, other: str) -> Callable[[Figures], float]:
@@ -116,9 +115,15 @@ BUDGETS = (
         most=2,
     ),
     Budget("a batch at 32 in flight on a 50 ms server, part of the ideal", _of_ideal, least=0.9),
-    Budget("peak memory of 10,000 rows, times that of 1,000", _memory, most=1.1),
-    Budget("encoding per cell, times ours", _per_cell("encode"), least=6),
-    Budget("decoding per cell, times ours", _per_cell("decode"), least=100),
+    Budget(
+        "peak memory of 10,000 rows, times that of 1,000",
+        _against("peak memory, 8 in flight", "ours: 10,000 calls", "ours: 1,000 calls"),
+        most=1.1,
+    ),
+    Budget("encoding 1,000 tools per cell, times ours", _per_cell("encode", "1,000"), least=6),
+    Budget("encoding 100,000 tools per cell, times ours", _per_cell("encode", "100,000"), least=6),
+    Budget("decoding 1,000 tools per cell, times ours", _per_cell("decode", "1,000"), least=100),
+    Budget("decoding 100,000 tools per cell, times ours", _per_cell("decode", "100,000"), least=100),
     Budget(
         "what record and journal add to a warm call, part of it",
         lambda figures: figures.ratio("audit: warm call", "recorded, kept in a journal", "client alone") - 1,

@@ -3,15 +3,19 @@
 That API (`knime._arrow`, 5.8) encodes by calling the factory for each value and giving Arrow the list of
 dicts. It decodes when a cell is asked for: it looks at the validity of the whole column, takes the cell's
 fields apart, makes a struct of them again, and gives the factory the dict of that. `PerCell` takes these
-steps and none of the API's other ones, and so is faster than the API: with the same factory and cells, side
-by side, KNIME's own sources took 1 to 2 times as long to encode and 1.4 to 1.6 times as long to decode.
+steps and none of the API's other ones. Where KNIME's sources are at hand (`KNIME_PYTHON_ROOT`, and the
+environment of `make real-knime`), the API itself is measured, too, beside ours in the same process.
 """
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
-from timing import Table, Way, repeated
+from processes import ROOT, child, line_from
+from timing import Table, Way, kept, repeated
 
 from knime_mcp.types.arrow import decode_tools, encode_tools
 from knime_mcp.types.columns import ColumnForm, write_tools
@@ -19,6 +23,7 @@ from knime_mcp.types.digest import definition_digest
 from knime_mcp.types.portable import from_json_text
 from knime_mcp.types.tool import MCPTool
 
+KNIME = "KNIME's own API, per cell"
 SAMPLE = 1_000
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
@@ -79,15 +84,38 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Every operation at every size; the largest fewer times."""
     for count in (100, 1_000) if smoke else (1_000, 100_000, 1_000_000):
         _of_size(table, count, rounds if count <= 100_000 else 1)
+    with _knime() as seconds:
+        for count in (1_000, 100_000) if seconds else ():
+            for operation in ("encode", "decode"):
+                ways = [
+                    Way("ours, column-wise", partial(seconds, f"{operation} ours {count}")),
+                    Way(KNIME, partial(seconds, f"{operation} knime {count}")),
+                ]
+                table.compare(f"{operation} {count:,} tools in KNIME's Python", ways, rounds)
     table.notes.append(
-        "Ratios are against ours: how many times as long the per-cell way takes. It is decoded"
-        f" in a sample of {SAMPLE:,} cells. KNIME's own API takes longer, see `columns.py`."
+        "Ratios are against ours: how many times as long the per-cell way takes."
+        f" Of its cells, {SAMPLE:,} are done."
     )
 
 
-def _sampled(function: Callable[[], object], sample: int, count: int) -> Callable[[], float]:
-    work = repeated(function)
-    return lambda: work() * count / sample
+@contextmanager
+def _knime() -> Iterator[Callable[[str], float] | None]:
+    """What times a way in a process with KNIME's sources; None without them."""
+    python = ROOT / ".venv-knime" / "bin" / "python"
+    if not os.environ.get("KNIME_PYTHON_ROOT") or not python.exists():
+        print(f"{KNIME}: left out, needs KNIME_PYTHON_ROOT and the environment of `make real-knime`")
+        yield None
+        return
+    with child([str(python), str(ROOT / "benchmarks" / "knime_columns.py")]) as process:
+        assert line_from(process) == "ready"
+
+        def seconds(command: str) -> float:
+            assert process.stdin
+            process.stdin.write(f"{command}\n")
+            process.stdin.flush()
+            return float(line_from(process))
+
+        yield seconds
 
 
 def _of_size(table: Table, count: int, rounds: int) -> None:
@@ -98,10 +126,10 @@ def _of_size(table: Table, count: int, rounds: int) -> None:
     )
     ours = Way("ours, column-wise", repeated(lambda: encode_tools(tools)))
     table.compare(f"encode {count:,} tools", [ours, per_cell], rounds)
-    ours = Way("ours, column-wise", repeated(lambda: decode_tools(cells)))
+    ours = Way("ours, column-wise", kept(lambda: decode_tools(cells)))
     # A sample is enough: a cell takes the same time wherever it is, and all of them would take minutes.
     sample = range(0, count, max(1, count // SAMPLE))
-    per_cell = Way("per cell", _sampled(lambda: [PerCell.at(cells, i) for i in sample], len(sample), count))
+    per_cell = Way("per cell", kept(lambda: [PerCell.at(cells, i) for i in sample], len(sample) / count))
     table.compare(f"decode {count:,} tools", [ours, per_cell], rounds)
     portable = write_tools(tools, ColumnForm.PORTABLE)
     half = portable.slice(count // 2).to_pylist(), cells.slice(0, count // 2)
