@@ -27,9 +27,9 @@ SPEC = {
 
 def storage_type() -> pa.DataType:
     """The API's Arrow type of tools, with our value factory, as KNIME would register it."""
+    rig.bootstrap()  # finds KNIME's sources
     import knime.api.schema as ks
 
-    rig.bootstrap()
     rig.register_value_factory(
         "org.knime_mcp.ToolValueFactory",
         SPEC,
