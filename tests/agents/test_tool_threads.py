@@ -1,7 +1,6 @@
 """Threads for tools: as many as there are calls, used again, and no reason for a process to stay."""
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
@@ -94,16 +93,6 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(HANGING, id="a tool that hangs"),
-        pytest.param(
-            FORKED,
-            id="a fork has no threads",
-            marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("program", [HANGING, FORKED], ids=["a tool that hangs", "a fork has no threads"])
 def test_a_process_ends(program):
     assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, check=False).returncode == 0
