@@ -8,13 +8,12 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from ..types.errors import ConnectError, MCPError, SettingInvalid
+from ..types.errors import MCPError, SettingInvalid
 from .auth import Authorization, header_secrets
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
@@ -29,7 +28,7 @@ from .protocol.server_requests import Elicitation, ServerRequests
 from .protocol.tools import ToolDefinition
 from .protocol.versions import ALL_VERSIONS
 from .server_url import checked_url
-from .transports.base import Step, Trace
+from .transports.base import Step, Trace, client_closed
 from .transports.stdio_server import StdioServer
 
 if TYPE_CHECKING:
@@ -111,6 +110,7 @@ class MCPClient:
         self._lock = threading.Lock()
         self._channel: HttpChannel | None = None
         self._conversation: Conversation | None = None
+        self._info: ServerInfo | None = None
         self._opening = 0
         self._ids = itertools.count(1)
         self._settings = ConnectSettings(
@@ -149,9 +149,8 @@ class MCPClient:
 
     @property
     def server(self) -> ServerInfo:
-        """The server; connects if there is no connection yet."""
-        conversation = self._conversation
-        return conversation.info if conversation is not None else self.connect()
+        """The server, as it was when it was last connected to; connects if it never was."""
+        return self._info or self.connect()
 
     def list_tools(self, *, is_canceled: IsCanceled | None = None) -> list[ToolDefinition]:
         """All tools of all pages, in the server's order.
@@ -273,29 +272,29 @@ class MCPClient:
         wait.for_lock(self._lock)
         try:
             if wait.opening != self._opening:
-                raise ConnectError("The client was closed", phase="tcp", fix="Open it again")
+                raise client_closed()
             current = self._conversation
             if current is not None and current is not instead_of:
                 return current
-            if current is None:
-                return self._first_conversation(wait)
-            self._conversation = None
-            current.transport.close()
-            # The connections stay: calls of other threads may still be under way on them.
-            self._conversation = connect(self._reached(), self._settings, wait, self._ids)
-            return self._conversation
+            if current is not None:
+                self._conversation = None
+                current.transport.close()
+            return self._open(wait)
         finally:
             self._lock.release()
 
-    def _first_conversation(self, wait: Wait) -> Conversation:
+    def _open(self, wait: Wait) -> Conversation:
+        before = self._channel
         server = self._reached()
         try:
             self._conversation = connect(server, self._settings, wait, self._ids)
         except BaseException:
-            channel, self._channel = self._channel, None
-            if channel is not None:
-                channel.close()
+            # Connections that were there before stay: calls of other threads may be under way on them.
+            if before is None and self._channel is not None:
+                self._channel.close()
+                self._channel = None
             raise
+        self._info = self._conversation.info
         if self._channel is not None:
             self._channel.stop_tracing()
         return self._conversation
@@ -335,15 +334,8 @@ class MCPClient:
         wait.opening = self._opening
         return wait
 
-    @contextmanager
-    def _edge(self, tool: str | None = None) -> Generator[None]:
-        """Nothing leaves the client without its place, or with a secret or a cause that could hold one."""
-        try:
-            yield
-        except MCPError as error:
-            placed = without_secrets(error.at(server=self._url, tool=tool), self._secrets())
-            placed.__traceback__ = None
-            raise placed from None
+    def _edge(self, tool: str | None = None) -> "_Edge":
+        return _Edge(lambda error: without_secrets(error.at(server=self._url, tool=tool), self._secrets()))
 
     def _secrets(self) -> Iterator[str]:
         """Everything that must not be seen, in the forms in which a server could echo it."""
@@ -360,3 +352,27 @@ class MCPClient:
                 yield quote(value, safe="")
         if query:
             yield query
+
+
+class _Edge:
+    """Nothing leaves the client without its place, or with a secret, or with what could hold one.
+
+    Frames do: their variables are arguments, credentials, and replies of many megabytes, which an error would
+    keep for as long as it is kept itself.
+    """
+
+    __slots__ = ("_placed",)
+
+    def __init__(self, placed: Callable[[MCPError], MCPError]) -> None:
+        self._placed = placed
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, MCPError):
+            del traceback
+            error.__traceback__ = error.__context__ = None
+            raise self._placed(error) from None

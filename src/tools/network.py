@@ -1,20 +1,34 @@
 """How this machine reaches the network: trust store, CA file, proxies.
 
-One SSL context per process and CA file, built only when an https server is met (building one costs more than
-a call). Errors say which trust store and which proxy were in use, because in a company that is the question.
+An SSL context is built only when an https server is met (building one costs more than a call), and once per
+process and CA file where it may be shared. Errors say which trust store and which proxy were in use, because
+in a company that is the question.
 """
 
 import functools
 import ipaddress
 import os
 import ssl
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..types.errors import SettingInvalid, origin_and_path
+
+# There the system itself checks certificates, through truststore. A context of truststore does one handshake
+# at a time, however long that takes, so it must not be shared: a server that stalls would stop all others.
+_ASKS_THE_SYSTEM: Final = sys.platform in {"win32", "darwin"}
+# Where the certificates are if the OpenSSL of Python, built elsewhere, looks in vain.
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # Red Hat since 2026
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # Alpine, BSD
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +48,12 @@ class NetworkSettings:
     verify: bool = True
 
     def ssl_context(self) -> ssl.SSLContext:
-        """The process-wide SSL context of these settings.
+        """The SSL context of these settings, for one server.
 
         Raises:
             SettingInvalid: The CA file cannot be read or is not PEM.
         """
-        return _ssl_context(self._trusted_file, self.verify)
+        return (_ssl_context if _ASKS_THE_SYSTEM else _shared_context)(self._trusted_file, self.verify)
 
     @property
     def _trusted_file(self) -> str | None:
@@ -107,16 +121,13 @@ class Proxy:
         return f"{origin_and_path(self.url)} from {self.source}"
 
 
-@functools.cache
 def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
     if not verify:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
-    import truststore  # only here: costs 10 ms, and plain http needs none of it
-
-    trusted = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusted = _trusting_the_system()
     if ca_file is not None:
         try:
             trusted.load_verify_locations(cafile=str(Path(ca_file).expanduser()))
@@ -131,6 +142,23 @@ def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
                 "starts with -----BEGIN CERTIFICATE-----)",
             ) from None
     return trusted
+
+
+_shared_context: Final = functools.cache(_ssl_context)
+
+
+def _trusting_the_system() -> ssl.SSLContext:
+    if _ASKS_THE_SYSTEM:
+        import truststore  # only here: costs 10 ms, and plain http needs none of it
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or (paths.capath and any(Path(paths.capath).glob("*.0"))):
+        context.set_default_verify_paths()
+    elif bundle := next(filter(os.path.isfile, _BUNDLES), None):
+        context.load_verify_locations(cafile=bundle)
+    return context
 
 
 def _proxy(url: str, source: str) -> Proxy:

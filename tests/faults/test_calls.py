@@ -293,6 +293,11 @@ FAULTS = {
     "503 with a date beyond all calendars": Fault(
         http(503, headers={"Retry-After": "Fri, 31 Dec 99999999999999 23:59:59 GMT"}), ConnectError, "503"
     ),
+    "503 until the end of all calendars": Fault(
+        http(503, headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}),
+        ConnectError,
+        "it asks to wait 25",
+    ),
     "503 that wants patience": Fault(
         http(503, headers={"Retry-After": "3600"}), ConnectError, "it asks to wait 3600 s"
     ),

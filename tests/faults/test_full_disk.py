@@ -51,11 +51,12 @@ def called(server):
 
 
 def check_journal(path):
+    """The rows whose results were kept. Calls under way at that moment may be there as canceled."""
     content = read_journal(path)
-    assert {str(record.status) for record in content.records} == {"ok"}
+    assert {str(record.status) for record in content.records} <= {"ok", "canceled"}
     assert content.outcome != "complete"
     assert not [found for found in verify_file(path).findings if found.verdict != "truncated"]
-    return [json.loads(record.arguments)["row"] for record in content.records]
+    return [json.loads(record.arguments)["row"] for record in content.records if record.ok]
 
 
 def test_batch_ends_names_the_file_and_can_be_resumed(server, tmp_path):

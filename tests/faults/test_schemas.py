@@ -62,11 +62,11 @@ CASES = {
         {f"{'a' * 40}{i}": 1 for i in range(100_000)},
         TOO_LONG,
     ),
-    "huge pattern": (of_x({"pattern": "(a{1000}){1000}"}), "a", "is not a"),
+    "huge pattern": (of_x({"pattern": "(a{1000}){1000}"}), "a", None),
     "many large patterns": (
         {"properties": {f"x{i}": {"pattern": f"(\\w{{50}}){{8}}{i}"} for i in range(10_000)}},
         "a",
-        "is not a",
+        None,
     ),
     "references by the tenfold": (
         chain(30, {}, lambda r: {"allOf": [r] * 10}),
@@ -109,7 +109,7 @@ CASES = {
     "deep schema": (
         {"not": json.loads('{"not": ' * 100 + "{}" + "}" * 100)},
         1,
-        "nested more than 64 levels",
+        None,
     ),
     "numbers beyond all types": (of_x({"multipleOf": 10**400, "maximum": 10**4000}), 10**3000, None),
     "dynamic references": (
@@ -203,5 +203,6 @@ def test_a_result_that_would_take_too_long_to_check_is_kept(caplog):
 
 
 def test_limits_are_those_of_the_caller():
-    with pytest.raises(ProtocolError, match="nested more than 3 levels"):
-        ArgumentValidator.for_schema('{"properties": {"a": {"b": {}}}}', Limits(schema_depth=3))
+    schema = '{"properties": {"a": {"b": {}}}}'
+    assert "more than 3 levels" in ArgumentValidator.for_schema(schema, Limits(schema_depth=3)).fault
+    assert ArgumentValidator.for_schema(schema).fault is None

@@ -1,8 +1,11 @@
 """Faults in the middle of a batch: restarts, lost sessions, expired tokens, refusals, closing the client."""
 
+import contextlib
+import itertools
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -141,6 +144,31 @@ def test_closing_the_client_ends_the_calls_in_flight(way):
         timer.join()
     assert all(isinstance(row.outcome, MCPError) for row in rows)
     assert all(row.seconds < bound(None) for row in rows)
+
+
+@pytest.mark.parametrize("way", ["modern-json", "legacy-sse"])
+def test_closing_the_client_while_calls_begin(way):
+    """At whatever moment of a call it happens, the error is one of ours."""
+
+    def call_on(client, closed):
+        for row in itertools.count():
+            if closed.is_set():
+                return
+            with contextlib.suppress(ConnectError):
+                assert client.call_tool("echo", {"row": row, "bad": False}).text == f"row {row}"
+
+    with ScriptedServer(script_for(way, None, session="s")) as server, ThreadPoolExecutor(8) as threads:
+        client = MCPClient(server.url, timeouts=PATIENT)
+        for pause in range(8):
+            client.connect()
+            closed = threading.Event()
+            calls = [threads.submit(call_on, client, closed) for _ in range(8)]
+            time.sleep(pause / 300)
+            client.close()
+            closed.set()
+            for call in calls:
+                call.result(30)
+        client.close()  # a call that came after the first time has opened it again
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

@@ -57,6 +57,15 @@ def keywords(inner):
             "maxLength": st.one_of(st.integers(-1, 5), st.just(10**400)),
             "multipleOf": st.sampled_from([0, 1, 0.1, -1, 1e-300]),
             "format": st.sampled_from(["password", "date", "x"]),
+            "default": VALUES,
+            "nullable": st.one_of(st.booleans(), VALUES),
+            # No keyword: whatever stands there is no schema, though it may look like one.
+            "x-more": st.fixed_dictionaries(
+                {
+                    "required": st.lists(VALUES, max_size=2),
+                    "properties": st.dictionaries(NAMES, inner, max_size=2),
+                }
+            ),
             "$ref": st.sampled_from(
                 ["#", "#/$defs/a", "#/properties/a", "#a", "http://127.0.0.1:9/x", "b", "#/%"]
             ),

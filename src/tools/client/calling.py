@@ -12,7 +12,7 @@ from ..protocol import jsonrpc
 from ..protocol.headers import argument_headers
 from ..protocol.results import ABSENT, CallToolResult
 from ..protocol.tools import ToolDefinition
-from ..protocol.versions import Era
+from ..protocol.versions import Era, era_of
 from .connecting import ConnectSettings
 from .conversation import Conversation, Progress
 from .inputs import next_round
@@ -106,8 +106,7 @@ class ToolCalls:
             raw = self._result(send, params, wait, on_progress)
         except ServerError as error:
             raise self._explained(error, name) from None
-        is_legacy = self._client.conversation(wait).era is Era.LEGACY
-        result = CallToolResult.from_raw(raw, null_is_absent=is_legacy)
+        result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
         if self._check_results and not result.is_error and result.structured_content is not ABSENT:
             self._check(self._definition(name), result)
         return result
@@ -120,17 +119,17 @@ class ToolCalls:
         on_progress: Callable[[Progress], None] | None,
     ) -> dict[str, Any]:
         name: str = params["name"]
-        info = self._client.conversation(wait).info
-        if must_run_as_task(self._definition(name), info):
+        if self._must_run_as_task(name):
             return call_as_task(send, params, wait, on_progress)
         try:
             raw = send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
         except ServerError as error:
             # What a tool says that must run as a task, and that was never listed; it did not run.
-            if error.code != jsonrpc.METHOD_NOT_FOUND or self._definition(name) or not offers_tasks(info):
+            is_new = self._definition(name) is None
+            if error.code != jsonrpc.METHOD_NOT_FOUND or not is_new or not offers_tasks(self._client.server):
                 raise
             self.list_tools(wait)
-            if not must_run_as_task(self._definition(name), info):
+            if not self._must_run_as_task(name):
                 raise
             return call_as_task(send, params, wait, on_progress)
         return self._last_round(raw, send, params, wait, on_progress)
@@ -144,7 +143,7 @@ class ToolCalls:
         on_progress: Callable[[Progress], None] | None,
     ) -> dict[str, Any]:
         """Go on until there is a result that is complete; kinds of results are of the modern era alone."""
-        if self._client.conversation(wait).era is Era.LEGACY:
+        if self._is_legacy():
             return raw
         requests = self._settings.requests
         for rounds in range(self._limits.input_rounds + 1):
@@ -188,6 +187,14 @@ class ToolCalls:
             relist=self._relist if is_call else None,
         )
         return jsonrpc.result_of(response.message)
+
+    def _is_legacy(self) -> bool:
+        # Not that of the conversation: there may be none any more, and a result that is here is not lost.
+        return era_of(self._client.server.protocol_version) is Era.LEGACY
+
+    def _must_run_as_task(self, name: str) -> bool:
+        definition = self._definition(name)
+        return definition is not None and must_run_as_task(definition, self._client.server)
 
     def _definition(self, name: str) -> ToolDefinition | None:
         listing = self.listings.current

@@ -1,5 +1,6 @@
 """Refusals and error responses as errors that tell a person what to do next."""
 
+import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -22,6 +23,7 @@ from ..protocol.jsonrpc import (
 _LONGEST_MESSAGE: Final = 1000
 _MOST_PAGES, _LONGEST_PAGE = 5, 200
 _LONGEST_ATTEMPT: Final = 200  # one of several in a list
+_HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
 _FIXES: Final[dict[int, str]] = {
     400: "Check the URL: it must be the server's MCP endpoint",
     404: "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
@@ -69,6 +71,8 @@ _RPC_FIXES: Final[dict[int, str]] = {
 
 
 def _rpc_fix(error: RpcError) -> str | None:
+    if "already initialized" in error.message.lower():
+        return "The server takes one client only, and has had it: restart it, or ask whoever wrote it"
     if error.code == URL_ELICITATION_REQUIRED:
         return _visit(error)
     if error.code != MISSING_CAPABILITY:
@@ -108,7 +112,7 @@ def http_error(refusal: Refusal) -> ConnectError:
             phase="proxy",
             fix="Put user name and password into the proxy's URL",
         )
-    wait = f"; it asks to wait {refusal.retry_after:g} s" if refusal.retry_after is not None else ""
+    wait = f"; it asks to wait {refusal.retry_after:.0f} s" if refusal.retry_after is not None else ""
     fix = _FIXES.get(refusal.status)
     if fix is None:
         fix = "Try again later, or ask whoever runs the server" if refusal.status >= 500 else _FIXES[400]
@@ -126,7 +130,9 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
             said = f" ({reason[:200]})"
             break
     schemes = {challenge.scheme.lower() for challenge in challenges}
-    if authorization is None:
+    if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
+        fix = "The server may answer to one host name only: put it into the URL, such as localhost"
+    elif authorization is None:
         fix = "Choose a credential for this server"
         if any("resource_metadata" in challenge.parameters for challenge in challenges):
             fix += "; it offers OAuth: the credential's password is then an access token for it"

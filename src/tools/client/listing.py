@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ...types.collector import collector_paused
 from ...types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError
 from ..clock import Wait
 from ..protocol.answers import Response
@@ -13,7 +14,7 @@ from ..protocol.headers import ANNOTATION, InvalidAnnotationError, Mirrored, mir
 from ..protocol.jsonrpc import METHOD_NOT_FOUND, result_of
 from ..protocol.results import format_size
 from ..protocol.tools import ToolDefinition, parse_page
-from ..protocol.versions import Era
+from ..protocol.versions import Era, era_of
 from ..transports.base import Step
 from ..words import counted
 from .connecting import ConnectSettings
@@ -104,7 +105,7 @@ class Listings:
         started = time.monotonic()
         changes = self.changes
         pages = self._fetch(wait)
-        listing = self._read(pages, wait)
+        listing = self._read(pages)
         if changes != self.changes:  # while the pages arrived
             listing.fresh_until = 0.0
         self._current = listing
@@ -155,28 +156,29 @@ class Listings:
         try:
             return self._requests.send("tools/list", params, wait, repeatable=True)
         except ServerError as error:
-            capabilities = self._client.conversation(wait).info.capabilities
-            if error.code == METHOD_NOT_FOUND and "tools" not in capabilities:
+            if error.code == METHOD_NOT_FOUND and "tools" not in self._client.server.capabilities:
                 return None
             raise
 
-    def _read(self, pages: _Pages, wait: Wait) -> Listing:
-        conversation = self._client.conversation(wait)
-        is_modern = conversation.era is Era.MODERN
-        mirrors = is_modern and conversation.transport.kind == "http" and pages.may_mirror
+    def _read(self, pages: _Pages) -> Listing:
+        server = self._client.server
+        is_modern = era_of(server.protocol_version) is Era.MODERN
+        mirrors = is_modern and server.transport == "http" and pages.may_mirror
         tools: list[ToolDefinition] = []
         mirrored: dict[str, tuple[Mirrored, ...]] = {}
         dropped: list[tuple[str, str]] = []
-        for entry in pages.entries:
-            try:
-                tool = ToolDefinition.from_raw(entry)
-                if mirrors and (found := mirrored_arguments(tool.input_schema)):
-                    mirrored.setdefault(tool.name, found)
-                tools.append(tool)
-            except (ProtocolError, InvalidAnnotationError) as error:
-                name = str(entry.get("name") or "(without a name)")
-                dropped.append((name, error.what if isinstance(error, MCPError) else str(error)))
-                _logger.warning("tool %s is left out: %s", name, dropped[-1][1])
+        with collector_paused():
+            for entry in pages.entries:
+                try:
+                    tool = ToolDefinition.from_raw(entry)
+                    if mirrors and (found := mirrored_arguments(tool.input_schema)):
+                        mirrored.setdefault(tool.name, found)
+                    tools.append(tool)
+                except (ProtocolError, InvalidAnnotationError) as error:
+                    name = str(entry.get("name") or "(without a name)")
+                    dropped.append((name, error.what if isinstance(error, MCPError) else str(error)))
+        for name, why in dropped:
+            _logger.warning("tool %s is left out: %s", name, why)
         self.dropped = tuple(dropped)
         return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
 

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from ...types.errors import ConnectError, SessionLost
+from ...types.errors import ConnectError, MCPError, SessionLost
 from ..clock import Wait, backoff
 from ..protocol import jsonrpc
 from ..protocol.answers import Answer, Refusal, Response, rpc_error
+from ..protocol.server_info import ServerInfo
 from ..protocol.versions import Era
 from .connecting import ConnectSettings
 from .conversation import CallInbox, Conversation, Progress
@@ -27,6 +28,11 @@ HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
 
 class Conversations(Protocol):
     """What the client's parts need from the client."""
+
+    @property
+    def server(self) -> ServerInfo:
+        """The server, as it was when it was last connected to."""
+        ...
 
     def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
         """The current conversation, or a new one instead of one that no longer works."""
@@ -82,42 +88,49 @@ class Requests:
         Raises:
             MCPError: No result, and why.
         """
-        attempt = 0
-        renewed = False
-        conversation = self._client.conversation(wait)
+        failures = losses = 0
+        lost: Conversation | None = None  # one that no longer works
         while True:
-            attempt += 1
+            conversation: Conversation | None = None
             try:
+                conversation = self._conversation(wait, lost)
                 headers = None if headers_for is None else headers_for(conversation)
                 answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
             except SessionLost:
-                if renewed:
+                losses += 1
+                if losses >= self._attempts:
                     raise
-                renewed = True
-                conversation = self._renew(conversation, wait, method)
+                lost = conversation or lost
+                self._may_reopen(lost, wait, method)
                 continue
             except ConnectError as error:
-                if not (repeatable or wait.unsent) or attempt >= self._attempts:
+                failures += 1
+                may_repeat = error.phase == "tcp" if conversation is None else repeatable or wait.unsent
+                if not may_repeat or failures >= self._attempts:
                     raise
-                pause = backoff(attempt)
+                pause = backoff(failures)
                 if not wait.allows(pause):
                     raise
                 _logger.debug("%s is repeated: %s", method, error.what)
                 wait.sleep(pause)
-                if conversation.transport.is_broken:
-                    conversation = self._client.conversation(wait, instead_of=conversation)
+                if conversation is not None and conversation.transport.is_broken:
+                    lost = conversation
                 continue
             if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
                 return answer
-            if not renewed and self._is_stale(answer, conversation):
-                renewed = True
-                conversation = self._renew(conversation, wait, method)
+            if self._is_stale(answer, conversation):
+                losses += 1
+                if losses >= self._attempts:
+                    raise self._still_stale(answer, losses)
+                lost = conversation
+                self._may_reopen(lost, wait, method)
                 continue
             if relist is not None and _is_header_mismatch(answer):
                 relist(wait)
                 relist = None
                 continue
-            pause = _pause(answer, repeatable, attempt, self._attempts)
+            failures += 1
+            pause = _pause(answer, repeatable, failures, self._attempts)
             if pause is None or not wait.allows(pause):
                 raise error_from(answer, self._settings.authorization)
             wait.sleep(pause)
@@ -137,7 +150,6 @@ class Requests:
             settings.requests, wait=wait, on_progress=on_progress, on_list_changed=settings.on_list_changed
         )
         is_call = method == "tools/call"
-        wait.unsent = True  # whatever was sent so far was something else
         try:
             return conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
         finally:
@@ -161,14 +173,28 @@ class Requests:
                 return True
         return False
 
-    def _renew(self, conversation: Conversation, wait: Wait, method: str) -> Conversation:
+    def _conversation(self, wait: Wait, lost: Conversation | None) -> Conversation:
+        try:
+            return self._client.conversation(wait, instead_of=lost)
+        finally:
+            wait.unsent = True  # whatever was sent so far was something else
+
+    def _may_reopen(self, lost: Conversation | None, wait: Wait, method: str) -> None:
         if method == "tools/call" and not self._reopen_sessions:
-            self._client.conversation(wait, instead_of=conversation)
+            self._client.conversation(wait, instead_of=lost)
             raise SessionLost(
                 "The server no longer knows the session", fix="Call again: a new one is open now"
             )
         _logger.debug("the session was lost; a new one is opened")
-        return self._client.conversation(wait, instead_of=conversation)
+
+    def _still_stale(self, answer: Answer, losses: int) -> MCPError:
+        if not isinstance(answer, Refusal) or not answer.sent_session:
+            return error_from(answer, self._settings.authorization)
+        return SessionLost(
+            f"The server lost the session {losses} times during one call",
+            fix="Try again later: it may be restarting. If several servers share the address, each session "
+            "has to stay with the one that opened it",
+        )
 
 
 def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:

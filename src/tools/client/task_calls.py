@@ -35,9 +35,9 @@ class Send(Protocol):
         ...
 
 
-def must_run_as_task(definition: ToolDefinition | None, server: ServerInfo) -> bool:
+def must_run_as_task(definition: ToolDefinition, server: ServerInfo) -> bool:
     """Whether a plain call of the tool would be refused."""
-    if definition is None or not offers_tasks(server):
+    if not offers_tasks(server):
         return False
     return as_object(definition.raw.get("execution")).get("taskSupport") == "required"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ...types.errors import ConnectPhase
+from ...types.errors import ConnectError, ConnectPhase
 from ..clock import Wait
 from ..protocol.answers import Answer
 from ..protocol.jsonrpc import Message
@@ -57,6 +57,11 @@ class Call:
     is_handshake: bool = False
     listens: bool = False
     wants_progress: bool = False
+
+
+def client_closed() -> ConnectError:
+    """What those are told who wait when the client is closed, or come afterwards."""
+    return ConnectError("The client was closed", phase="protocol", fix="Open it again")
 
 
 class Inbox(Protocol):

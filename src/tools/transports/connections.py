@@ -13,6 +13,8 @@ from typing import Any, Final, cast
 
 import httpcore
 
+from .base import client_closed
+
 # Node and uvicorn close an idle connection after 5 s. A request that crosses such a close is lost, and nobody
 # can tell whether it ran; so connections are not kept that long here.
 KEEP_ALIVE_SECONDS: Final = 4.0
@@ -43,13 +45,20 @@ class Connections:
 
         Returns:
             The reply. Its connection is given back when the reply is closed.
+
+        Raises:
+            ConnectError: They were closed.
         """
-        connection = self._take(request.url.origin)
-        try:
-            response = connection.handle_request(request)
-        except BaseException:
-            self._give_back(connection)
-            raise
+        while True:
+            connection = self._take(request.url.origin)
+            try:
+                response = connection.handle_request(request)
+                break
+            except httpcore.ConnectionNotAvailable:  # another thread has just closed it
+                self._drop(connection)
+            except BaseException:
+                self._give_back(connection)
+                raise
         stream = cast("Iterable[bytes]", response.stream)
         response.stream = _Body(stream, lambda: self._give_back(connection))
         return response
@@ -66,6 +75,8 @@ class Connections:
     def _take(self, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
         while True:
             with self._lock:
+                if self._closed:
+                    raise client_closed()
                 if not self._idle:
                     connection = self._pool.create_connection(origin)
                     self._all.add(connection)

@@ -22,7 +22,7 @@ from ..auth import Authorization, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import Limits
 from ..network import NetworkSettings, Proxy
-from .base import Step, Trace
+from .base import Step, Trace, client_closed
 from .connections import KEEP_ALIVE_SECONDS, Connections
 from .http_reply import Reply
 from .sockets import Backend, is_waiting, waiting
@@ -84,6 +84,7 @@ class HttpChannel:
                 fix="Enter the full URL, such as https://host/mcp",
             )
         self.url = url
+        self._entered = url
         self._limits = limits
         self._authorization = authorization
         self._base: list[tuple[str, str]] = [
@@ -147,6 +148,8 @@ class HttpChannel:
                 continue
             if target != self.url == url and reply.is_message:
                 self.url = target  # spares the detour from now on; not to where nobody speaks the protocol
+            elif not reply.is_success:
+                self.url = self._entered  # who stands there may know another place by now
             return reply
 
     def _renewed(self, reply: Reply) -> bool:
@@ -202,6 +205,8 @@ class HttpChannel:
         return reply
 
     def _no_reply(self, error: Exception) -> ConnectError:
+        if self._closed:
+            return client_closed()
         if isinstance(error, httpcore.ProxyError):
             assert self._proxy is not None
             return ConnectError(
@@ -227,7 +232,7 @@ class HttpChannel:
             return connections
         with self._lock:
             if self._closed:
-                raise ConnectError("The client was closed", phase="tcp", fix="Open it again")
+                raise client_closed()
             self._has_tls = url.startswith("https:")
             pool = _pool(self._network, self._proxy, self._backend, tls=self._has_tls)
             self._connections = Connections(pool)

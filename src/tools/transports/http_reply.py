@@ -74,6 +74,12 @@ class Reply:
             self.shut_down()
         self._response.close()
 
+    def abandon(self) -> None:
+        """Give the reply up, and its connection with it: what comes there next may be for another request."""
+        if not self._closed:
+            self.shut_down()
+        self.close()
+
     def wait_forever(self) -> None:
         """The stream outlives the call that opened it; `shut_down` ends it."""
         self._wait = Wait(Timeouts(connect=_FOREVER, idle=_FOREVER, total=_FOREVER))
@@ -143,7 +149,7 @@ class Reply:
             ) from None
 
     def read(self, limit: int | None = None) -> bytes:
-        """The whole body; closes the reply.
+        """The whole body.
 
         Raises:
             ResultTooLarge: It exceeds the limit (`Limits.result_bytes` unless given).
@@ -153,19 +159,16 @@ class Reply:
         bound = self._limits.result_bytes if limit is None else limit
         parts: list[bytes] = []
         size = 0
-        try:
-            for chunk in self.chunks():
-                size += len(chunk)
-                if size > bound:
-                    raise ResultTooLarge(
-                        f"The server's reply is larger than {format_size(bound)}",
-                        limit=bound,
-                        fix="Ask the tool for less at once, or raise the limit",
-                    )
-                parts.append(chunk)
-                self._wait.reset_idle()
-        finally:
-            self.close()
+        for chunk in self.chunks():
+            size += len(chunk)
+            if size > bound:
+                raise ResultTooLarge(
+                    f"The server's reply is larger than {format_size(bound)}",
+                    limit=bound,
+                    fix="Ask the tool for less at once, or raise the limit",
+                )
+            parts.append(chunk)
+            self._wait.reset_idle()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def settle(self) -> None:

@@ -14,11 +14,11 @@ from httpx_sse import ServerSentEvent
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost
 from ..clock import Wait
-from ..limits import Limits, Timeouts
+from ..limits import Limits
 from ..protocol.answers import Answer, Refusal, Response
-from ..protocol.jsonrpc import Message, encode
 from ..protocol.sse import iter_events, read_event
-from .base import Call, Inbox, TransportKind
+from .answering import Answers
+from .base import Call, Inbox, TransportKind, client_closed
 from .http_channel import HttpChannel, resolved, same_origin
 from .http_reply import EVENTS, Reply
 from .pending import Pending, PendingCalls
@@ -42,7 +42,8 @@ class LegacySse:
     def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox) -> None:
         self._channel = channel
         self._limits = limits
-        self._calls = PendingCalls(inbox, self._answer)
+        self._answers = Answers(self.notify)
+        self._calls = PendingCalls(inbox, self._answers.put)
         self._endpoint = ""
         self._reply: Reply | None = None
 
@@ -147,13 +148,14 @@ class LegacySse:
 
     def close(self) -> None:
         """See the protocol class."""
-        self._end(ConnectError("The client was closed", phase="tcp", fix="Open it again"))
+        self._end(client_closed())
         if self._reply is not None:
             self._reply.shut_down()
 
     def _end(self, error: MCPError) -> None:
         # For those who come later nothing was sent: they may open a new session and go on.
         self._calls.end(error, SessionLost(error.what, fix="Call again: a new session is opened"))
+        self._answers.close()
 
     def _read(self, events: Iterator[ServerSentEvent]) -> None:
         """The reader thread: until the stream ends."""
@@ -183,9 +185,3 @@ class LegacySse:
             return
         for message in messages:
             self._calls.dispatch(message, data)
-
-    def _answer(self, answer: Message) -> None:
-        try:
-            self.notify(encode(answer), (), Wait(Timeouts(total=10)))
-        except MCPError as error:
-            _logger.warning("an answer to the server could not be sent: %s", error.what)

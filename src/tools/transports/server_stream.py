@@ -23,7 +23,6 @@ _logger = logging.getLogger(__name__)
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
 _FOREVER: Final = 1e9
 _LISTENING: Final = Timeouts(idle=_FOREVER, total=_FOREVER)
-_ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
 _ATTEMPTS: Final = 2  # in a row that brought nothing
 _STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
 _JOIN_SECONDS: Final = 1.0
@@ -36,7 +35,7 @@ class ServerStream:
         channel: Connections to the server.
         session: The headers that name the session.
         limits: Size of one event.
-        hear: Takes each message, with clocks for what it has to send; called in the reader thread.
+        hear: Takes each message; called in the reader thread, must return quickly.
         delay: Seconds to wait before it is opened, unless somebody waits for it. Whoever connects for a
             single request is gone before that.
     """
@@ -46,7 +45,7 @@ class ServerStream:
         channel: HttpChannel,
         session: tuple[tuple[str, str], ...],
         limits: Limits,
-        hear: Callable[[Message, Wait], None],
+        hear: Callable[[Message], None],
         *,
         delay: float = 0.0,
     ) -> None:
@@ -148,4 +147,4 @@ class ServerStream:
                 _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
                 continue
             for message in messages:
-                self._hear(message, Wait(_ANSWERING, is_canceled=self._closed.is_set))
+                self._hear(message)

@@ -15,7 +15,10 @@ from ...types.routing import looks_secret
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _SHORTEST_SECRET: Final = 6
-_VARIABLE: Final = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(])", re.ASCII)
+# Not the codes of Node's errors, which look alike.
+_VARIABLE: Final = re.compile(
+    r"(?<![\w/.-])(?<!code: ')(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(])", re.ASCII
+)
 _MOST_NAMED: Final = 5
 
 # What the official SDKs pass on, and nothing else: our own environment may hold the keys of other servers,

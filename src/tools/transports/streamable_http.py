@@ -26,6 +26,7 @@ from ..protocol.jsonrpc import (
 )
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
+from .answering import Answers
 from .base import Call, Inbox, TransportKind
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
@@ -59,6 +60,7 @@ class StreamableHttp:
         self._limits = limits
         self._inbox = inbox
         self._may_be_asked = may_be_asked
+        self._answers = Answers(self.notify)
         self._listening: dict[int, Inbox] = {}
         self._stream: ServerStream | None = None
         self._is_heard = False
@@ -124,6 +126,9 @@ class StreamableHttp:
                 return reply.refusal()
             message, text = self._from_stream(reply, call, session, wait, inbox)
             return Response(message, reply.headers, text)
+        except MCPError:
+            reply.abandon()
+            raise
         finally:
             reply.close()
 
@@ -150,6 +155,7 @@ class StreamableHttp:
         with self._lock:
             self._is_closed = True
             stream, self._stream = self._stream, None
+        self._answers.close()
         if stream is not None:
             stream.close()
 
@@ -176,10 +182,12 @@ class StreamableHttp:
                 self._stream = stream
             return self._stream
 
-    def _hear(self, message: Message, wait: Wait) -> None:
+    def _hear(self, message: Message) -> None:
         """What the server says unasked. Progress finds its call by its token; a question belongs to none."""
         if "id" in message:
-            self._deliver(message, self._inbox, wait)
+            answer = _to_inbox(message, self._inbox)
+            if answer is not None:
+                self._answers.put(answer)
             return
         for inbox in list(self._listening.values()) or [self._inbox]:
             _to_inbox(message, inbox)

@@ -1,9 +1,36 @@
+import os
+import subprocess
+import threading
+
 import pytest
 
 from knime_mcp.tools.client.connecting import memory
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered():
     # Ports are used again by the operating system; what one server spoke says nothing about the next one.
     memory.clear()
+
+
+@pytest.fixture
+def nothing_is_left():
+    """No process and no thread of a server is left when a test ends."""
+
+    def threads():
+        return [t.name for t in threading.enumerate() if t.name.startswith("knime-mcp-stdio")]
+
+    def children():
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [line for line in listed.stdout.splitlines() if "ps -o" not in line]
+
+    before = children()
+    yield
+    until(lambda: not threads(), f"threads end: {threads()}")
+    assert children() == before

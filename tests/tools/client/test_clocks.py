@@ -2,14 +2,16 @@
 times."""
 
 import itertools
+import socket
 import threading
 import time
 from contextlib import contextmanager
 
 import pytest
 
-from knime_mcp.tools import MCPClient, Timeouts
+from knime_mcp.tools import MCPClient, NetworkSettings, Timeouts
 from knime_mcp.tools.clock import Wait, backoff
+from knime_mcp.tools.transports.sockets import Backend, Stream, waiting
 from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
 from tests.support.scripted_server import (
     Part,
@@ -293,3 +295,21 @@ def test_backoff_grows_with_jitter_and_obeys_the_server():
     assert all(0 < pause <= 8 for pause in pauses)
     assert backoff(3) != backoff(3)
     assert 2 <= backoff(1, retry_after=2) <= 2.25
+
+
+def test_sending_is_not_silence_of_the_server():
+    """A large request over a slow line takes longer than a server may be silent."""
+
+    class Noting(Wait):
+        resets = 0
+
+        def reset_idle(self):
+            self.resets += 1
+
+    wait = Noting(Timeouts())
+    ours, theirs = socket.socketpair()
+    connection = Stream(ours, Backend(NetworkSettings(), None))
+    with ours, theirs, waiting(wait):
+        connection.write(b"x")
+    assert wait.resets == 1
+    assert not wait.unsent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.tools import ABSENT, MCPClient, Progress
+from knime_mcp.tools import MCPClient, Progress
 from knime_mcp.types.errors import AuthError, ConnectError, ProtocolError, ServerError, VersionError
 from tests.support.scripted_server import (
     ACCEPTED,
@@ -12,7 +12,6 @@ from tests.support.scripted_server import (
     discover,
     event,
     http,
-    initialize,
     legacy,
     modern,
     notification,
@@ -273,76 +272,6 @@ def test_a_progress_callback_that_fails_does_not_end_the_call(caplog):
     assert "token-of-mine" not in caplog.text
 
 
-def test_missing_result_type_means_complete_and_unknown_ones_are_errors():
-    with (
-        ScriptedServer(modern(tools__call=[rpc(text("ok")), rpc({"resultType": "task"})])) as server,
-        MCPClient(server.url) as client,
-    ):
-        assert client.call_tool("echo").text == "ok"
-        with pytest.raises(ProtocolError, match="task"):
-            client.call_tool("echo")
-
-
-def test_input_rounds_echo_the_state_and_nothing_leaks():
-    wanted = {
-        "resultType": "input_required",
-        "requestState": '{"opaque": 1} ',
-        "inputRequests": {"a": _form()},
-    }
-    script = modern(tools__call=[rpc(wanted), rpc(text("done")), rpc(text("next"))])
-    with ScriptedServer(script) as server, MCPClient(server.url, elicitation="defaults") as client:
-        assert client.call_tool("echo", {"x": 1}).text == "done"
-        assert client.call_tool("echo", {"x": 2}).text == "next"
-    first, second, third = server.named("tools/call")
-    assert first.params["_meta"][META + "clientCapabilities"]["elicitation"] == {}
-    assert second.json["id"] != first.json["id"]
-    assert second.params["requestState"] == '{"opaque": 1} '
-    assert second.params["inputResponses"] == {"a": {"action": "accept", "content": {"n": 1}}}
-    assert second.params["arguments"] == {"x": 1}
-    assert "requestState" not in third.params
-    assert "inputResponses" not in third.params
-
-
-def _form():
-    schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
-    return {"method": "elicitation/create", "params": {"message": "How many?", "requestedSchema": schema}}
-
-
-def test_a_state_only_round_is_repeated_at_once():
-    script = modern(
-        tools__call=[rpc({"resultType": "input_required", "requestState": "s"}), rpc(text("done"))]
-    )
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        assert client.call_tool("echo").text == "done"
-    assert "inputResponses" not in server.requests[-1].params
-    assert server.requests[-1].params["requestState"] == "s"
-
-
-def test_input_that_nobody_can_give_is_a_clear_error():
-    script = modern(tools__call=rpc({"resultType": "input_required", "inputRequests": {"a": _form()}}))
-    with (
-        ScriptedServer(script) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="How many") as caught,
-    ):
-        client.call_tool("echo")
-    assert caught.value.tool == "echo"
-    assert server.methods.count("tools/call") == 1
-
-
-def test_endless_input_rounds_end():
-    script = modern(tools__call=rpc({"resultType": "input_required"}))
-    from knime_mcp.tools import Limits
-
-    with (
-        ScriptedServer(script) as server,
-        MCPClient(server.url, limits=Limits(input_rounds=2)) as client,
-        pytest.raises(ProtocolError, match="3 times"),
-    ):
-        client.call_tool("echo")
-    assert server.methods.count("tools/call") == 3
-
-
 def test_arguments_are_mirrored_and_tools_with_bad_annotations_left_out():
     good = tool("good", inputSchema={"properties": {"r": {"type": "string", "x-mcp-header": "Region"}}})
     bad = tool("bad", inputSchema={"properties": {"r": {"type": "number", "x-mcp-header": "Region"}}})
@@ -380,50 +309,6 @@ def test_a_header_mismatch_lists_the_tools_and_sends_once_more():
     assert server.methods.count("tools/call") == 2
 
 
-@pytest.mark.parametrize(("ttl", "requests"), [(60_000, 1), (0, 2), (-5, 2), (None, 2), ("x", 2), (True, 2)])
-def test_a_listing_is_kept_for_as_long_as_the_server_says(ttl, requests):
-    with (
-        ScriptedServer(modern(tools__list=rpc({"tools": [tool()], "ttlMs": ttl}))) as server,
-        MCPClient(server.url) as client,
-    ):
-        assert client.list_tools() == client.list_tools()
-    assert server.methods.count("tools/list") == requests
-
-
-def test_a_listing_is_kept_only_in_the_modern_era_and_never_across_clients():
-    with (
-        ScriptedServer(legacy(tools__list=rpc({"tools": [tool()], "ttlMs": 60_000}))) as server,
-        MCPClient(server.url) as client,
-    ):
-        client.list_tools()
-        client.list_tools()
-    assert server.methods.count("tools/list") == 2
-    with ScriptedServer(modern(tools__list=rpc({"tools": [tool()], "ttlMs": 60_000}))) as server:
-        for _ in range(2):
-            with MCPClient(server.url) as client:
-                client.list_tools()
-    assert server.methods.count("tools/list") == 2
-
-
-def test_list_changed_ends_the_cache_at_once():
-    script = modern(
-        tools__list=rpc({"tools": [tool()], "ttlMs": 60_000}),
-        tools__call=stream(event(notification("notifications/tools/list_changed")), reply_event(text("ok"))),
-    )
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        client.list_tools()
-        client.call_tool("echo")
-        client.list_tools()
-    assert server.methods.count("tools/list") == 2
-
-
-def test_structured_null_is_a_value():
-    script = modern(tools__call=[rpc({"content": [], "structuredContent": None}), rpc({"content": []})])
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        assert client.call_tool("echo").structured_content is None
-        assert client.call_tool("echo").structured_content is ABSENT
-
-
 def test_a_batch_reply_is_read_where_the_revision_has_batches():
     def batch(request):
         import json
@@ -442,20 +327,6 @@ def test_a_batch_reply_is_read_where_the_revision_has_batches():
         pytest.raises(ProtocolError, match="list"),
     ):
         client.call_tool("echo")
-
-
-def test_a_server_without_tools_has_an_empty_list():
-    script = legacy(tools__list=rpc_error(-32601))
-    script["initialize"] = initialize(capabilities={})
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        assert client.list_tools() == []
-
-
-def test_capabilities_are_not_believed_more_than_answers():
-    script = legacy()
-    script["initialize"] = initialize(capabilities={})
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        assert [definition.name for definition in client.list_tools()] == ["echo"]
 
 
 def test_server_info_may_be_missing_or_malformed():

@@ -20,6 +20,7 @@ from tests.support.scripted_server import (
     text,
     tool,
 )
+from tests.support.waiting import until
 
 ACCEPTED = http(202, "Accepted", content_type="text/plain")
 
@@ -164,9 +165,7 @@ def test_requests_of_the_server_are_answered_even_when_no_call_waits():
     with SseServer() as server, MCPClient(server.url) as client:
         client.connect()
         server.push(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}))
-        deadline = time.monotonic() + 5
-        while not server.named("response") and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: server.named("response"))
     assert server.named("response")[0].json == {"jsonrpc": "2.0", "id": "p", "result": {}}
 
 
@@ -310,7 +309,4 @@ def test_nothing_is_left_behind():
         for _ in range(3):
             with MCPClient(server.url) as client:
                 client.call_tool("echo")
-    deadline = time.monotonic() + 3
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    until(lambda: threading.active_count() <= before, "threads end")

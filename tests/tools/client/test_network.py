@@ -5,11 +5,12 @@ import socket
 import ssl
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import trustme
 
-from knime_mcp.tools import MCPClient, NetworkSettings, Step, Timeouts
+from knime_mcp.tools import MCPClient, NetworkSettings, Step, Timeouts, network
 from knime_mcp.tools.network import Proxy
 from knime_mcp.types.errors import Canceled, ConnectError, SettingInvalid, TimedOut
 from tests.support.scripted_server import ScriptedServer, http, modern
@@ -33,6 +34,13 @@ def ca_file(authority, tmp_path):
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     return str(path)
+
+
+def test_certificates_are_found_where_this_python_does_not_look(monkeypatch, ca_file):
+    nowhere = SimpleNamespace(cafile=None, capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nowhere)
+    monkeypatch.setattr(network, "_BUNDLES", ("/nowhere", ca_file))
+    assert len(network._trusting_the_system().get_ca_certs()) == 1
 
 
 def test_a_private_authority_is_trusted_by_its_file(tls_server, ca_file):

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import time
 import zlib
 
 import pytest
@@ -269,10 +268,10 @@ def test_a_session_that_stays_lost_is_an_error():
     with (
         ScriptedServer(legacy(session="s", tools__call=http(404))) as server,
         MCPClient(server.url) as client,
-        pytest.raises(ConnectError, match="404"),
+        pytest.raises(SessionLost, match="3 times"),
     ):
         client.call_tool("echo")
-    assert server.methods.count("initialize") == 2
+    assert server.methods.count("initialize") == 3
 
 
 def test_calls_are_not_sent_again_where_that_was_ruled_out():
@@ -368,94 +367,3 @@ def test_endless_notifications_end_at_the_limit(era):
     flood = [event(notification("notifications/message", data="x" * 100))] * 200
     with pytest.raises(ResultTooLarge, match="beside its reply"):
         call(era(tools__call=stream(*flood, end=False)), limits=Limits(events=100))
-
-
-def test_pages_are_followed_to_the_last_one():
-    def page(request):
-        cursor = request.params.get("cursor")
-        number = 0 if cursor is None else int(cursor or "1")
-        following = {0: "", 1: "2", 2: None}[number]
-        return rpc({"tools": [{"name": f"t{number}", "inputSchema": {}}], "nextCursor": following})(request)
-
-    with ScriptedServer(modern(tools__list=page)) as server, MCPClient(server.url) as client:
-        assert [tool.name for tool in client.list_tools()] == ["t0", "t1", "t2"]
-    first, second, third = server.named("tools/list")
-    assert "cursor" not in first.params
-    assert (second.params["cursor"], third.params["cursor"]) == ("", "2")
-
-
-def test_pages_in_circles_and_endless_pages_end():
-    with (
-        ScriptedServer(modern(tools__list=rpc({"tools": [], "nextCursor": "a"}))) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="circles"),
-    ):
-        client.list_tools()
-    assert server.methods.count("tools/list") == 2
-
-    def page(request):
-        number = int(request.params.get("cursor", "0"))
-        return rpc({"tools": [{"name": "t"}] * 3, "nextCursor": str(number + 1)})(request)
-
-    with ScriptedServer(modern(tools__list=page)) as server:
-        with (
-            MCPClient(server.url, limits=Limits(pages=3)) as client,
-            pytest.raises(ResultTooLarge, match="3 pages"),
-        ):
-            client.list_tools()
-        with (
-            MCPClient(server.url, limits=Limits(tools=5)) as client,
-            pytest.raises(ResultTooLarge, match="5 tools"),
-        ):
-            client.list_tools()
-
-
-@pytest.mark.parametrize("era", [legacy, modern])
-@pytest.mark.parametrize("form", ["json", "stream"])
-def test_all_pages_together_end_at_the_limit(era, form):
-    """Each of them is small enough by itself."""
-
-    def page(request):
-        number = int(request.params.get("cursor", "0"))
-        result = {"tools": [{"name": f"t{number}", "description": "x" * 1000}], "nextCursor": str(number + 1)}
-        return (rpc(result) if form == "json" else stream(reply_event(result)))(request)
-
-    limits = Limits(listing_bytes=10_000)
-    with (
-        ScriptedServer(era(tools__list=page)) as server,
-        MCPClient(server.url, limits=limits) as client,
-        pytest.raises(ResultTooLarge, match=r"list of tools is larger than 10\.0 KB") as caught,
-    ):
-        client.list_tools()
-    assert caught.value.limit == 10_000
-    assert len(server.named("tools/list")) == 10
-
-
-def test_a_listing_that_is_no_list_is_a_protocol_error():
-    with (
-        ScriptedServer(modern(tools__list=rpc({"tools": "x"}))) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="not a list"),
-    ):
-        client.list_tools()
-
-
-@pytest.mark.requirement("T3")
-def test_a_large_listing_and_odd_definitions_arrive_whole():
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$defs": {"n": {"properties": {"c": {"$ref": "#/$defs/n"}}}},
-        "properties": {
-            "x": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
-            "a": {"enum": ["ü", 1, None]},
-        },
-        "if": {"required": ["x"]},
-        "x-unknown": [1, 2],
-    }
-    tools = [{"name": f"t{i}" * 50, "inputSchema": schema, "future": {"k": i}} for i in range(2000)]
-    with ScriptedServer(modern(tools__list=rpc({"tools": tools}))) as server, MCPClient(server.url) as client:
-        started = time.monotonic()
-        listed = client.list_tools()
-        assert time.monotonic() - started < 5
-    assert [tool.raw for tool in listed] == tools
-    assert list(listed[0].input_schema) == list(schema)

@@ -1,7 +1,6 @@
 """The stream of the handshake era on which a server speaks unasked (GET, streamable HTTP)."""
 
 import threading
-import time
 
 import pytest
 
@@ -22,6 +21,7 @@ from tests.support.scripted_server import (
     stream,
     text,
 )
+from tests.support.waiting import until
 
 ASKED = {
     "jsonrpc": "2.0",
@@ -33,13 +33,6 @@ ASKED = {
     },
 }
 HELD = stream(Part.EVENTS, end=False)
-
-
-def until(condition, seconds=5.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def reader_threads():

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 
 import pytest
 
@@ -27,16 +26,10 @@ from tests.support.scripted_server import (
     stream,
     tool,
 )
+from tests.support.waiting import until
 
 CHANGING = {"capabilities": {"tools": {"listChanged": True}}}
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-
-
-def until(condition, seconds=5.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def watchers():

@@ -1,0 +1,70 @@
+"""Answers to what a server asks on a stream that all calls share, sent beside the thread that reads it.
+
+A server that does not take an answer must not stop the replies and the progress of everybody.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...types.errors import MCPError
+from ..clock import Wait
+from ..limits import Timeouts
+from ..protocol.jsonrpc import Message, encode
+
+_logger = logging.getLogger(__name__)
+_ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
+_MOST_WAITING: Final = 1000
+_MOST_THREADS: Final = 16
+
+
+class Answers:
+    """Answers on their way to one server. Safe for use by many threads at once.
+
+    There are threads only while there is something to send.
+
+    Args:
+        send: Posts a message, with headers beside the usual ones, under clocks.
+    """
+
+    def __init__(self, send: Callable[[bytes, Iterable[tuple[str, str]], Wait], None]) -> None:
+        self._send = send
+        self._waiting: deque[Message] = deque()
+        self._threads = 0
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+
+    def put(self, answer: Message) -> None:
+        """Send an answer soon. Returns at once; what a server does not take is given up after a while."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            if len(self._waiting) >= _MOST_WAITING:
+                _logger.debug("the server asks, but does not take the answers")
+                return
+            self._waiting.append(answer)
+            if self._threads == _MOST_THREADS:
+                return
+            self._threads += 1
+        threading.Thread(target=self._send_all, name="knime-mcp-answer", daemon=True).start()
+
+    def close(self) -> None:
+        """Send no more; what is under way ends soon."""
+        with self._lock:
+            self._closed.set()
+            self._waiting.clear()
+
+    def _send_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                answer = self._waiting.popleft()
+            try:
+                self._send(encode(answer), (), Wait(_ANSWERING, is_canceled=self._closed.is_set))
+            except MCPError as error:
+                if not self._closed.is_set():
+                    _logger.warning("an answer to the server could not be sent: %s", error.what)

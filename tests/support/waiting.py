@@ -1,0 +1,15 @@
+"""Waiting for what another thread or process does."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+
+def until(condition: Callable[[], object], what: str = "it happens", seconds: float = 30) -> None:
+    """Waits until a condition holds, or fails."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s: {what}")
+        time.sleep(0.005)

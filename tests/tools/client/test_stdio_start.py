@@ -1,0 +1,171 @@
+"""How the process of a server starts: settings, variables, and probes that it does not survive."""
+
+import json
+import sys
+
+import pytest
+
+from knime_mcp.tools import MCPClient, StdioServer, Timeouts
+from knime_mcp.types.errors import (
+    ConnectError,
+    SettingInvalid,
+    TimedOut,
+    VersionError,
+)
+from tests.tools.client.child_servers import QUICK, child, connected, pid_of
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+CANARY = "canary-51c9e7d0"
+
+
+def test_a_server_that_dies_on_the_probe_is_started_again_and_initialized():
+    steps = []
+    with connected("dies on probe", trace=steps.append) as client:
+        assert client.server.protocol_version == "2025-11-25"
+        assert client.call_tool("echo", {"text": "alive"}).text == "alive"
+    assert [(step.phase, step.ok) for step in steps] == [
+        ("process", True),
+        ("protocol", False),
+        ("process", True),
+        ("protocol", True),
+    ]
+    assert "exit code 3" in steps[1].detail
+    assert "what is server/discover?" in steps[1].detail
+
+
+def test_a_server_that_refuses_the_probe_and_dies_is_started_again():
+    with connected("dies after the probe") as client:
+        assert client.call_tool("echo", {"text": "alive"}).text == "alive"
+
+
+@pytest.mark.parametrize("program", ["true", "false"])
+def test_a_program_that_ends_at_once(program):
+    with pytest.raises(ConnectError, match=r"ended with exit code \d without a word"):
+        MCPClient(stdio=StdioServer("brief", [program]), timeouts=QUICK).connect()
+
+
+def test_a_server_that_does_not_answer_the_probe_is_initialized_in_the_same_process():
+    steps = []
+    with connected("silent on probe", timeouts=QUICK, trace=steps.append) as client:
+        assert client.server.protocol_version == "2025-11-25"
+    assert [step.phase for step in steps].count("process") == 1
+
+
+def test_a_server_whom_the_probe_breaks_unseen_is_started_again():
+    with connected("breaks on probe", timeouts=Timeouts(connect=0.5)) as client:
+        assert client.server.protocol_version == "2025-11-25"
+        first = pid_of(client)
+        with pytest.raises(ConnectError):
+            client.call_tool("die", {})
+        assert pid_of(client) != first  # remembered: it is not probed, and so not broken, again
+
+
+def test_a_server_that_never_answers_is_quoted():
+    with pytest.raises(TimedOut, match="waiting for the database"):
+        MCPClient(
+            stdio=child("silent on probe", "silent"), timeouts=Timeouts(connect=0.3, idle=1.5)
+        ).connect()
+
+
+def test_a_variable_that_the_server_misses_is_named(monkeypatch):
+    monkeypatch.setenv("SEARCH_API_KEY", "hidden-value")
+    command = [sys.executable, "-c", "raise SystemExit('SEARCH_API_KEY and SEARCH_TEAM_ID are required')"]
+    with pytest.raises(ConnectError) as caught:
+        MCPClient(stdio=StdioServer("child", command)).connect()
+    assert caught.value.fix == (
+        "A server gets few of our environment variables. "
+        "Set SEARCH_TEAM_ID and pass SEARCH_API_KEY and SEARCH_TEAM_ID on (--env NAME)"
+    )
+
+
+def test_a_late_answer_to_the_probe_does_no_harm():
+    with connected("late probe", timeouts=QUICK) as client:
+        assert client.server.protocol_version == "2026-07-28"
+        assert client.call_tool("echo", {"text": "x"}).text == "x"
+
+
+def test_a_server_that_starts_slowly_gets_its_time():
+    with connected("slow", timeouts=QUICK) as client:
+        assert client.call_tool("echo", {"text": "x"}).text == "x"
+
+
+def test_a_modern_server_without_a_common_revision_is_not_initialized():
+    with pytest.raises(VersionError, match="2099-01-01") as caught:
+        connected("draft").connect()
+    assert caught.value.server == "stdio:child"
+
+
+def test_a_slow_modern_server_gets_its_time_where_nothing_else_can_be_asked():
+    server = child("modern", "slow")
+    with MCPClient(stdio=server, protocol_version="2026-07-28", timeouts=Timeouts(connect=0.2)) as client:
+        assert client.server.protocol_version == "2026-07-28"
+
+
+def test_a_pinned_revision_skips_the_probe():
+    steps = []
+    with connected("modern", protocol_version="2025-11-25", trace=steps.append) as client:
+        assert client.server.protocol_version == "2025-11-25"
+    assert not [step for step in steps if "discover" in step.what]
+
+
+def test_a_program_that_does_not_exist():
+    client = MCPClient(stdio=StdioServer("ghost", ["no-such-program-4711"]))
+    with pytest.raises(ConnectError, match="no program 'no-such-program-4711'") as caught:
+        client.connect()
+    assert (caught.value.phase, caught.value.server) == ("process", "stdio:ghost")
+    assert "PATH" in caught.value.fix
+
+
+def test_a_file_that_is_not_executable(tmp_path):
+    script = tmp_path / "server.py"
+    script.write_text("print()")
+    with pytest.raises(ConnectError, match="may not be executed"):
+        MCPClient(stdio=StdioServer("file", [str(script)])).connect()
+
+
+def test_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(ConnectError, match=r"no folder .*nowhere"):
+        connected(cwd=str(tmp_path / "nowhere")).connect()
+
+
+def test_a_server_that_dies_on_start_is_quoted_without_secrets():
+    server = child("dies on initialize", env={"API_KEY": CANARY}, arguments=["--token", CANARY + "2"])
+    steps = []
+    with pytest.raises(ConnectError) as caught:
+        MCPClient(stdio=server, trace=steps.append).connect()
+    text = str(caught.value)
+    assert "exit code 7" in text
+    assert "no license for [secret]" in text
+    assert "\x1b" not in text
+    assert CANARY not in text + repr(steps) + repr(server) + repr(caught.value)
+
+
+def test_it_starts_with_few_variables_and_those_that_it_is_given(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "/knime")
+    monkeypatch.setenv("OTHER_SERVERS_KEY", CANARY)
+    monkeypatch.setenv("TERM", "() { :; }; echo no")
+    with connected(env={"MY_KEY": "mine"}, cwd=str(tmp_path)) as client:
+        found = json.loads(client.call_tool("env").text)
+    assert found["cwd"] == str(tmp_path)
+    assert found["env"]["MY_KEY"] == "mine"
+    # LC_CTYPE is set by Python itself (PEP 538).
+    assert set(found["env"]) - {"LC_CTYPE"} <= {"HOME", "LOGNAME", "PATH", "SHELL", "USER", "MY_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("", ["x"]), ("a b", ["x"]), ("a#b", ["x"]), ("ok", []), ("ok", [" "]), ("ok", ["a\0"])],
+)
+def test_settings_that_cannot_work(name, command):
+    with pytest.raises(SettingInvalid):
+        StdioServer(name, command)
+
+
+def test_a_url_or_a_command_not_both():
+    with pytest.raises(SettingInvalid, match="either a URL or a command"):
+        MCPClient("http://127.0.0.1:9/mcp", stdio=child())
+
+
+def test_a_name_alone_starts_nothing():
+    with pytest.raises(SettingInvalid):
+        MCPClient("stdio:child")
