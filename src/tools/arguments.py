@@ -2,7 +2,8 @@
 
 Nothing is dropped and nothing renamed. The one thing that is changed is a *text* that stands where the schema
 wants an object or array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. It is
-parsed, and the coercion is recorded.
+parsed, and the coercion is recorded. What only the letter of a schema forbids is sent (see
+`validation.leniency`), and so is everything where the schema is malformed; the server decides then.
 """
 
 import copy
@@ -41,10 +42,15 @@ class Coercion:
 
 
 class ArgumentValidator:
-    """Checks arguments of one tool. Get one by `for_schema`."""
+    """Checks arguments of one tool. Get one by `for_schema`.
+
+    Attributes:
+        fault: Why arguments are not checked at all: what is wrong with the schema. None for one that works.
+    """
 
     def __init__(self, schema: CompiledSchema) -> None:
         self._schema = schema
+        self.fault = schema.fault
 
     @classmethod
     def for_schema(cls, schema_json: str, limits: Limits = Limits()) -> "ArgumentValidator":  # noqa: B008 - frozen
@@ -66,11 +72,14 @@ class ArgumentValidator:
         """
         checked = dict(arguments)
         _refuse_what_is_not_json(checked)
+        if _is_valid(self._schema, checked):
+            return checked, ()
+        schema = self._schema.as_meant
         coercions: list[Coercion] = []
         for _ in range(_ROUNDS):
-            if self._is_valid(checked):
+            if _is_valid(schema, checked):
                 return checked, tuple(coercions)
-            problems = self._schema.problems(checked)
+            problems = schema.problems(checked)
             parsed = [found for problem in problems if (found := _parsed(problem)) is not None]
             if not parsed:
                 break
@@ -79,14 +88,15 @@ class ArgumentValidator:
             for path, value, wanted in parsed:
                 _put(checked, path, value)
                 coercions.append(Coercion(pointer_text(path), wanted))
-        pointer, what = describe_problems(self._schema, self._schema.problems(checked), whole="the arguments")
+        pointer, what = describe_problems(schema, schema.problems(checked), whole="the arguments")
         raise ArgumentsInvalid(what, pointer=pointer, fix=_FIX)
 
-    def _is_valid(self, arguments: dict[str, Any]) -> bool:
-        try:
-            return self._schema.is_valid(arguments)
-        except ValueError as error:
-            raise ArgumentsInvalid(f"The arguments cannot be checked: {error}", fix=_FIX) from None
+
+def _is_valid(schema: CompiledSchema, arguments: dict[str, Any]) -> bool:
+    try:
+        return schema.is_valid(arguments)
+    except ValueError as error:
+        raise ArgumentsInvalid(f"The arguments cannot be checked: {error}", fix=_FIX) from None
 
 
 def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:

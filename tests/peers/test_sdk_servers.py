@@ -1,8 +1,6 @@
 """Servers on the Python SDKs: every transport, both eras, sessions, concurrency, cancel."""
 
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from knime_mcp.tools import ABSENT, MCPClient, Progress
 from knime_mcp.tools.protocol.results import ImageContent
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.support.peers import Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.peer
 
@@ -66,13 +65,6 @@ def peer(request: pytest.FixtureRequest) -> Peer:
 def url(request: pytest.FixtureRequest, peer: Peer) -> str:
     server: Server = request.getfixturevalue(peer.server)
     return server.url(peer.path)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.01)
 
 
 @pytest.mark.requirement("T10")

@@ -184,6 +184,11 @@ def fastmcp3() -> Server:
     return _script("fastmcp_server", "mcp1")
 
 
+def guarded(environment: str) -> Server:
+    """A server on fastmcp, in the environment `mcp1` or `mcp2`, that wants a login; path /mcp."""
+    return _script("guarded_server", environment)
+
+
 def counting(name: str = "counting server") -> Server:
     """A server that counts its calls; paths /one, /two and /old (HTTP+SSE); needs no `.peers/`."""
     return Server(name, [sys.executable, "-u", SERVERS / "counting_server.py", "--port", "{port}"])

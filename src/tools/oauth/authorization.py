@@ -7,6 +7,7 @@ authorization server is taken for a property of the MCP server.
 import dataclasses
 import hashlib
 import logging
+import math
 import threading
 import time
 import weakref
@@ -262,7 +263,8 @@ class OAuth:
             refresh_token=new.refresh_token or login.tokens.refresh_token,
             scope=new.scope or login.tokens.scope,
         )
-        self._refreshed = (tokens.access_token, time.monotonic())
+        lives = tokens.expires_at - time.time() if tokens.expires_at is not None else math.inf
+        self._refreshed = (tokens.access_token, time.monotonic() + min(_EARLIEST_REFRESH, lives / 2))
         _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
         return self._keep(dataclasses.replace(login, tokens=tokens))
 
@@ -331,8 +333,8 @@ class OAuth:
         """The server refuses what a refresh has just brought: another refresh would bring the like."""
         if self._refreshed is None:
             return False
-        token, at = self._refreshed
-        return token == login.tokens.access_token and time.monotonic() - at < _EARLIEST_REFRESH
+        token, until = self._refreshed
+        return token == login.tokens.access_token and time.monotonic() < until
 
     def _load(self) -> Login | None:
         login = login_from_text(self._store.load(self._key) or "")

@@ -69,25 +69,21 @@ class MemoryStore:
 class KeyringStore:
     """Keeps logins in the operating system's keyring, long ones in several entries.
 
-    Args:
-        service: The name that the keyring shows.
-
     Raises:
         SettingInvalid: There is no keyring that protects what it keeps; says what to do instead.
     """
 
-    def __init__(self, service: str = SERVICE) -> None:
-        self._service = service
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         _require_keyring()
 
     def __repr__(self) -> str:
-        return f"<KeyringStore: {self._service}>"
+        return f"<KeyringStore: {SERVICE}>"
 
     @property
     def identity(self) -> str:
         """See the protocol class."""
-        return f"keyring {self._service}"
+        return f"keyring {SERVICE}"
 
     def load(self, key: str) -> str | None:
         """See the protocol class."""
@@ -132,7 +128,7 @@ class KeyringStore:
         from keyring.errors import KeyringError
 
         try:
-            return keyring.get_password(self._service, key)
+            return keyring.get_password(SERVICE, key)
         except KeyringError:
             raise _locked() from None
 
@@ -141,7 +137,7 @@ class KeyringStore:
         from keyring.errors import KeyringError
 
         try:
-            keyring.set_password(self._service, key, text)
+            keyring.set_password(SERVICE, key, text)
         except KeyringError:
             raise _locked() from None
 
@@ -150,7 +146,7 @@ class KeyringStore:
         from keyring.errors import KeyringError, PasswordDeleteError
 
         try:
-            keyring.delete_password(self._service, key)
+            keyring.delete_password(SERVICE, key)
         except PasswordDeleteError:
             return False
         except KeyringError:

@@ -106,18 +106,18 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
 def _authenticate(
     client: Client, server: ServerMetadata, headers: dict[str, str], body: dict[str, str]
 ) -> None:
+    # Beside Basic it is superfluous, but the official Python SDK's servers look for it there.
+    body["client_id"] = client.client_id
     match choose_method(client, server):
         case "client_secret_basic":
             # OAuth 2.1 §2.4.1: both parts are form-encoded before they are joined.
             pair = f"{quote(client.client_id, safe='')}:{quote(client.secret or '', safe='')}"
             headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         case "client_secret_post":
-            body["client_id"] = client.client_id
             body["client_secret"] = client.secret or ""
         case "none":
-            body["client_id"] = client.client_id
+            pass
         case "private_key_jwt":
-            body["client_id"] = client.client_id
             body["client_assertion_type"] = JWT_BEARER
             body["client_assertion"] = _assertion(client, server)
 
@@ -226,14 +226,17 @@ def register(
     }
     if scope is not None:
         wanted["scope"] = scope
-    reply = guard.fetch(
-        "POST",
-        server.registration_endpoint,
-        headers={"Accept": "application/json", "Content-Type": "application/json"},
-        body=json.dumps(wanted).encode(),
-        is_canceled=is_canceled,
-    )
-    answer = _object(reply, "registration endpoint", server)
+    while True:
+        reply = guard.fetch(
+            "POST",
+            server.registration_endpoint,
+            headers={"Accept": "application/json", "Content-Type": "application/json"},
+            body=json.dumps(wanted).encode(),
+            is_canceled=is_canceled,
+        )
+        answer = _object(reply, "registration endpoint", server)
+        if answer.get("error") != "invalid_client_metadata" or wanted.pop("scope", None) is None:
+            break  # some register their own scopes only, and grant those of a resource all the same
     if not 200 <= reply.status < 300 or not isinstance(answer.get("client_id"), str):
         raise _refused(reply, answer, server, [])
     secret = answer.get("client_secret")

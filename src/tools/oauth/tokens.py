@@ -44,12 +44,13 @@ class Tokens:
 def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
     """When a token that lives so many seconds from now expires, and when it is renewed.
 
-    A minute early, or a tenth of its life if that is shorter, so that it does not expire on its way.
+    A minute early, or a third of its life if that is shorter, so that it does not expire on its way: many
+    servers count whole seconds.
     """
     if expires_in is None:
         return None, None
     now = time.time()
-    return now + expires_in, now + expires_in - min(_EARLY_SECONDS, expires_in / 10)
+    return now + expires_in, now + expires_in - min(_EARLY_SECONDS, expires_in / 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,7 @@ class Negotiation:
         self._discovered = 0
         self._initialized = 0
         self._was_silent = False
+        self._refused_initialize: Refusal | None = None
 
     def start(self) -> Try:
         """The first thing to try."""
@@ -230,6 +231,7 @@ class Negotiation:
             # A modern server that was slow to wake up: the probe had not been answered yet.
             return Discover(self._pinned or LATEST_MODERN)
         if self._may_be_sse(outcome, modern=error is not None and error.code in MODERN_CODES):
+            self._refused_initialize = outcome if isinstance(outcome, Refusal) and error is not None else None
             return OpenSse()
         return Failed(outcome)
 
@@ -264,6 +266,8 @@ class Negotiation:
         if self._transport == "auto" and not self._tried_http and _is_no_stream(outcome):
             self._tried_http = True
             return self._first_request
+        if isinstance(outcome, Refusal) and self._refused_initialize is not None:
+            return Failed(self._refused_initialize)  # it knows the protocol, so this was no other transport
         return Failed(outcome)
 
     def _no_common_version(self, supported: list[Any]) -> VersionError:

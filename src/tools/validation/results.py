@@ -29,8 +29,13 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
     except ProtocolError as error:
         _logger.warning("results of %s are not checked: %s", definition.name, error.what)
         return
+    if schema.fault is not None:
+        _logger.warning(
+            "results of %s are not checked, because of their schema: %s", definition.name, schema.fault
+        )
+        return
     try:
-        if schema.is_valid(value):
+        if schema.is_valid(value) or schema.as_meant.is_valid(value):
             return
     except ValueError as error:
         _logger.warning("a result of %s is not checked: %s", definition.name, error)

@@ -4,15 +4,20 @@ A schema is text from somebody else. Before it reaches the validator its size, d
 are bounded; references to other documents are refused, never fetched
 (https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage). Recursion is legal and
 works: what is bounded is how often a validator would have to look, for the value at hand.
+
+A schema that is malformed, or too large to be checked within those bounds, is no reason not to call the tool:
+nothing is checked then, and `CompiledSchema.fault` says why.
 """
 
 import functools
 import itertools
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import ProtocolError
 from ..limits import Limits
+from .leniency import as_meant
 from .work import SchemaGraph, count_parts
 
 if TYPE_CHECKING:
@@ -25,13 +30,18 @@ _ALL_PATTERN_BYTES: Final = 32 << 20
 _REPORTED: Final = 20
 _LISTED: Final = 100_000
 _COPIED: Final = 100_000_000
+_NEWEST: Final = "Draft202012Validator"
+# By the path of `$schema`: some servers write https for http, or http for https.
 _DIALECTS: Final = {
-    "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
-    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
-    "http://json-schema.org/draft-07/schema": "Draft7Validator",
-    "http://json-schema.org/draft-06/schema": "Draft6Validator",
-    "http://json-schema.org/draft-04/schema": "Draft4Validator",
+    "schema": _NEWEST,
+    "draft/2020-12/schema": _NEWEST,
+    "draft/2019-09/schema": "Draft201909Validator",
+    "draft-07/schema": "Draft7Validator",
+    "draft-06/schema": "Draft6Validator",
+    "draft-04/schema": "Draft4Validator",
 }
+_DIALECT: Final = re.compile(r"https?://json-schema\.org/(.+?)/?#?", re.IGNORECASE)
+_UNSAID: Final = (_NEWEST, "Draft7Validator", "Draft4Validator")
 _MASK: Final = "the value"
 _LONGEST_EXCERPT: Final = 200
 
@@ -41,14 +51,27 @@ class CompiledSchema:
 
     Attributes:
         schema: The schema.
+        fault: Why every value passes: the schema is malformed or too large. None for one that works.
     """
 
     def __init__(
-        self, schema: dict[str, Any] | bool, validator: "jsonschema_rs.Validator", graph: SchemaGraph
+        self,
+        schema: dict[str, Any] | bool,
+        checks: "tuple[jsonschema_rs.Validator, SchemaGraph] | None",
+        fault: str | None = None,
     ) -> None:
         self.schema = schema
-        self._validator = validator
-        self._graph = graph
+        self.fault = fault
+        self._checks = checks
+
+    @functools.cached_property
+    def as_meant(self) -> "CompiledSchema":
+        """The same schema as its server means it, see `leniency`; itself where that is no different."""
+        schema = as_meant(self.schema)
+        if self._checks is None or schema == self.schema:
+            return self
+        compiled = _build(schema, self._checks[1].most_work)
+        return self if isinstance(compiled, str) or compiled.fault else compiled
 
     def is_valid(self, value: Any) -> bool:
         """Whether the value conforms.
@@ -56,27 +79,24 @@ class CompiledSchema:
         Raises:
             ValueError: The value cannot be checked: too deep, too much work, or text that is not Unicode.
         """
-        if self._graph.looks(value, count_parts(value)) is None:
+        if self._checks is None:
+            return True
+        validator, graph = self._checks
+        if graph.looks(value, count_parts(value)) is None:
             raise ValueError("checking it against this schema would take too long")
-        return self._validator.is_valid(value)
+        return validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
         """What is wrong with a value, at most twenty things. Messages never show the value itself."""
+        if self._checks is None:
+            return []
+        validator, graph = self._checks
         parts = count_parts(value)
-        looks = self._graph.looks(value, parts)
+        looks = graph.looks(value, parts)
         if looks is None or looks > _LISTED or looks * parts > _COPIED:
             # Every look may become an error with a copy of its value, all made before the first one is seen.
-            return self._first_problem(value)
-        return list(itertools.islice(self._validator.iter_errors(value), _REPORTED))
-
-    def _first_problem(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
-        import jsonschema_rs
-
-        try:
-            self._validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return [error]
-        return []
+            return _first_problem(validator, value)
+        return list(itertools.islice(validator.iter_errors(value), _REPORTED))
 
     def subschema(self, path: list[str | int]) -> dict[str, Any]:
         """The subschema at a path of the schema; empty if there is none."""
@@ -99,14 +119,12 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
         limits: Bounds of size, depth and work.
 
     Raises:
-        ProtocolError: The schema is too large or deep, of an unknown dialect, refers to another document, or
-            is not a valid schema.
+        ProtocolError: The text is no schema at all, of an unknown dialect, or refers to another document.
     """
     compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
     if isinstance(compiled, str):
         raise ProtocolError(
-            f"The tool's schema cannot be used: {compiled}",
-            fix="Ask whoever runs the server, or call the tool without checking",
+            f"The tool's schema cannot be used: {compiled}", fix="Ask whoever runs the server to change it"
         )
     return compiled
 
@@ -115,48 +133,71 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
 def _compile(text: str, most_bytes: int, most_depth: int, most_work: int) -> CompiledSchema | str:
     """The compiled schema, or why there is none."""
     if len(text) > most_bytes:
-        return f"it is longer than {most_bytes} characters"
+        return _faulty(f"it is longer than {most_bytes} characters")
     try:
         schema: Any = json.loads(text) if text.strip() else {}
     except RecursionError:
-        return "it is nested too deeply"
+        return _faulty("it is nested too deeply")
     except ValueError as error:
         return f"it is not JSON ({error})"
     if not isinstance(schema, dict | bool):
         return "it is neither an object nor a boolean"
     typed = cast("dict[str, Any] | bool", schema)
     if _depth(typed) > most_depth:
-        return f"it is nested more than {most_depth} levels deep"
+        return _faulty(f"it is nested more than {most_depth} levels deep")
     return _build(typed, most_work)
+
+
+def _faulty(why: str) -> CompiledSchema:
+    return CompiledSchema({}, None, why)
 
 
 def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | str:
     import jsonschema_rs  # only here: 15 ms that listing tools does not need
 
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
-    name = "Draft202012Validator"
+    names = _UNSAID
     if dialect is not None:
-        name = _DIALECTS.get(str(dialect).rstrip("#"), "")
-        if not name:
+        found = _DIALECT.fullmatch(str(dialect))
+        name = _DIALECTS.get(found[1].lower()) if found else None
+        if name is None:
             return f"its dialect '{str(dialect)[:200]}' is not supported"
+        names = (name,)
     try:
         graph = SchemaGraph(schema, most_work)
+    except LookupError as error:
+        return _faulty(str(error))
     except ValueError as error:
         return str(error)
-    make: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
+    faults: list[str] = []
+    for name in names:
+        make: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, name)
+        try:
+            validator = make(
+                schema,
+                offline=True,
+                mask=_MASK,
+                validate_formats=False,  # no dialect since 2019-09 wants it, and every library has its own
+                pattern_options=jsonschema_rs.FancyRegexOptions(
+                    backtrack_limit=_BACKTRACKS,
+                    size_limit=min(_PATTERN_BYTES, _ALL_PATTERN_BYTES // max(1, graph.patterns)),
+                ),
+            )
+        except (jsonschema_rs.ReferencingError, ValueError) as error:
+            faults.append(_unusable(error))
+        else:
+            return CompiledSchema(schema, (validator, graph))
+    return _faulty(faults[0])
+
+
+def _first_problem(validator: "jsonschema_rs.Validator", value: Any) -> "list[jsonschema_rs.ValidationError]":
+    import jsonschema_rs
+
     try:
-        validator = make(
-            schema,
-            offline=True,
-            mask=_MASK,
-            pattern_options=jsonschema_rs.FancyRegexOptions(
-                backtrack_limit=_BACKTRACKS,
-                size_limit=min(_PATTERN_BYTES, _ALL_PATTERN_BYTES // max(1, graph.patterns)),
-            ),
-        )
-    except (jsonschema_rs.ReferencingError, ValueError) as error:
-        return _unusable(error)
-    return CompiledSchema(schema, validator, graph)
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
 
 
 def _unusable(error: Exception) -> str:

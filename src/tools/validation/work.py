@@ -47,11 +47,12 @@ class SchemaGraph:
         most_work: Looks that are affordable beside a fixed number for each part of a value.
 
     Raises:
-        ValueError: A reference leads out of the schema or nowhere; the message says which.
+        ValueError: A reference leads out of the schema; the message says which.
+        LookupError: A reference leads nowhere, likewise.
     """
 
     def __init__(self, schema: _Node | bool, most_work: int) -> None:
-        self._most_work = most_work
+        self.most_work = most_work
         self._nodes: list[_Node] = []
         self._index: dict[int, int] = {}
         self._targets: dict[str, int] = {}
@@ -85,7 +86,7 @@ class SchemaGraph:
 
     def looks(self, value: Any, parts: int) -> int | None:
         """About how many looks checking a value of that many parts takes; None if too many to bear."""
-        most = min(self._most_work + parts * _LOOKS_PER_VALUE, self._most_work * _LARGEST_VALUE)
+        most = min(self.most_work + parts * _LOOKS_PER_VALUE, self.most_work * _LARGEST_VALUE)
         everywhere = parts * sum(self._weights)
         if self._is_simple and (everywhere <= most or sum(self._weights) <= _LOOKS_PER_VALUE):
             return everywhere
@@ -218,7 +219,7 @@ class SchemaGraph:
             return None  # known to the validator
         if resource and resource not in self._targets:
             raise ValueError(f"it refers to another document ({reference[:200]}), which is never fetched")
-        raise ValueError(f"it refers to something that is not there ({reference[:200]})")
+        raise LookupError(f"it refers to something that is not there ({reference[:200]})")
 
 
 def _weight(node: _Node) -> int:

@@ -102,6 +102,14 @@ def test_server_metadata_is_asked_for_in_order_and_never_at_the_root_of_others(
         assert [path for path in world.auth.http.paths("GET") if ".well-known" in path] == asked
 
 
+def test_a_server_that_registers_no_scopes_of_resources_is_asked_without(world, person):
+    world.resource_metadata["scopes_supported"] = ["read"]
+    world.auth.registers_scopes = False
+    assert use(world, oauth(world, person)) == "answer"
+    assert ["scope" in seen.fields for seen in world.auth.http.at("/register")] == [True, False]
+    assert person.scopes() == ["read"]
+
+
 @pytest.mark.parametrize(
     ("offered", "sent"),
     [
@@ -120,8 +128,8 @@ def test_the_token_endpoint_gets_the_one_way_that_it_offers(world, person, offer
     assert (header is not None) == (sent == "basic")
     if header is not None:
         assert basic(header)[1] == world.auth.secret
-    else:
-        assert token.fields["client_id"] == f"client-of-{world.auth.http.url}"
+    # Beside Basic, too: the authorization server of the official Python SDK looks for it there.
+    assert token.fields["client_id"] == f"client-of-{world.auth.http.url}"
 
 
 def test_client_id_and_secret_are_form_encoded_before_basic(world, person):

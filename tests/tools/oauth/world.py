@@ -153,6 +153,7 @@ class AuthorizationServer:
         self.token_status = 200
         self.expires_in: Any = 3600
         self.refuse_refresh = False
+        self.registers_scopes = True
         self.refresh_delay = 0.0
         self.refresh_gate = threading.Event()
         self.refresh_gate.set()
@@ -167,6 +168,8 @@ class AuthorizationServer:
             return Canned(body={k: v for k, v in self.metadata.items() if v is not None})
         match seen.path.removeprefix(self.path):
             case "/register":
+                if "scope" in seen.fields and not self.registers_scopes:
+                    return Canned(400, {"error": "invalid_client_metadata", "error_description": "scope"})
                 method = seen.fields["token_endpoint_auth_method"]
                 body = {"client_id": f"client-of-{origin.url}", "token_endpoint_auth_method": method}
                 return Canned(201, body | ({} if method == "none" else {"client_secret": self.secret}))

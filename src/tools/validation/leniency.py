@@ -1,0 +1,62 @@
+"""What servers mean where they write a schema that says something else, or use words that it does not have.
+
+A schema made from the results of a library (zod's, by default) calls all that has a default required, though
+the server fills it in; OpenAPI's ``nullable`` says nothing in JSON Schema. Servers take such arguments, and
+clients that do not check send them.
+"""
+
+from typing import Any, Final, cast
+
+_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_DATA: Final = frozenset({"default", "enum", "const", "examples", "example"})
+
+
+def as_meant(schema: Any) -> Any:
+    """A schema as its server means it.
+
+    Args:
+        schema: A schema of bounded depth.
+
+    Returns:
+        A copy that requires nothing that has a default, and takes null for what is ``nullable``.
+    """
+    if isinstance(schema, list):
+        return [as_meant(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    node = {key: _part(key, value) for key, value in cast("dict[str, Any]", schema).items()}
+    _require_less(node)
+    if node.get("nullable") is True:
+        _take_null(node)
+    return node
+
+
+def _part(key: str, value: Any) -> Any:
+    if key in _DATA:
+        return value
+    if key in _MAPS and isinstance(value, dict):
+        return {name: as_meant(part) for name, part in cast("dict[str, Any]", value).items()}
+    return as_meant(value)
+
+
+def _require_less(node: dict[str, Any]) -> None:
+    required, properties = node.get("required"), node.get("properties")
+    if not (isinstance(required, list) and isinstance(properties, dict)):
+        return
+    parts = cast("dict[str, Any]", properties)
+    defaulted = {name for name, part in parts.items() if isinstance(part, dict) and "default" in part}
+    names = cast("list[Any]", required)
+    node["required"] = [name for name in names if not (isinstance(name, str) and name in defaulted)]
+    if not node["required"]:
+        del node["required"]  # draft-04 has no empty one
+
+
+def _take_null(node: dict[str, Any]) -> None:
+    declared, options = node.get("type"), node.get("enum")
+    if declared is not None:
+        node["type"] = [*(cast("list[str]", declared) if isinstance(declared, list) else [declared]), "null"]
+    if isinstance(options, list):
+        node["enum"] = [*cast("list[Any]", options), None]
+    for word in ("anyOf", "oneOf"):
+        if isinstance(node.get(word), list):
+            node[word] = [*node[word], {"type": "null"}]
