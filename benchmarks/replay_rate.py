@@ -20,9 +20,9 @@ from timing import Row, Table, Way
 from knime_mcp.audit.definitions import pinned_tool
 from knime_mcp.audit.dispatch import Call, recorded_call
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.replay import Replayer
-from knime_mcp.audit.replay_options import ReplayOptions
-from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.replay.options import ReplayOptions
+from knime_mcp.audit.replay.replayer import Replayer
+from knime_mcp.audit.replay.table import read_recording
 from knime_mcp.tools import MCPClient
 from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute

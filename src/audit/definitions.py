@@ -2,7 +2,7 @@
 
 A tool cell is a pin: its digest names the definition that somebody read. Before a call the server's current
 definition can be compared with it. Each server is asked once per run, whatever the number of calls, and again
-when it says that its tools have changed.
+when it says that its tools have changed, or some seconds after it could not answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ..types.tool import MCPTool
 
 _SUGGESTIONS = 3
+# A server that is away fails the calls meanwhile at once, but not those after its return.
+_FAILURE_HOLDS_SECONDS = 5.0
 
 
 class Pinning(StrEnum):
@@ -54,16 +57,19 @@ class CheckedTool:
 class _Asked:
     """What one server was asked, and how many changes it had told of by then."""
 
-    __slots__ = ("answer", "changes", "client")
+    __slots__ = ("answer", "changes", "client", "failed_until")
 
     def __init__(self) -> None:
         self.answer: Future[dict[str, ToolDefinition]] = Future()
         self.client: MCPClient | None = None
         self.changes = 0
+        self.failed_until: float | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether the server has not told of a change since."""
+        """Whether the server has not told of a change since, or has failed just now."""
+        if self.failed_until is not None:
+            return time.monotonic() < self.failed_until
         return self.client is None or self.client.tool_changes == self.changes
 
 
@@ -94,7 +100,7 @@ class Definitions:
 
         Raises:
             ToolNotFound: The server has no such tool; names the ones that may have been meant.
-            MCPError: The server cannot be asked. Whoever asks for another of its tools gets the same error.
+            MCPError: The server cannot be asked. Whoever asks within the next seconds gets the same error.
         """
         found = self._listing(route, is_canceled)
         if tool_name not in found:
@@ -179,6 +185,7 @@ class Definitions:
             if isinstance(error, Canceled) or not isinstance(error, MCPError):
                 with self._lock:
                     self._listings.pop(server, None)
+            asked.failed_until = time.monotonic() + _FAILURE_HOLDS_SECONDS
             asked.answer.set_exception(error)
 
 

@@ -337,8 +337,15 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
         raise
     except Exception as error:
         # What a tool's own failure is for an MCP tool, KNIME tells by an exception.
-        return Answer(text=str(error) or type(error).__name__, structured=ABSENT, is_error=True)
+        return Answer(text=_said(error), structured=ABSENT, is_error=True)
     return Answer(text=message, structured=ABSENT, outputs=outputs)
+
+
+def _said(error: Exception) -> str:
+    """An exception's message. As text, one from KNIME's Java side is its whole stack trace."""
+    java: Any = getattr(error, "java_exception", None)
+    said = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
+    return said or type(error).__name__
 
 
 def _validate(tool: MCPTool, trace: Trace) -> None:
@@ -348,3 +355,8 @@ def _validate(tool: MCPTool, trace: Trace) -> None:
     validator = ArgumentValidator.for_schema(tool.schema_json)
     trace.arguments, coercions = validator.check(trace.arguments)
     trace.coercions = tuple(f"{c.pointer}: text was read as {c.wanted}" for c in coercions)
+    if validator.fault is not None:
+        unchecked = (
+            f"The arguments of '{tool.name}' were not checked, because of its schema: {validator.fault}"
+        )
+        trace.note = f"{trace.note} {unchecked}" if trace.note else unchecked

@@ -46,17 +46,13 @@ class JournalWriteError(OSError):
     """
 
 
-def new_run_id(now: datetime | None = None) -> str:
+def new_run_id() -> str:
     """Makes the id of a run: sorts by time, is unique, and is a file name on every system.
-
-    Args:
-        now: The moment to name, the present one by default.
 
     Returns:
         Such as ``20260131T120000.123456Z-9f86d0``.
     """
-    moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"{moment:%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
 
 
 class Journal:

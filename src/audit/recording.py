@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, assert_never, cast
 
 from ..tools.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, kind_and_place
-from ..types.tool import MCPTool
+from ..types.tool import MCPTool, WorkflowTool
 from .record import CallRecord, CallStatus, status_of, tool_text
 
 if TYPE_CHECKING:
@@ -94,12 +94,23 @@ def record_of(
 
 def marker_of(trace: Trace, dispatcher: Dispatcher) -> SecretMarker:
     """Makes the marker of one call, which knows the secrets among its arguments."""
-    return dispatcher.secrets.for_call(trace.arguments, trace.tool.schema_json)
+    return dispatcher.secrets.for_call(trace.arguments, _schema_of(trace.tool))
+
+
+def _schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
+    """The schema of a tool's arguments as text."""
+    match tool:
+        case MCPTool():
+            return tool.schema_json
+        case WorkflowTool():  # it has the properties alone
+            return f'{{"properties":{tool.schema_json or "{}"}}}'
+        case _:
+            assert_never(tool)
 
 
 def _arguments_text(trace: Trace, marker: SecretMarker) -> str | None:
     try:
-        arguments = marker.mark(trace.arguments, trace.tool.schema_json)
+        arguments = marker.mark(trace.arguments, _schema_of(trace.tool))
         if trace.data:  # which tables went in is part of what was sent; the form is the one that models use
             chosen = {data.port: data.id for data in trace.data}
             arguments = {"configuration": arguments, "data_inputs": chosen}

@@ -169,6 +169,18 @@ def without_digests(text: str) -> str:
     return _MARK.sub("⟨secret⟩", text)
 
 
+def calls_something_secret(schema_json: str) -> bool:
+    """Tells whether a schema calls some argument secret.
+
+    Args:
+        schema_json: A tool's schema as text.
+
+    Returns:
+        Whether it may; False for one that cannot be read.
+    """
+    return _schema_with_secrets(schema_json) is not None
+
+
 @lru_cache(maxsize=256)
 def _schema_with_secrets(schema_json: str) -> dict[str, Any] | None:
     """Parses a schema that may call something secret; None for all others, which need not be walked."""

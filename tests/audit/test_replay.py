@@ -8,12 +8,12 @@ import jsonpatch
 import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.replay import Replayer
-from knime_mcp.audit.replay_calls import RecordedCall
-from knime_mcp.audit.replay_comparison import document_of
-from knime_mcp.audit.replay_ignore import IgnoreRules
-from knime_mcp.audit.replay_options import ReplayOptions, RowSelection
-from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.replay.calls import RecordedCall
+from knime_mcp.audit.replay.comparison import document_of
+from knime_mcp.audit.replay.ignore import IgnoreRules
+from knime_mcp.audit.replay.options import ReplayOptions, RowSelection
+from knime_mcp.audit.replay.replayer import Replayer
+from knime_mcp.audit.replay.table import read_recording
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import Canceled
 from tests.support import peers

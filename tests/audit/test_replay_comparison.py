@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.replay_comparison import compare, document_of, patch_between
-from knime_mcp.audit.replay_ignore import IGNORED, IgnoreRules
-from knime_mcp.audit.replay_options import ReplayOptions, RowSelection, pairs
+from knime_mcp.audit.replay.comparison import compare, document_of, patch_between
+from knime_mcp.audit.replay.ignore import IGNORED, IgnoreRules
+from knime_mcp.audit.replay.options import ReplayOptions, RowSelection, pairs
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute

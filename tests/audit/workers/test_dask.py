@@ -9,9 +9,9 @@ from distributed import Client
 
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallStatus
-from knime_mcp.audit.replay import Replayer
-from knime_mcp.audit.replay_options import ReplayOptions
-from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.replay.options import ReplayOptions
+from knime_mcp.audit.replay.replayer import Replayer
+from knime_mcp.audit.replay.table import read_recording
 from knime_mcp.audit.verify import Verdict, verify_file
 from knime_mcp.audit.workers.remote_call import remote_call
 from tests.support.noting import local_cluster, run

@@ -12,9 +12,9 @@ import pytest
 from knime_mcp.audit.dispatch import Call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallStatus
-from knime_mcp.audit.replay import Replayer
-from knime_mcp.audit.replay_options import ReplayOptions
-from knime_mcp.audit.replay_table import read_recording
+from knime_mcp.audit.replay.options import ReplayOptions
+from knime_mcp.audit.replay.replayer import Replayer
+from knime_mcp.audit.replay.table import read_recording
 from knime_mcp.audit.verify import Verdict, verify_file
 from knime_mcp.audit.workers.process_workers import ProcessWorkers
 from knime_mcp.audit.workers.remote_call import RemoteCall, may_repeat

@@ -13,13 +13,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.canonical import canonical_json
-from .record import CallStatus
-from .secrets import without_digests
+from ...types.canonical import canonical_json
+from ..record import CallStatus
+from ..secrets import without_digests
 
 if TYPE_CHECKING:
-    from .record import CallRecord
-    from .replay_ignore import IgnoreRules
+    from ..record import CallRecord
+    from .ignore import IgnoreRules
 
 #: Beyond this length of both texts together (characters) a patch replaces whole members: finding the smallest
 #: one takes time that grows with the square of a list's length.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ..types.canonical import canonical_json
-from ..types.errors import ToolFormatError
-from ..types.portable import from_json_text
-from .journal import SUFFIX, read_journal
-from .replay_calls import RecordedCall, ReplayVerdict
-from .table import COLUMNS, read_table, records_of
-from .verify import verify_file, verify_table
+from ...types.canonical import canonical_json
+from ...types.errors import ToolFormatError
+from ...types.portable import from_json_text
+from ..journal import SUFFIX, read_journal
+from ..table import COLUMNS, read_table, records_of
+from ..verify import verify_file, verify_table
+from .calls import RecordedCall, ReplayVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..types.tool import Tool
-    from .record import CallRecord
-    from .replay_calls import ReplayedCall
-    from .verify import Verification
+    from ...types.tool import Tool
+    from ..record import CallRecord
+    from ..verify import Verification
+    from .calls import ReplayedCall
 
 Kind = Literal["string", "int32", "double", "moment"]
 REPLAY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (

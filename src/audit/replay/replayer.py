@@ -16,21 +16,21 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..types.errors import Canceled
-from ..types.tool import WorkflowTool
-from .dispatch import recorded_call
-from .record import CallStatus
-from .replay_calls import ReplayedCall, ReplayVerdict
-from .replay_comparison import compare
-from .replay_decision import Decider, Ready
+from ...types.errors import Canceled
+from ...types.tool import WorkflowTool
+from ..dispatch import recorded_call
+from ..record import CallStatus
+from .calls import ReplayedCall, ReplayVerdict
+from .comparison import compare
+from .decision import Decider, Ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .dispatch import Call, CallOutcome, Dispatcher
-    from .record import CallRecord
-    from .replay_calls import RecordedCall
-    from .replay_options import ReplayOptions
+    from ..dispatch import Call, CallOutcome, Dispatcher
+    from ..record import CallRecord
+    from .calls import RecordedCall
+    from .options import ReplayOptions
 
 _POLL_SECONDS: Final = 0.25
 _AHEAD: Final = 4

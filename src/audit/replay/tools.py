@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..types.errors import Canceled, MCPError, ToolNotFound
-from .definitions import changed_parts, pinned_tool
+from ...types.errors import Canceled, MCPError, ToolNotFound
+from ..definitions import changed_parts, pinned_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..tools.protocol.tools import ToolDefinition
-    from ..tools.session_pool import SessionPool
-    from ..types.routing import ServerRoute
-    from ..types.tool import MCPTool
+    from ...tools.protocol.tools import ToolDefinition
+    from ...tools.session_pool import SessionPool
+    from ...types.routing import ServerRoute
+    from ...types.tool import MCPTool
 
 _NO_PARTS = ("definition",)
 

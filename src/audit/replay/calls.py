@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..types.tool import Tool
-    from .record import CallRecord
+    from ...types.tool import Tool
+    from ..record import CallRecord
 
 
 class ReplayVerdict(StrEnum):

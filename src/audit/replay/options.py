@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ..types.errors import SettingInvalid
-from ..types.routing import ServerRoute
-from .replay_ignore import IgnoreRules
+from ...types.errors import SettingInvalid
+from ...types.routing import ServerRoute
+from .ignore import IgnoreRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ..types.tool import MCPTool
-    from .record import CallRecord
+    from ...types.tool import MCPTool
+    from ..record import CallRecord
 
 _RANGE: Final = re.compile(r"(\d*)\s*-\s*(\d*)")
 

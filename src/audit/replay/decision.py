@@ -8,22 +8,22 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from ..types.errors import ArgumentsInvalid, Canceled, MCPError, ToolNotFound
-from ..types.routing import ServerRoute
-from ..types.tool import MCPTool, WorkflowTool
-from .dispatch import Call
-from .record import CallStatus
-from .replay_calls import ReplayedCall, ReplayVerdict
-from .replay_tools import CurrentTools
+from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ToolNotFound
+from ...types.routing import ServerRoute
+from ...types.tool import MCPTool, WorkflowTool
+from ..dispatch import Call
+from ..record import CallStatus
+from .calls import ReplayedCall, ReplayVerdict
+from .tools import CurrentTools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..types.tool import Tool
-    from .dispatch import Dispatcher
-    from .record import CallRecord
-    from .replay_calls import RecordedCall
-    from .replay_options import ReplayOptions
+    from ...types.tool import Tool
+    from ..dispatch import Dispatcher
+    from ..record import CallRecord
+    from .calls import RecordedCall
+    from .options import ReplayOptions
 
 _MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
@@ -230,7 +230,7 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 
 
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
-    from ..tools.arguments import ArgumentValidator
+    from ...tools.arguments import ArgumentValidator
 
     try:
         ArgumentValidator.for_schema(tool.schema_json).check(arguments)

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..types.errors import SettingInvalid
+from ...types.errors import SettingInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

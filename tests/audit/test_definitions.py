@@ -1,0 +1,41 @@
+"""What the servers of a run say about their tools: asked once, and again when the answer holds no more."""
+
+import pytest
+
+from knime_mcp.audit import definitions
+from knime_mcp.audit.definitions import Definitions
+from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.tools.session_pool import SessionPool
+from knime_mcp.types.errors import ConnectError
+from knime_mcp.types.routing import ServerRoute
+from tests.support.scripted_server import ScriptedServer, http, modern, rpc, tool
+
+LISTED = rpc({"tools": [tool()], "resultType": "complete"})
+
+
+@pytest.fixture
+def asked():
+    """Definitions by a server that is being restarted when it is first asked."""
+    with (
+        ScriptedServer(modern(tools__list=[http(503), LISTED])) as server,
+        SessionPool(lambda route: MCPClient(route.url, limits=Limits(attempts=1))) as pool,
+    ):
+        yield server, ServerRoute(server.url), Definitions(pool)
+
+
+def test_a_server_that_could_not_be_asked_is_not_asked_again_at_once(asked):
+    server, route, definitions_of_run = asked
+    for _ in range(2):
+        with pytest.raises(ConnectError, match="503"):
+            definitions_of_run.find(route, "echo")
+    assert server.methods.count("tools/list") == 1
+
+
+def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, monkeypatch):
+    monkeypatch.setattr(definitions, "_FAILURE_HOLDS_SECONDS", 0.0)
+    server, route, definitions_of_run = asked
+    with pytest.raises(ConnectError, match="503"):
+        definitions_of_run.find(route, "echo")
+    assert definitions_of_run.find(route, "echo").name == "echo"
+    definitions_of_run.find(route, "echo")
+    assert server.methods.count("tools/list") == 2
