@@ -58,15 +58,8 @@ class Exported:
         return "; ".join(parts)
 
 
-def save_to(*, default: str = "") -> Any:
-    """Makes the parameter ``save_audit_workflow_to``.
-
-    Args:
-        default: Its default; empty saves nothing.
-
-    Returns:
-        The parameter.
-    """
+def save_to() -> Any:
+    """Makes the parameter ``save_audit_workflow_to``."""
     import knime.extension as knext
 
     return knext.StringParameter(
@@ -74,7 +67,7 @@ def save_to(*, default: str = "") -> Any:
         "Saves the calls as a KNIME workflow (`.knwf`) to import: one configured *MCP Tool Caller* per call."
         " Enter a folder, for a file per run, or a file name ending in `.knwf`, which each run replaces."
         " What is not a full path is in the workflow's data area, such as `mcp-audit`. Empty saves nothing.",
-        default_value=default,
+        default_value="",
         is_advanced=True,
     )
 
@@ -122,15 +115,7 @@ def save_audit_workflow(
     return exported
 
 
-def save_after_run(
-    records: Iterable[CallRecord],
-    setting: str,
-    data_area: Path,
-    run: str,
-    *,
-    question: str = "",
-    answer: str = "",
-) -> str | None:
+def save_after_run(records: Iterable[CallRecord], setting: str, data_area: Path, run: str) -> str | None:
     """Does what ``save_audit_workflow_to`` says after a run. For nodes; the run is not lost if this fails.
 
     Args:
@@ -138,8 +123,6 @@ def save_after_run(
         setting: The parameter's value.
         data_area: The workflow's data area.
         run: Id of the run.
-        question: What an agent was asked.
-        answer: What it answered.
 
     Returns:
         What to warn of, or None.
@@ -148,7 +131,7 @@ def save_after_run(
         file = target_of(setting, data_area, run)
         if file is None:
             return None
-        exported = save_audit_workflow(records, file, question=question, answer=answer)
+        exported = save_audit_workflow(records, file)
     # What the file system cannot have as a name is a ValueError, an unknown ~user a RuntimeError.
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..types.errors import MCPError, SettingInvalid
 from ..types.routing import ServerRoute
-from .credentials import chosen, fill, find_credential
+from .credentials import chosen, fill
 from .limits import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..types.routing import SendCredentialsAs, TransportName
-    from .credentials import Credential, CredentialStore
+    from .credentials import Credential
     from .mcp_client import MCPClient, Step
 
 
@@ -85,33 +86,19 @@ def timeouts_from_settings(node: Any) -> Timeouts:
 
     Returns:
         The clocks.
-    """
-    return Timeouts(connect=node.connect_timeout, idle=node.idle_timeout, total=node.total_timeout)
-
-
-def open_client(
-    route: ServerRoute,
-    *,
-    store: CredentialStore | None = None,
-    timeouts: Timeouts | None = None,
-    trace: Callable[[Step], None] | None = None,
-) -> MCPClient:
-    """Makes the client for a route, with the route's credential; connects to nobody yet.
-
-    Args:
-        route: Where and how to connect.
-        store: Where the route's credential is looked up; None if there are no credentials.
-        timeouts: The clocks.
-        trace: Is told every step of connecting.
-
-    Returns:
-        A client, which the caller closes.
 
     Raises:
-        SettingInvalid: The credential is unknown or cannot be sent that way. It is never left out.
+        SettingInvalid: A clock is no number, which only a flow variable can bring about.
     """
-    credential = find_credential(store or _NoCredentials(), route.credential)
-    return client_for(route, credential, timeouts=timeouts, trace=trace)
+    seconds = {name: getattr(node, f"{name}_timeout") for name in ("connect", "idle", "total")}
+    for name, value in seconds.items():
+        if math.isnan(value):
+            raise SettingInvalid(
+                f"The {name} timeout is no number",
+                setting=f"{name}_timeout",
+                fix="Enter how many seconds to wait, or correct the flow variable",
+            )
+    return Timeouts(**seconds)
 
 
 def client_for(
@@ -179,11 +166,3 @@ def as_setting_error(error: MCPError) -> Exception:
     import knime.extension as knext
 
     return knext.InvalidParametersError(str(error))
-
-
-class _NoCredentials:
-    def get_credential_names(self) -> list[str]:
-        return []
-
-    def get_credentials(self, name: str, /) -> Any:
-        raise KeyError(name)

@@ -19,21 +19,13 @@ _log = logging.getLogger(__name__)
 _LONGEST: Final = 24 * 3600.0
 
 
-def server_url(*, description: str | None = None) -> Any:
-    """Makes the parameter ``server_url``.
-
-    Args:
-        description: What to say instead of the usual.
-
-    Returns:
-        The parameter.
-    """
+def server_url() -> Any:
+    """Makes the parameter ``server_url``."""
     import knime.extension as knext
 
     return knext.StringParameter(
         "Server URL",
-        description
-        or "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
+        "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
         " password or key into it: store it in a *Credentials Configuration* node and choose that under"
         " *Credentials*. Where a server wants its key in the URL, write `{credential.password}` there.",
         default_value="",

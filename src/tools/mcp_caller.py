@@ -147,13 +147,15 @@ class MCPToolCaller:
 
         try:
             settings.check_calls(self, tools, parameters)
+            connection.timeouts_from_settings(self)
             if tools is None:
                 connection.route_from_settings(self)
             elif not tool_column_names(tools, self.tool_column):
                 raise SettingInvalid(
                     "The Tools table has no tool column",
                     setting="tool_column",
-                    fix="Connect the Tools output of an MCP Tool Provider, or a Workflow to Tool node",
+                    fix="Connect the Tools output of an MCP Tool Provider or a Workflow to Tool node, or"
+                    " choose under 'Tool column' the column that holds tools as JSON",
                 )
             return self._layout(parameters).schema(parameters)
         except MCPError as error:

@@ -246,26 +246,33 @@ class MCPToolProvider:
         return choose_form(cast("Literal['auto', 'carrier', 'portable']", self.column_form))
 
     def _check(self, ctx: Any, servers: Any) -> None:
+        from .tool_settings import chosen_column
+
         connection.header_lines(self.extra_headers)
+        connection.timeouts_from_settings(self)
         if servers is None:
             route = connection.route_from_settings(self)
             connection.refuse_commands(route)
             find_credential(ctx, route.credential)
             return
         connection.route_from_settings(self, url="https://host/mcp", credential="")
-        names = [column.name for column in servers]
-        if not self.server_url_column:
+        if chosen_column(self.server_url_column) is None:
             texts = [column.name for column in servers if _is_text(column)]
             # Assigning in configure is how KNIME nodes keep a guess (the settings are read back).
             self.server_url_column = _likely(texts)
+        # A column without any value has no type.
+        usable = {column.name: _is_text(column) or column.ktype == knext.null() for column in servers}
         for setting in ("server_url_column", "credentials_column", "prefix_column"):
-            column = getattr(self, setting)
-            if column not in (None, "", _NO_COLUMN) and column not in names:
-                raise SettingInvalid(
-                    f"The Servers table has no column '{column}'",
-                    setting=setting,
-                    fix="Open the dialog and choose a column",
-                )
+            column = chosen_column(getattr(self, setting))
+            if column is None or usable.get(column):
+                continue
+            raise SettingInvalid(
+                f"The column '{column}' of the Servers table holds no texts"
+                if column in usable
+                else f"The Servers table has no column '{column}'",
+                setting=setting,
+                fix="Open the dialog and choose a String column",
+            )
 
     def _requests(self, ctx: Any, servers: Any, port: Any) -> list[ServerRequest]:
         """One request per server; credentials are looked up here, on KNIME's own thread."""
@@ -293,8 +300,12 @@ class MCPToolProvider:
             return ServerRequest(row=row, route=route, prefix=prefix, error=error)
 
     def _rows(self, servers: Any) -> list[tuple[str, str, str, str]]:
+        from .tool_settings import chosen_column
+
         wanted = {
-            name: column for name in ("server_url", "credentials", "prefix") if (column := self._column(name))
+            name: column
+            for name in ("server_url", "credentials", "prefix")
+            if (column := chosen_column(getattr(self, f"{name}_column")))
         }
         columns = servers[list(dict.fromkeys(wanted.values()))].get().to_pyarrow()
         ids = columns.column(0).to_pylist()
@@ -307,10 +318,6 @@ class MCPToolProvider:
             (str(row), url or "", name or "", prefix or "")
             for row, url, name, prefix in zip(ids, texts["server_url"], names, prefixes, strict=True)
         ]
-
-    def _column(self, name: str) -> str | None:
-        column = getattr(self, f"{name}_column")
-        return None if column in (None, "", _NO_COLUMN) else column
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
         from .flow_choices import ToolChoice, encode_choices, signature, variable_name

@@ -18,7 +18,7 @@ NO_COLUMN: Final = "<none>"
 """The choice of no column. First and default: see `credentials.NO_CREDENTIAL`."""
 _IN_TOOLS: Final = (
     f"Which column of the *Tools* table holds the tools. `{AUTO}` takes all tool columns: in each row the"
-    " first cell that is not missing."
+    " first cell that is not missing. A String column with tools that was renamed has to be chosen here."
 )
 
 
@@ -93,6 +93,9 @@ def chosen_column(name: str | None) -> str | None:
 
 
 def _tool_columns(schema: Any) -> list[str]:
-    from ..types.columns import tool_column_names
+    """The tool columns; where there is none, every column that could hold tools as JSON."""
+    from ..types.columns import may_hold_tools, tool_column_names
 
-    return [] if schema is None else tool_column_names(schema)
+    if schema is None:
+        return []
+    return tool_column_names(schema) or [column.name for column in schema if may_hold_tools(column)]

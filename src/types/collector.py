@@ -1,8 +1,8 @@
 """Python's garbage collector, put off while very many values are made at once.
 
-It looks at all young values whenever some hundred more were made, and at everything whenever the old ones have
-grown by a quarter. Where a large JSON text or a column becomes values, all of them stay, nothing is found, and
-the time grows faster than the number of values. Reference counting goes on: only cycles wait.
+It looks at all young values whenever some hundred more were made, and at everything whenever the old ones
+have grown by a quarter. Where a large JSON text or a column becomes values, all of them stay, nothing is
+found, and the time grows faster than the number of values. Reference counting goes on: only cycles wait.
 """
 
 from __future__ import annotations

@@ -86,12 +86,7 @@ def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> Col
     if wanted == "auto":
         return next(form for form in ColumnForm if _is_possible(form))
     form = ColumnForm(wanted)
-    if not _is_possible(form):
-        raise SettingInvalid(
-            f"This KNIME has no cell type for tool columns of the form '{wanted}'",
-            setting="column_form",
-            fix="Choose 'auto'",
-        )
+    knime_type(form)  # refuses one that does not work
     return form
 
 
@@ -183,6 +178,18 @@ def is_tool_column(column: knext.Column) -> bool:
     return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
+def may_hold_tools(column: knext.Column) -> bool:
+    """Tells whether tools can be read from a column if somebody says that it holds some.
+
+    Args:
+        column: A column of a schema.
+
+    Returns:
+        True for every form of tool column, and for text and JSON of any name.
+    """
+    return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
+
+
 def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[str]:
     """Finds the tool columns of a table.
 
@@ -199,10 +206,7 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
     if not wanted or wanted == AUTO:
         return [column.name for column in schema if is_tool_column(column)]
     found = next((column for column in schema if column.name == wanted), None)
-    readable = found is not None and (
-        is_tool_column(found) or _is_text(found) or _java_factory(found.ktype) == _JSON_FACTORY
-    )
-    if not readable:
+    if found is None or not may_hold_tools(found):
         tools = ", ".join(f"'{column.name}'" for column in schema if is_tool_column(column))
         raise SettingInvalid(
             f"The column '{wanted}' holds no tools"

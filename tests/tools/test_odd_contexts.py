@@ -134,6 +134,41 @@ def test_a_table_of_servers_without_texts(provide, table):
     assert "addresses" in text
 
 
+@pytest.mark.parametrize("setting", ["server_url_column", "credentials_column", "prefix_column"])
+@pytest.mark.parametrize("column", ["n", "d", "b", "l"])
+def test_a_column_of_servers_that_a_flow_variable_names_and_holds_no_texts(provide, setting, column):
+    servers = {"url": ["http://127.0.0.1:9/mcp"], "n": [1], "d": [0.5], "b": [True], "l": [["x"]]}
+    settings = {"server_url_column": "url", setting: column}
+    text = message(provide(servers, execute=False, **settings))
+    assert f"'{column}' of the Servers table holds no texts" in text
+    assert "choose a String column" in text
+
+
+def test_columns_of_servers_without_any_value(provide):
+    servers = {"url": ["http://127.0.0.1:9/mcp"], "who": pa.nulls(1), "prefix": pa.nulls(1)}
+    columns = {"credentials_column": "who", "prefix_column": "prefix"}
+    result = provide(servers, on_failure="warn", **columns)
+    assert result.ok, result.failure
+    assert result.outputs[1].to_pylist()[0]["Phase"] == "tcp"
+
+
+def test_no_column_of_servers_is_guessed_like_an_empty_one(provide):
+    result = provide({"url": ["http://127.0.0.1:9/mcp"]}, server_url_column="<none>", on_failure="warn")
+    assert result.ok, result.failure
+    assert result.outputs[1].to_pylist()[0]["Phase"] == "tcp"
+
+
+@pytest.mark.parametrize("clock", ["connect", "idle", "total"])
+def test_a_flow_variable_that_is_no_number_is_no_clock(provide, call, clock):
+    settings = {"server_url": "http://127.0.0.1:9/mcp", f"{clock}_timeout": float("nan")}
+    for text in (
+        message(provide(execute=False, **settings)),
+        message(call(execute=False, tool_name="x", **settings)),
+    ):
+        assert f"The {clock} timeout is no number" in text
+        assert "flow variable" in text
+
+
 def test_a_table_of_servers_without_rows(provide):
     result = provide({"url": pa.array([], pa.string())})
     assert result.ok, result.failure
@@ -172,6 +207,18 @@ def rows_without_tools(result):
     """The rows; KNIME's own Python cannot read a missing tool cell."""
     arrow = result.outputs[0].arrow
     return arrow.drop_columns([name for name in arrow.column_names if name == "Tool"]).to_pylist()
+
+
+def test_a_renamed_column_of_tools_can_be_chosen(host, call):
+    """Text by another name is no tool column until somebody says so."""
+    add = MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add")
+    tools = {"Werkzeug": [to_json_text(add)], "n": [1]}
+    assert "'Tool column'" in message(call(tools, execute=False, tool="add"))
+    dialog = host.dialog("mcp_tool_caller", [host.table(pa.table(tools)).schema, None, None])
+    setting = dialog["schema"]["properties"]["model"]["properties"]["tool_column"]
+    assert [choice["const"] for choice in setting["oneOf"]] == ["<auto>", "Werkzeug"]
+    result = call(tools, tool="add", tool_column="Werkzeug")
+    assert rows_without_tools(result)[0]["Status"] == "failed"  # nobody listens there: it was called
 
 
 def test_holes_between_tools_do_no_harm(call):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...audit.dispatch import Call
 from ...types.errors import ArgumentsInvalid, MCPError, ToolNotFound
+from .cells import Unreadable, values_of
 from .mapping import (
     arguments_from_json,
     arguments_from_pairs,
@@ -152,15 +153,9 @@ class _Piece:
         self.row_ids: list[str] = table.column(0).to_pylist()
 
     def column(self, name: str) -> list[Any]:
-        """The cells of a column as Python values."""
+        """The cells of a column as Python values, `Unreadable` where there is none."""
         if name not in self._columns:
-            try:
-                self._columns[name] = self._table.column(name).to_pylist()
-            except Exception as error:  # a value factory of any extension may fail in any way
-                raise ArgumentsInvalid(
-                    f"The cells of column '{name}' cannot be read as values ({type(error).__name__})",
-                    fix="Convert the column to text or numbers, or remove it",
-                ) from None
+            self._columns[name] = values_of(self._table.column(name))
         return self._columns[name]
 
 
@@ -172,4 +167,10 @@ class _Row(dict[str, Any]):
         self._piece, self._index = piece, index
 
     def __missing__(self, name: str) -> Any:
-        return self._piece.column(name)[self._index]
+        value = self._piece.column(name)[self._index]
+        if isinstance(value, Unreadable):
+            raise ArgumentsInvalid(
+                f"The cell of column '{name}' cannot be read: {value.why}",
+                fix="Convert the column to text or numbers, or remove it",
+            )
+        return value

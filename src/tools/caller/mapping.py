@@ -158,12 +158,11 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
     return cell_to_json(value, ANYTHING, "")
 
 
-def parse_arguments_setting(text: str, *, setting: str = "arguments_json") -> dict[str, Any]:
+def parse_arguments_setting(text: str) -> dict[str, Any]:
     """Reads the arguments that somebody typed as JSON into a dialog.
 
     Args:
         text: JSON text of an object; empty for none.
-        setting: The setting's key.
 
     Returns:
         The arguments.
@@ -174,7 +173,7 @@ def parse_arguments_setting(text: str, *, setting: str = "arguments_json") -> di
     try:
         return arguments_from_json(text, source="the setting 'Arguments as JSON'")
     except ArgumentsInvalid as error:
-        raise SettingInvalid(error.what, setting=setting, fix=error.fix) from None
+        raise SettingInvalid(error.what, setting="arguments_json", fix=error.fix) from None
 
 
 def arguments_from_pairs(
@@ -314,8 +313,10 @@ def _kind(value: Any) -> str:
             return "a text"
         case list():
             return "an array"
-        case _:
+        case None:
             return "null"
+        case _:
+            return f"a {type(value).__name__}"
 
 
 def _escape(name: str) -> str:

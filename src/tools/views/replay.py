@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.replay_calls import ReplayVerdict
-from ...audit.replay_comparison import document_of
-from ...audit.replay_ignore import MEMBERS, IgnoreRules
+from ...audit.replay.calls import ReplayVerdict
+from ...audit.replay.comparison import document_of
+from ...audit.replay.ignore import MEMBERS, IgnoreRules
 from ...audit.verify import Verdict
 from .html import (
     Html,
@@ -29,8 +29,8 @@ from .html import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...audit.replay_calls import ReplayedCall
-    from ...audit.replay_table import ReplaySummary
+    from ...audit.replay.calls import ReplayedCall
+    from ...audit.replay.table import ReplaySummary
     from ...audit.verify import Verification
     from .html import BadgeKind
 

@@ -67,3 +67,33 @@ def test_all_tool_columns_and_each_rows_first_cell(host, call, rows_of, server, 
         tool_handler=handler,
     )
     assert [row["Result"] for row in rows_of(result)] == ["one", "report on Bodman"]
+
+
+class JavaFailure(Exception):  # noqa: N818
+    """As py4j raises it: its text has the stack trace of KNIME's Java side."""
+
+    def __init__(self, message):
+        super().__init__()
+        java = {"getMessage": lambda _: message, "getClass": lambda self: self, "getName": lambda _: "a.b.C"}
+        self.java_exception = type("Failure", (), java)()
+
+    def __str__(self):
+        return (
+            "An error occurred while calling o1.execute_tool.\n: a.b.C\n\tat org.knime.Some.call(Some.java:1)"
+        )
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("The workflow is gone", "The workflow is gone"), (None, "a.b.C")]
+)
+def test_a_failure_inside_knime_is_told_without_its_stack_trace(
+    host, call, rows_of, workflow_tools, message, said
+):
+    def fail(*_):
+        raise JavaFailure(message)
+
+    tools = host.table(pa.table({"Tool": workflow_tools}))
+    (row,) = rows_of(call(tools, tool="Report", arguments={"city": "x"}, tool_handler=fail))
+    assert row["Status"] == "tool error"
+    assert said in f"{row['Result']} {row['Error']}"
+    assert "Some.java" not in f"{row['Result']} {row['Error']}"

@@ -6,7 +6,6 @@ import pytest
 from knime_mcp.tools.connection import (
     client_for,
     header_lines,
-    open_client,
     refuse_commands,
     route_from_settings,
 )
@@ -148,20 +147,13 @@ def test_nothing_shows_a_secret_by_accident():
     assert CANARY not in repr(fill(ServerRoute(URL + "?key={credential.password}", credential="prod"), PROD))
 
 
-def test_a_client_without_its_credential_is_never_made():
-    with pytest.raises(SettingInvalid, match="no credential 'prod'"):
-        open_client(ServerRoute(URL, credential="prod"), store=Store("dev"))
-    with pytest.raises(SettingInvalid, match="no credential 'prod'"):
-        open_client(ServerRoute(URL, credential="prod"))
-
-
 def test_a_client_is_made_from_a_route():
     with ScriptedServer(modern()) as server:
         route = ServerRoute(server.url + "?key={credential.password}", credential="prod")
         with client_for(route, PROD) as client:
             client.list_tools()
         assert server.requests[-1].target.endswith(f"?key={CANARY}")
-        with open_client(ServerRoute(server.url)) as client:
+        with client_for(ServerRoute(server.url), None) as client:
             client.list_tools()
         assert "authorization" not in server.requests[-1].headers
 

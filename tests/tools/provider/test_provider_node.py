@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 import threading
 
 import pyarrow as pa
@@ -11,8 +10,8 @@ import pytest
 from tests.support import peers
 
 from .conftest import DEADLINE, tool
+from .running import NODE, list_tools, rows, servers_table
 
-NODE = "mcp_tool_provider"
 TOOLS = [
     "Tool name",
     "Tool type",
@@ -35,31 +34,6 @@ SEARCH = tool(
     title="Search",
     annotations={"readOnlyHint": True, "destructiveHint": False},
 )
-
-
-def list_tools(host, url=None, *, servers=None, port=None, **settings):
-    options = {name: settings.pop(name) for name in ("credentials_in", "flow", "cancel") if name in settings}
-    parameters = {} if url is None else {"server_url": url}
-    return host.run(
-        NODE,
-        [None if servers is None else host.table(servers), port],
-        {**parameters, **settings},
-        credentials=options.get("credentials_in"),
-        flow_variables=options.get("flow"),
-        cancel=options.get("cancel", False),
-    )
-
-
-def rows(result, output=0):
-    assert result.ok, result.failure
-    assert result.problems == []
-    return result.outputs[output].to_pylist()
-
-
-def servers_table(*urls, **columns):
-    return pa.table(
-        {"URL": pa.array(urls, pa.string()), **{n: pa.array(v, pa.string()) for n, v in columns.items()}}
-    )
 
 
 @pytest.mark.requirement("T1")
@@ -252,136 +226,6 @@ def test_findings_are_in_the_table_the_warning_and_the_view(host, serve):
     assert "\u200b" not in warning
     assert r"\u{200b}" in result.view_html
     assert "\u200b" not in result.view_html
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@pytest.mark.requirement("T28")
-def test_a_failure_says_phase_cause_and_next_step(host, serve):
-    nobody = list_tools(host, f"http://127.0.0.1:{free_port()}/mcp")
-    assert not nobody.ok
-    assert "phase 'tcp' failed" in nobody.failure["message"]
-    assert "/mcp" in nobody.failure["message"]
-    closed = list_tools(host, serve([], headers_wanted={"Authorization": "Bearer x"}).url)
-    assert not closed.ok
-    assert "phase 'auth' failed" in closed.failure["message"]
-    assert "401" in closed.failure["message"]
-    assert "Warn and go on" in closed.failure["message"]
-
-
-@pytest.mark.parametrize(("status", "phase"), [(403, "auth"), (404, "http"), (429, "http"), (500, "http")])
-def test_refusals_are_rows_when_the_node_goes_on(host, serve, status, phase):
-    server = serve([], status=status)
-    result = list_tools(host, server.url, on_failure="warn", total_timeout=5.0)
-    assert rows(result) == []
-    (row,) = rows(result, 1)
-    assert (row["Status"], row["Phase"], row["Tools"]) == ("failed", phase, 0)
-    assert str(status) in row["Error"]
-    assert row["Next step"]
-    assert "1 of 1 server failed" in result.warnings[-1]
-    assert "failed" in result.view_html
-    assert row["Next step"].split(".")[0][:30] in result.view_html
-
-
-def test_servers_from_a_table(host, serve):
-    one, two = serve([tool("search"), tool("a")]), serve([tool("search"), tool("b")])
-    secret = serve([tool("c")], headers_wanted={"Authorization": "Bearer t0ken-canary"})
-    table = servers_table(
-        one.url, two.url, secret.url, Credential=[None, "", "prod"], Prefix=[None, "two_", ""]
-    )
-    result = list_tools(
-        host,
-        servers=table,
-        server_url_column="URL",
-        credentials_column="Credential",
-        prefix_column="Prefix",
-        credentials="dev",
-        credentials_in={"prod": ("u", "t0ken-canary"), "dev": ("u", "other-canary")},
-    )
-    tools = rows(result)
-    assert [row["Tool name"] for row in tools] == ["search", "a", "two_search", "two_b", "c"]
-    assert [row["Server"] for row in tools] == [one.url] * 2 + [two.url] * 2 + [secret.url]
-    assert [row["Tools"] for row in rows(result, 1)] == [2, 2, 1]
-    assert result.outputs[1].row_ids == ["Row0", "Row1", "Row2"]
-    # A credential goes to the server that names it and to no other.
-    assert all("authorization" not in request for request in one.seen + two.seen)
-    assert list(result.flow_variables)[-1].endswith(" + 2 more")
-
-
-def test_tools_of_one_name_on_two_servers(host, serve):
-    one, two = serve([tool("search"), tool("a")]), serve([tool("search")])
-    result = list_tools(host, servers=servers_table(one.url, two.url), server_url_column="URL")
-    rows(result)
-    hosts = [server.url.split("/")[2] for server in (one, two)]
-    assert result.outputs[0].row_ids == [f"search @ {hosts[0]}", "a", f"search @ {hosts[1]}"]
-    assert "1 tool name on several servers" in result.warnings[-1]
-
-
-def test_one_server_that_fails_does_not_lose_the_others(host, serve):
-    good = serve([tool("a")])
-    table = servers_table(
-        f"http://127.0.0.1:{free_port()}/mcp",
-        good.url,
-        None,
-        "https://ann:canary-7f3a@host/mcp",
-        good.url,
-        Credential=[None, None, None, None, "gone"],
-    )
-    settings = {"server_url_column": "URL", "credentials_column": "Credential"}
-    result = list_tools(host, servers=table, on_failure="warn", **settings)
-    assert [row["Tool name"] for row in rows(result)] == ["a"]
-    states = [(row["Status"], row["Phase"]) for row in rows(result, 1)]
-    assert states == [("failed", "tcp"), ("ok", None)] + [("failed", "settings")] * 3
-    assert "4 of 5 servers failed" in result.warnings[-1]
-    assert len(result.warnings) == 1
-    assert "canary" not in str(result)
-    assert "'gone'" in rows(result, 1)[4]["Error"]
-    # The person wants all or none: nobody is asked while a setting cannot work.
-    good.seen.clear()
-    refused = list_tools(host, servers=table, **settings)
-    assert not refused.ok
-    assert "Row2" in refused.failure["message"]
-    assert good.seen == []
-
-
-def test_several_failures_are_counted_and_named(host, serve):
-    table = servers_table(*(f"http://127.0.0.1:{free_port()}/mcp" for _ in range(3)), serve([]).url)
-    result = list_tools(host, servers=table)
-    assert not result.ok
-    message = result.failure["message"]
-    assert "3 of 4 servers failed" in message
-    assert "Row0" in message
-    assert message.count("(tcp)") == 2
-
-
-def test_a_table_without_rows(host):
-    result = list_tools(host, servers=servers_table())
-    assert rows(result) == []
-    assert rows(result, 1) == []
-
-
-def test_the_column_with_urls_is_guessed_and_kept(host, serve):
-    server = serve([tool("a")])
-    table = pa.table({"note": ["x"], "url": [server.url]})
-    result = list_tools(host, servers=table)
-    assert len(rows(result)) == 1
-    assert result.parameters["model"]["server_url_column"] == "url"
-
-
-def test_a_column_that_is_not_there_or_cannot_be_guessed_fails_in_configure(host):
-    table = host.table(pa.table({"x": ["a"], "y": ["b"], "n": [1]}))
-    for settings, words in [
-        ({}, "No column with server URLs"),
-        ({"server_url_column": "gone"}, "no column 'gone'"),
-        ({"server_url_column": "x", "prefix_column": "gone"}, "no column 'gone'"),
-    ]:
-        result = host.run(NODE, [table, None], settings, execute=False)
-        assert not result.ok
-        assert words in result.failure["message"]
 
 
 def test_the_node_is_told_to_stop_while_a_server_is_silent(host, serve):

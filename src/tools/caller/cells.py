@@ -1,0 +1,56 @@
+"""The cells of an input table as Python values, as far as KNIME has values for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a cell that Python cannot read.
+
+    Attributes:
+        why: The reason, for a message.
+    """
+
+    why: str
+
+
+def values_of(column: Any) -> list[Any]:
+    """Reads a column; a cell that cannot be read does no harm to the others.
+
+    Args:
+        column: An Arrow column of an input table.
+
+    Returns:
+        A value per cell: None where it is missing, `Unreadable` where there is no value.
+    """
+    if not _has_values(column.type):
+        unknown = Unreadable("KNIME does not tell Python how to read its type")
+        return [unknown if present else None for present in column.is_valid().to_pylist()]
+    try:
+        return column.to_pylist()
+    except Exception:  # a value factory of any extension may fail in any way
+        return [_value(cell) for cell in column]
+
+
+def _value(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except Exception as error:
+        return Unreadable(type(error).__name__)
+
+
+def _has_values(kind: Any) -> bool:
+    """Whether KNIME makes values of such cells. Without a value factory it gives the parts that it stores."""
+    import pyarrow as pa
+    from knime.api.types import FallbackPythonValueFactory, get_converter
+
+    if isinstance(kind, pa.BaseExtensionType):
+        if pa.types.is_struct(kind.storage_type):
+            converter = get_converter(getattr(kind, "logical_type", ""))
+            return not isinstance(converter, FallbackPythonValueFactory)
+        return _has_values(kind.storage_type)
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return not is_list or _has_values(kind.value_type)

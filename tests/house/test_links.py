@@ -1,0 +1,28 @@
+"""Links between the project's documents lead somewhere, headings included."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    path
+    for path in sorted(ROOT.rglob("*.md"))
+    if not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(ROOT).parts)
+]
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    for name, anchor in LINK.findall(document.read_text(encoding="utf-8")):
+        target = document.parent / name if name else document
+        assert target.exists(), f"{name} is not there"
+        assert not anchor or anchor in headings(target), f"{name} has no heading {anchor}"

@@ -1,0 +1,101 @@
+"""Cells of *Parameters* that Python cannot read: no storage goes to a server, no other row suffers."""
+
+import importlib
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+
+TIME = "org.knime.core.data.v2.time."
+LISTS = "org.knime.core.data.v2.value.ListValueFactory"
+MISSING = pa.array([False, True])
+
+
+@pytest.fixture
+def cells(host):
+    """Makes a column as KNIME's Java side writes it: its stored form, and the value factory's name."""
+
+    def make(factory, storage):
+        from knime.api.types import get_converter
+
+        arrow = importlib.import_module("knime._arrow._types" if host.is_real else "knime._arrow")
+        text = json.dumps({"value_factory_class": factory}, separators=(",", ":"))
+        kind = arrow.LogicalTypeExtensionType(get_converter(text), storage.type, text)
+        return pa.ExtensionArray.from_storage(kind, storage)
+
+    return make
+
+
+@pytest.fixture
+def periods(cells):
+    """KNIME has no Python value for periods. One of a year, two months and three days, and a missing one."""
+    parts = [pa.array([number, None], pa.int32()) for number in (1, 2, 3)]
+    return cells(TIME + "PeriodValueFactory", pa.StructArray.from_arrays(parts, names="012", mask=MISSING))
+
+
+def said(result):
+    """Status and error of each row; not all of the cells beside them can be read."""
+    assert result.ok, result.failure
+    assert not result.problems
+    return result.outputs[0].arrow.select(["Status", "Error"]).to_pylist()
+
+
+@pytest.fixture
+def echoed(call):
+    """Calls a tool per row; gives what became of the rows, and what the server was sent."""
+
+    def run(rows, **settings):
+        takes = {name: {} for name in rows}
+        echo = tool("echo", inputSchema={"type": "object", "properties": takes})
+        script = modern(tools__list=rpc({"tools": [echo]}), tools__call=rpc({"content": []}))
+        with ScriptedServer(script) as server:
+            result = call(None, rows, server_url=server.url, tool_name="echo", concurrency=1, **settings)
+            sent = [request.params.get("arguments", {}) for request in server.named("tools/call")]
+        return said(result), sent
+
+    return run
+
+
+def test_a_type_without_values_is_an_error_row(echoed, periods):
+    rows, sent = echoed({"period": periods, "n": [1, 2]})
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert "column 'period' cannot be read" in rows[0]["Error"]
+    assert "Convert the column to text" in rows[0]["Error"]
+    assert sent == [{"n": 2}]
+
+
+def test_lists_of_a_type_without_values(echoed, cells, periods):
+    lists = cells(LISTS, pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), periods))
+    rows, sent = echoed({"periods": lists})
+    assert rows[0]["Status"] == "invalid arguments"
+    assert not sent
+
+
+def test_a_type_without_values_as_all_arguments(echoed, periods):
+    rows, sent = echoed({"p": periods}, arguments_source="json_column", arguments_column="p")
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert sent == [{}]
+
+
+def test_a_column_that_no_tool_wants_is_not_read(call, periods):
+    script = modern(tools__list=rpc({"tools": [tool("echo")]}), tools__call=rpc({"content": []}))
+    with ScriptedServer(script) as server:
+        result = call(None, {"period": periods}, server_url=server.url, tool_name="echo")
+    assert [row["Status"] for row in said(result)] == ["ok", "ok"]
+
+
+def test_one_value_out_of_range_does_no_harm_to_the_others(echoed, cells):
+    days = cells(TIME + "LocalDateValueFactory", pa.array([0, 10**9, None, 1], pa.int64()))
+    rows, sent = echoed({"date": days})
+    assert [row["Status"] for row in rows] == ["ok", "invalid arguments", "ok", "ok"]
+    assert "OverflowError" in rows[1]["Error"]
+    assert sent == [{"date": "1970-01-01"}, {}, {"date": "1970-01-02"}]
+
+
+def test_arguments_in_a_column_of_dates(echoed, cells):
+    days = cells(TIME + "LocalDateValueFactory", pa.array([0], pa.int64()))
+    rows, sent = echoed({"d": days}, arguments_source="json_column", arguments_column="d")
+    assert "is a date, but arguments are an object" in rows[0]["Error"]
+    assert not sent
