@@ -102,8 +102,8 @@ class MCPAgentPrompter:
     Tools that fail do not fail the node: the model is told what went wrong and what would help, and one
     warning on the node counts the calls. Errors of the agent itself (no answer from the model, a limit that
     is reached) fail the node, or become rows if you choose so under *Error handling*. With a prompt column
-    they always become rows. If you cancel a run of many prompts, the conversations that were finished are in
-    a CSV file beside the journal, which the message names.
+    they always become rows. After a run of many prompts that you canceled, or that was killed, *Resume an
+    interrupted run* asks only for what was not finished.
 
     **Data**
 
@@ -139,6 +139,7 @@ class MCPAgentPrompter:
     on_tool_error = settings.on_tool_error()
     parallel_calls = settings.parallel_calls()
     prompt_concurrency = settings.prompt_concurrency()
+    resume = settings.resume()
     tool_budget = settings.tool_budget()
     result_limit = settings.result_limit()
     send_images = settings.send_images()
@@ -193,19 +194,24 @@ class MCPAgentPrompter:
     ) -> Any:
         """Answers the prompts."""
         from ..audit.journal import SUFFIX, Journal, new_run_id
+        from ..audit.resume import latest_to_resume
         from ..tools.caller.run import JOURNALS
         from ..tools.caller.sessions import Sessions, data_area
         from .prompter.call_table import calls_table
+        from .prompter.finished import Finished
         from .prompter.run_rows import PromptRuns
 
         layout = settings_checks.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
         folder, run_id = data_area(ctx), new_run_id()
-        path = folder / JOURNALS / f"{run_id}{SUFFIX}"
+        path, about = folder / JOURNALS / f"{run_id}{SUFFIX}", self._about()
+        interrupted = latest_to_resume(path.parent, about) if self.resume else None
+        finished = Finished(path.parent, run_id, interrupted)
+        follows = interrupted.head if interrupted else ""
         ctx.set_progress(0.0, "starting")
         with (
             Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions,
-            Journal(path, run=run_id, about="mcp_agent_prompter") as journal,
+            Journal(path, run=run_id, about=about, follows=follows) as journal,
         ):
             prompter = self._prompter(ctx, model, tools, tables, sessions, journal, folder)
             runs = PromptRuns(
@@ -213,6 +219,7 @@ class MCPAgentPrompter:
                 keep_errors=layout.error_column is not None,
                 outputs=_data_outputs(ctx),
                 concurrency=self.prompt_concurrency,
+                finished=finished,
             )
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
@@ -232,6 +239,15 @@ class MCPAgentPrompter:
             runs.data(),
             knext.view_html(self._page(model, runs, warning, path)),
         )
+
+    def _about(self) -> str:
+        """Identifies this node's runs among the journals of a workflow."""
+        from hashlib import sha256
+
+        from ..types.canonical import canonical_json
+
+        asks = [self.developer_message, self.user_message, self.prompt_column]
+        return f"mcp_agent_prompter {sha256(canonical_json(asks).encode()).hexdigest()[:16]}"
 
     def _prompts(
         self, layout: ConversationLayout, history: Any | None, data: list[Any]
@@ -279,7 +295,7 @@ class MCPAgentPrompter:
         sessions.know(*routes_of(found))
         dispatcher = sessions.dispatcher(journal.run, self.pinning, BlobStore(folder, journal.run).save)
         made = model.create_model(ctx)
-        dispatcher.secrets.learn(getattr(made, "secrets", ()))
+        dispatcher.secrets.learn(made.secrets)
         dispatcher = replace(dispatcher, run_workflow=workflow_runner(ctx, debug=self.debug))
         return Prompter(
             model=made,
@@ -336,7 +352,12 @@ class MCPAgentPrompter:
         from .timeline.timeline_page import timeline_page
 
         says = model.spec.settings
-        facts = (("Model", f"{says.model} at {says.base_url}"), ("Journal", str(journal)))
+        resumed = runs.finished.resumed if runs.finished else 0
+        facts = (
+            ("Model", f"{says.model} at {says.base_url}"),
+            ("Taken over from the interrupted run", f"{resumed} prompts" if resumed else None),
+            ("Journal", str(journal)),
+        )
         return timeline_page(runs.timelines, warning=warning, facts=facts)
 
 

@@ -110,7 +110,7 @@ class ToolCallReplayer:
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; contacts nobody."""
-        from ..audit.replay_table import REPLAY_COLUMNS, SUMMARY_COLUMNS
+        from ..audit.replay.table import REPLAY_COLUMNS, SUMMARY_COLUMNS
 
         try:
             settings.check(self, calls)

@@ -42,7 +42,8 @@ class Functions:
             self.most = max(self.most, self._running)
         try:
             if request.error is not None:
-                return ToolReply(request=request, content=f"Error: {request.error}", failed=True)
+                said = f"Error: {request.error} {request.written}"
+                return ToolReply(request=request, content=said, failed=True)
             if request.name not in self.functions:
                 text = f"Error: there is no tool '{request.name}'."
                 return ToolReply(request=request, content=text, failed=True)

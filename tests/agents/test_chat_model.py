@@ -225,11 +225,10 @@ def test_a_refusal_is_kept():
 
 def _streamed(model):
     async def ask():
-        whole = None
-        async for chunk in model.astream("Hi"):
-            whole = chunk if whole is None else whole + chunk
-        await model.release_connections()
-        return whole
+        try:
+            return await model.ainvoke("Hi", on_text=lambda _: None)
+        finally:
+            await model.release_connections()
 
     return asyncio.run(ask())
 

@@ -23,6 +23,7 @@ class Turn:
         usage: (prompt, completion) tokens; None says nothing; by default counted roughly.
         status: Other than 200: an error, with `error` as the error object.
         body: Sent instead of everything else, as it is.
+        missing: Bytes of `body` that are promised and not sent, because the connection breaks.
         headers: Further response headers.
         delay: Seconds before the answer; ends early when the client goes away.
         chunk_delay: Seconds between the pieces of a stream.
@@ -39,6 +40,7 @@ class Turn:
     status: int = 200
     error: Any = None
     body: bytes | None = None
+    missing: int = 0
     headers: tuple[tuple[str, str], ...] = ()
     delay: float = 0.0
     chunk_delay: float = 0.0

@@ -249,7 +249,7 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self, request: Request, turn: Turn) -> None:
             if turn.body is not None:
-                self._send(turn.status, turn.body, turn.headers)
+                self._send(turn.status, turn.body, turn.headers, turn.missing)
             elif turn.status != 200:
                 self._send(turn.status, json.dumps({"error": turn.error}).encode(), turn.headers)
             elif request.body.get("stream"):
@@ -257,11 +257,12 @@ def _handler(owner: ChatServer) -> type[BaseHTTPRequestHandler]:
             else:
                 self._send(200, json.dumps(completion(request, turn)).encode(), turn.headers)
 
-        def _send(self, status: int, data: bytes, headers: Any = ()) -> None:
+        def _send(self, status: int, data: bytes, headers: Any = (), missing: int = 0) -> None:
+            self.close_connection = self.close_connection or missing > 0
             try:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(len(data) + missing))
                 for name, value in headers:
                     self.send_header(name, value)
                 self.end_headers()

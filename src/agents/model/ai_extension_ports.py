@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -21,9 +22,8 @@ from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from langchain_core.language_models.chat_models import BaseChatModel
-
     from ...tools.auth import Authorization
+    from .openai_model import EndpointModel
 
 _EXTENSION: Final = "org.knime.python.llm"
 _OPENAI: Final = "https://api.openai.com/v1"
@@ -123,7 +123,7 @@ class PortAuthorization:
         return self._seen
 
 
-class ForeignChatModelSpec(ChatModelPortObjectSpec):
+class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
     """Settings of a model in the AI extension's form.
 
     Args:
@@ -159,8 +159,8 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec):
         headers = cast("dict[str, Any]", self._document.get("custom_headers") or {})
         return {name: str(value) for name, value in headers.items()}
 
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, document: dict[str, Any]) -> ChatModelSettings: ...
 
     def _login(self, document: dict[str, Any]) -> Any:
         login = document.get("credential_spec")
@@ -179,7 +179,7 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec):
 class ForeignChatModel(ChatModelPortObject):
     """A model of the AI extension."""
 
-    def create_model(self, ctx: Any) -> BaseChatModel:
+    def create_model(self, ctx: Any) -> EndpointModel:
         """Makes the LangChain model; see `ChatModelPortObject.create_model`."""
         spec = cast("ForeignChatModelSpec", self.spec)
         return create_model(

@@ -14,9 +14,8 @@ from ...tools.credentials import find_credential
 from .chat_model import ChatModelSettings, create_model
 
 if TYPE_CHECKING:
-    from langchain_core.language_models.chat_models import BaseChatModel
-
     from ...tools.credentials import Credential
+    from .openai_model import EndpointModel
 
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
 
@@ -86,7 +85,7 @@ class ChatModelPortObject(knext.PortObject):
         """The spec."""
         return self._spec
 
-    def create_model(self, ctx: Any) -> BaseChatModel:
+    def create_model(self, ctx: Any) -> EndpointModel:
         """Makes the LangChain model; imports what is heavy.
 
         Args:

@@ -11,22 +11,22 @@ import asyncio
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ..run.events import ModelRetried, TextDelta, TokenUsage
 from ..run.messages import has_images, sendable, text_of
-from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused, model_error
-from .tool_fitting import ToolFitting
+from .answers import require_content, usage_of
+from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
+from .raised_errors import model_error
 from .tool_offer import tool_offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langchain_core.language_models.chat_models import BaseChatModel
-
     from ..run.events import AgentEvent
+    from .openai_model import EndpointModel
     from .tool_offer import ToolOffer
 
 _LONGEST_WAIT: Final = 60.0
@@ -66,7 +66,7 @@ class ModelCalls:
 
     def __init__(
         self,
-        model: BaseChatModel,
+        model: EndpointModel,
         *,
         emit: Callable[[AgentEvent], None],
         stream: bool,
@@ -78,12 +78,12 @@ class ModelCalls:
         self._listener = emit
         self._listener_failed: Exception | None = None
         self._stream = stream
+        self._turned = False  # into a stream, or out of it
         self._trim = trim
         self._images = images
         self._seconds_left = seconds_left
         self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
-        # Of a model at an endpoint all prompts share what was learned.
-        self._fitting = cast("ToolFitting", getattr(model, "fitting", None) or ToolFitting())
+        self._fitting = model.fitting
         self.notes: list[str] = []
 
     async def ask(
@@ -118,7 +118,7 @@ class ModelCalls:
             try:
                 message = await self._once(self._sent(messages), offered, iteration)
                 usage += usage_of(message)
-                _require_content(message)
+                require_content(message)
                 if not others or not _calls_all_the_same(message, offer):
                     return Turn(message=message, usage=usage, attempts=attempt)
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
@@ -146,18 +146,12 @@ class ModelCalls:
             choice = {"tool_choice": offer.choice} if offer.choice else {}
             asked = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
         if not self._stream:
-            return cast("AIMessage", await asked.ainvoke(messages))
-        whole: AIMessageChunk | None = None
-        async for chunk in asked.astream(messages):
-            piece = cast("AIMessageChunk", chunk)
-            whole = piece if whole is None else cast("AIMessageChunk", whole + _news(whole, piece))
-            if isinstance(piece.content, str) and piece.content:
-                self._emit(TextDelta(iteration=iteration, text=piece.content))
-        if whole is None or not whole.response_metadata.get("finish_reason"):
-            raise ModelAnswerInvalid(
-                "The model's answer broke off in the middle", fix="Try again, or do not stream"
-            )
-        return whole
+            return await asked.ainvoke(messages)
+
+        def tell(text: str) -> None:
+            self._emit(TextDelta(iteration=iteration, text=text))
+
+        return await asked.ainvoke(messages, on_text=tell)
 
     def _emit(self, event: AgentEvent) -> None:
         try:
@@ -167,10 +161,11 @@ class ModelCalls:
             raise
 
     def _problem(self, error: Exception) -> ModelError:
-        secrets = cast("tuple[str, ...]", getattr(self._model, "secrets", ()))
-        name = str(getattr(self._model, "model_name", "") or "")
-        server = getattr(self._model, "openai_api_base", None)
-        return model_error(error, model=name, server=server, secrets=secrets).with_traceback(None)
+        model = self._model
+        found = model_error(
+            error, model=model.model_name, server=model.openai_api_base, secrets=model.secrets
+        )
+        return found.with_traceback(None)
 
     def _sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         if self._left_out:
@@ -192,14 +187,17 @@ class ModelCalls:
                     " left out of what was sent"
                 )
                 return f"sent again without {left_out} tool results"
-        if isinstance(problem, ModelRequestRefused) and problem.about_images and self._images:
-            if not has_images(messages):
-                return None
+        if not isinstance(problem, ModelRequestRefused):
+            return None
+        if problem.about_images and self._images and has_images(messages):
             self._images = False
             self._note(
                 "The model takes no images, so those that tools returned were left out of what was sent"
             )
             return "sent again without images"
+        if problem.about_streaming and not self._turned:
+            self._stream, self._turned = not self._stream, True
+            return "sent again as a stream" if self._stream else "sent again without streaming"
         return None
 
     def _fit(
@@ -249,77 +247,5 @@ class ModelCalls:
             self.notes.append(text)
 
 
-def _news(whole: AIMessageChunk, piece: AIMessageChunk) -> AIMessageChunk:
-    """A piece without the names of calls that came before: some endpoints send them with every piece."""
-    known = {(c["index"], c["name"], own) for c in whole.tool_call_chunks for own in (c["id"], None, "")}
-    chunks = [
-        {**c, "name": None} if (c["index"], c["name"], c["id"]) in known else c
-        for c in piece.tool_call_chunks
-    ]
-    return piece.model_copy(update={"tool_call_chunks": chunks})
-
-
 def _calls_all_the_same(message: AIMessage, offer: ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
-
-
-def usage_of(message: AIMessage) -> TokenUsage:
-    """The tokens of one answer.
-
-    Args:
-        message: The answer.
-
-    Returns:
-        What the endpoint counted, or that it did not.
-    """
-    counted = message.usage_metadata
-    if not counted or not (counted["input_tokens"] or counted["output_tokens"]):
-        return TokenUsage(unreported=1)  # some endpoints send zeros, which nobody counted
-    return TokenUsage(input=counted["input_tokens"], output=counted["output_tokens"], turns=1)
-
-
-def finish_reason(message: AIMessage) -> str:
-    """Why the model stopped.
-
-    Args:
-        message: Its answer.
-
-    Returns:
-        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says; may be empty.
-    """
-    return str(message.response_metadata.get("finish_reason") or "")
-
-
-def refusal_of(message: AIMessage) -> str | None:
-    """What the model said when it refused.
-
-    Args:
-        message: Its answer.
-
-    Returns:
-        The words of the refusal, or None if it is none.
-    """
-    refusal = message.additional_kwargs.get("refusal")
-    if refusal:
-        return str(refusal)
-    if finish_reason(message) == "content_filter":
-        return text_of(message) or "The provider's content filter withheld the answer."
-    return None
-
-
-def _require_content(message: AIMessage) -> None:
-    calls = message.tool_calls or message.invalid_tool_calls or getattr(message, "tool_call_chunks", None)
-    if calls or text_of(message) or refusal_of(message) is not None:
-        return
-    if finish_reason(message) == "length":
-        error = ModelAnswerInvalid(
-            "The model used up its token limit before it said anything",
-            fix="Raise the token limit in the node that connects the model; models that reason need much"
-            " more",
-        )
-        error.tries = 1  # it would only do the same again
-        raise error
-    raise ModelAnswerInvalid(
-        "The model's answer is empty",
-        fix="Try again, rephrase the prompt, or choose another model",
-    )

@@ -13,12 +13,15 @@ from pydantic import PrivateAttr, SecretStr
 
 from ...types.canonical import without_surrogates
 from ..run.messages import GIVEN_BACK, read_arguments
+from .answer_form import AnswerForm, read_answer
 from .endpoint import CONNECT_SECONDS
-from .model_errors import ModelAnswerInvalid
 from .tool_fitting import ToolFitting
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage
+    from collections.abc import Callable, Sequence
+
+    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+    from langchain_core.messages import AIMessage, BaseMessage
     from langchain_core.outputs import ChatResult
 
     from .chat_model import ChatModelSettings
@@ -58,7 +61,6 @@ class EndpointModel(ChatOpenAI):
             temperature=settings.temperature,
             timeout=cast("Any", timeout),
             max_retries=0,
-            stream_usage=True,
             use_responses_api=False,
             cache=False,
             extra_body=fields or None,
@@ -96,103 +98,54 @@ class EndpointModel(ChatOpenAI):
                     call.update(back.get("calls", {}).get(call["id"], {}))
         return _encodable(payload)
 
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        *,
+        on_text: Callable[[str], None] | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        """Asks; with ``on_text`` for a stream, whose text is told as it comes."""
+        payload = self._get_request_payload(messages, stop=stop, **kwargs)
+        if on_text is not None:
+            payload |= {"stream": True, "stream_options": {"include_usage": True}}
+        asked: Any = self.async_client.with_streaming_response.create(**payload)
+        async with asked as response:
+            return self._create_chat_result(await read_answer(response.iter_bytes(), on_text))
+
     def _create_chat_result(
         self,
         response: dict[str, Any] | openai.BaseModel,
         generation_info: dict[str, Any] | None = None,
     ) -> ChatResult:
         """LangChain gives up on a whole answer for arguments that are no object; they are set aside first."""
-        document, message = _document(response)
-        _modernize(message)
-        calls, unreadable = _sorted_calls(message.get("tool_calls"))
-        message["tool_calls"] = calls or None
+        answer = AnswerForm()
+        answer.take(
+            response.model_dump(warnings=False) if isinstance(response, openai.BaseModel) else response
+        )
+        document = answer.document()
+        message = document["choices"][0]["message"]
+        calls, unreadable = _sorted_calls(message.get("tool_calls", []))
+        message["tool_calls"] = calls
         result = super()._create_chat_result(document, generation_info)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
-        answer = cast("AIMessage", result.generations[0].message)
-        answer.invalid_tool_calls = [
-            *answer.invalid_tool_calls,
-            *(
-                invalid_tool_call(
-                    name=_text(_function(call).get("name")),
-                    args=_text(_function(call).get("arguments")),
-                    id=_text(call.get("id")),
-                    error="no JSON object",
-                )
-                for call in unreadable
-            ),
+        said = cast("AIMessage", result.generations[0].message)
+        said.invalid_tool_calls = [
+            invalid_tool_call(
+                name=call["function"]["name"],
+                args=call["function"]["arguments"],
+                id=call["id"],
+                error="no JSON object",
+            )
+            for call in unreadable
         ]
         if message.get("refusal"):
-            answer.additional_kwargs["refusal"] = message["refusal"]
+            said.additional_kwargs["refusal"] = message["refusal"]
         back = _wanted_back(message, [*calls, *unreadable])
         if back:
-            answer.additional_kwargs[GIVEN_BACK] = back
+            said.additional_kwargs[GIVEN_BACK] = back
         return result
-
-    def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Any], *args: Any, **options: Any) -> Any:
-        """LangChain drops a refusal that is streamed, and what the endpoint wants back; they are kept."""
-        for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
-            if isinstance(choice.get("delta"), dict):
-                _modernize(choice["delta"], index=0)
-            for call in _calls(choice.get("delta")):
-                function = _function(call)
-                if isinstance(function.get("arguments"), dict):
-                    function["arguments"] = json.dumps(function["arguments"])
-        made = super()._convert_chunk_to_generation_chunk(chunk, *args, **options)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
-        for choice in cast("list[dict[str, Any]]", chunk.get("choices") or []):
-            delta = cast("dict[str, Any]", choice.get("delta") or {})
-            if made is None:
-                continue
-            if isinstance(delta.get("refusal"), str):
-                made.message.additional_kwargs["refusal"] = delta["refusal"]
-            back = _wanted_back(delta, _calls(delta))
-            if back:
-                made.message.additional_kwargs[GIVEN_BACK] = back
-        return made
-
-
-def _document(response: dict[str, Any] | openai.BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The answer as a document with one choice, and that choice's message; both may be changed."""
-    if isinstance(response, openai.BaseModel):
-        document: Any = response.model_dump(warnings=False)
-    else:
-        document = json.loads(json.dumps(response)) if isinstance(cast("Any", response), dict) else None
-    if not isinstance(document, dict):
-        raise ModelAnswerInvalid(
-            "The endpoint's answer is no JSON object",
-            fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
-        )
-    answer = cast("dict[str, Any]", document)
-    if answer.get("error"):
-        raise ModelAnswerInvalid(
-            f"The endpoint answered with an error: {str(answer['error'])[:300]}",
-            fix="Try again, or ask whoever runs the endpoint",
-        )
-    choices = answer.get("choices")
-    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else None
-    message: Any = cast("dict[str, Any]", first).get("message") if isinstance(first, dict) else None
-    if not isinstance(message, dict):
-        raise ModelAnswerInvalid(
-            "The endpoint's answer holds no message",
-            fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
-        )
-    answer["choices"] = [first]
-    if not isinstance(answer.get("usage"), dict):
-        answer.pop("usage", None)
-    said = cast("dict[str, Any]", message)
-    said["role"] = "assistant"  # some endpoints leave it out
-    return answer, said
-
-
-def _modernize(message: dict[str, Any], **more: Any) -> None:
-    """Makes a tool call of a function call, the form before it, which some endpoints still send."""
-    called = message.pop("function_call", None)
-    if isinstance(called, dict) and not message.get("tool_calls"):
-        message["tool_calls"] = [{"type": "function", "function": called, **more}]
-
-
-def _calls(delta: object) -> list[dict[str, Any]]:
-    """The tool calls in a piece of a stream."""
-    found = cast("dict[str, Any]", delta).get("tool_calls") if isinstance(delta, dict) else None
-    return [call for call in cast("list[Any]", found or []) if isinstance(call, dict)]
 
 
 def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -204,9 +157,7 @@ def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[s
     """
     whole = {name: message[name] for name in ("reasoning_content", "reasoning_details") if message.get(name)}
     signed = {
-        _text(call.get("id")) or "": {"extra_content": call["extra_content"]}
-        for call in calls
-        if call.get("extra_content")
+        call["id"]: {"extra_content": call["extra_content"]} for call in calls if "extra_content" in call
     }
     found: dict[str, Any] = {}
     if whole:
@@ -228,30 +179,17 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-def _sorted_calls(raw: object) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _sorted_calls(
+    calls: Sequence[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The calls that LangChain can read, and the others."""
     readable: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
-    for entry in cast("list[Any]", raw) if isinstance(raw, list) else []:
-        call = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        function = _function(call)
-        arguments, _ = read_arguments(function.get("arguments"))
-        if arguments is None or not isinstance(function.get("name"), str):
+    for call in calls:
+        function = call["function"]
+        arguments, _ = read_arguments(function["arguments"])
+        if arguments is None or function["name"] is None:
             others.append(call)
-        else:  # some endpoints send an object instead of its text
-            text = json.dumps(arguments)
-            readable.append(
-                {**call, "id": _text(call.get("id")), "function": {**function, "arguments": text}}
-            )
+        else:
+            readable.append({**call, "function": {**function, "arguments": json.dumps(arguments)}})
     return readable, others
-
-
-def _function(call: dict[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    return cast("dict[str, Any]", function) if isinstance(function, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)

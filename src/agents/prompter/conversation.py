@@ -154,7 +154,7 @@ class ConversationLayout:
         """
         import pyarrow as pa
 
-        rows = [self._cells(entry) for entry in entries]
+        rows = [self.cells(entry) for entry in entries]
         types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64()}
         found: dict[str, Any] = {}
         for name, kind in self.columns:
@@ -166,7 +166,8 @@ class ConversationLayout:
                 found[name] = pa.array(cells, types[kind])
         return pa.table(found)
 
-    def _cells(self, entry: Entry) -> dict[str, Any]:
+    def cells(self, entry: Entry) -> dict[str, Any]:
+        """Makes the cells of a row, by column; what is missing may be absent."""
         cells: dict[str, Any] = {}
         if entry.message is not None:
             is_cell = self.form is MessageForm.MESSAGE

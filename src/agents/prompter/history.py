@@ -119,7 +119,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
     try:
         if isinstance(cell, dict):
             return from_cell(cell)  # pyright: ignore[reportUnknownArgumentType]
-        return _from_parts(row, cell)
+        return message_of(row, cell)
     except (ValueError, TypeError, KeyError) as error:
         raise MCPError(
             f"The message cannot be read: {error}",
@@ -128,7 +128,21 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
         ) from None
 
 
-def _from_parts(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
+def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
+    """Reads a message from a row with a column for each part.
+
+    Args:
+        row: The cells, by column.
+        text: The cell with the text.
+
+    Returns:
+        The message, None where nobody speaks.
+
+    Raises:
+        ValueError: Somebody speaks who is not known, or a cell holds no JSON.
+        TypeError: A cell holds other JSON than it should.
+        KeyError: A call without a name.
+    """
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
     role = row.get(ROLE)

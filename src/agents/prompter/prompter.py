@@ -19,15 +19,15 @@ from .conversation import Entry, Outcome
 from .history import renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from langchain_core.language_models.chat_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
     from ...audit.dispatch import Dispatcher, WorkflowRunner
     from ...audit.record import CallRecord
     from ...types.tool import Tool
+    from ..model.openai_model import EndpointModel
     from ..run.events import AgentEvent
     from ..run.loop import AgentOptions, AgentOutcome
     from ..toolbox.host_thread import HostThread
@@ -112,7 +112,7 @@ class Prompter:
         records: The calls so far, as the journal has them.
     """
 
-    model: BaseChatModel
+    model: EndpointModel
     toolset: Toolset
     dispatcher: Dispatcher
     journal: CallKeeper
@@ -222,12 +222,17 @@ class Prompter:
         if not isinstance(message, AIMessage) or not message.tool_calls:
             return message
         secrets = self.dispatcher.secrets
-        calls: list[Any] = []
-        for call in message.tool_calls:
-            bound = self.toolset.find(call["name"])
-            schema = "" if bound is None else bound.tool.schema_json
-            calls.append({**call, "args": secrets.mark(call["args"], schema)})
+        calls = [
+            {**call, "args": self.toolset.marked(call["name"], call["args"], secrets)}
+            for call in message.tool_calls
+        ]
         return message.model_copy(update={"tool_calls": calls})
+
+    def keep(self, record: CallRecord) -> CallRecord:
+        """Takes the record of a finished call, in any thread, and gives it back as the journal has it."""
+        kept = self.journal.append(replace(record, run=self.dispatcher.run))
+        self.records.append(kept)
+        return kept
 
     def failed(self, prompt: Prompt, error: MCPError) -> Answered:
         """Makes what becomes of a prompt that was never put to the model.
@@ -277,6 +282,7 @@ class _Run:
             on_record=self._record,
             registry=registry,
             options=prompter.tool_options,
+            earlier=_origins(prompt.history),
         )
 
     @property
@@ -320,9 +326,7 @@ class _Run:
             self._on_event(event)
 
     def _record(self, record: CallRecord) -> CallRecord:
-        kept = self._prompter.journal.append(replace(record, input_row=self._prompt.row))
-        self._prompter.records.append(kept)
-        return kept
+        return self._prompter.keep(replace(record, input_row=self._prompt.row))
 
 
 def _rows(
@@ -352,6 +356,15 @@ def _with_errors(history: Sequence[Entry], rows: list[Entry]) -> list[Entry]:
         found.insert(min(before + inserted, len(found)), Entry(error=entry.error))
         inserted += 1
     return found
+
+
+def _origins(history: Sequence[Entry]) -> Iterator[str]:
+    """Who wrote the results of tools in a history."""
+    from langchain_core.messages import ToolMessage
+
+    from ..run.messages import origin_of
+
+    return (origin_of(entry.message) for entry in history if isinstance(entry.message, ToolMessage))
 
 
 def _has_data(tool: Tool) -> bool:

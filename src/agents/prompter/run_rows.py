@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.errors import Canceled, MCPError
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import TABLE, DataRegistry
-from .finished_file import save_finished
 from .prompt_threads import answers
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ..run.events import AgentEvent
     from ..toolbox.host_thread import HostThread
     from .conversation import Entry
+    from .finished import Finished
     from .prompter import Answered, Prompt, Prompter
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class PromptRuns:
         keep_errors: Whether an error becomes a row; otherwise it ends the execution.
         outputs: How many data outputs there are.
         concurrency: How many prompts are answered at a time.
+        finished: Keeps the conversations of several prompts; None keeps none.
         first: What became of the first prompt.
         entries: The rows of *Conversation*.
         timelines: What happened to each prompt, of the first ones in full.
@@ -52,6 +53,7 @@ class PromptRuns:
     keep_errors: bool = False
     outputs: int = 0
     concurrency: int = 1
+    finished: Finished | None = None
     first: Answered | None = None
     entries: list[Entry] = field(default_factory=list["Entry"])
     timelines: list[PromptTimeline] = field(default_factory=list["PromptTimeline"])
@@ -156,7 +158,12 @@ class PromptRuns:
         host: HostThread,
     ) -> Answered:
         try:
-            return self.prompter.ask(prompt, is_canceled=is_canceled, on_event=on_event, host=host)
+            earlier = self._earlier(prompt)
+            answered = earlier or self.prompter.ask(
+                prompt, is_canceled=is_canceled, on_event=on_event, host=host
+            )
+            self._keep(answered)
+            return answered
         except MCPError:
             raise
         except Exception as error:
@@ -170,6 +177,24 @@ class PromptRuns:
                 fix="Please report this together with the log",
             )
             return self.prompter.failed(prompt, unexpected)
+
+    def _earlier(self, prompt: Prompt) -> Answered | None:
+        """What the interrupted run made of a prompt; its calls are on record here, too."""
+        found = None if self.finished is None else self.finished.find(prompt, self.prompter.data)
+        if found is None:
+            return None
+        answered, records = found
+        for record in records:
+            self.prompter.keep(replace(record, resumed_from=record.resumed_from or record.run))
+        return answered
+
+    def _keep(self, answered: Answered) -> None:
+        if self.finished is None:
+            return
+        try:
+            self.finished.keep(answered)
+        except OSError as error:
+            self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
 
     def _take(self, answered: Answered) -> None:
         self.first = self.first or answered
@@ -192,18 +217,13 @@ class PromptRuns:
 
     def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
         what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
-        kept = " ".join(_sentence(text) for text in (self._finished(done), self._kept()) if text)
+        kept = " ".join(_sentence(text) for text in (self._to_resume(), self._kept()) if text)
         return Canceled(what, fix=kept or None)
 
-    def _finished(self, done: int) -> str | None:
-        path = self.prompter.journal.path
-        if not done or path is None:
+    def _to_resume(self) -> str | None:
+        if self.finished is None or not self.finished.count:
             return None
-        try:
-            file = save_finished(self.entries, path)
-        except OSError as error:
-            return f"The finished conversations could not be kept: {error.strerror or error}"
-        return f"The finished conversations are in {file}"
+        return "Switch on 'Resume an interrupted run' and execute again to ask only the others"
 
     def _failure(self, error: MCPError) -> MCPError:
         kept = self._kept()

@@ -169,7 +169,8 @@ def approval() -> Any:
         " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
         " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
         " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
-        " trusted. A call that is denied is not made, and the model is told. Empty allows all.",
+        " trusted, in this run or in the *Conversation history*. A call that is denied is not made, and the"
+        " model is told. Empty allows all.",
         default_value="",
         number_of_lines=4,
         is_advanced=True,
@@ -208,6 +209,19 @@ def prompt_concurrency() -> Any:
         default_value=1,
         min_value=1,
         max_value=64,
+        is_advanced=True,
+    )
+
+
+def resume() -> Any:
+    """Makes the parameter ``resume``."""
+    return knext.BoolParameter(
+        "Resume an interrupted run",
+        "With a *Prompt column*, after a run that was canceled, failed or was killed: the conversations that"
+        " it finished are filled in, and neither model nor tools are asked again for them. Row, prompt,"
+        " history and system message must be the same; the model may be another one. Tables that their tools"
+        " gave are not filled in. Does nothing after a run that came to its end.",
+        default_value=False,
         is_advanced=True,
     )
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.definitions import Pinning
 from ...audit.journal import SUFFIX, Journal, new_run_id
-from ...audit.replay import Replayer
-from ...audit.replay_decision import routes_of
-from ...audit.replay_table import ReplaySummary, recording_of, replay_table
+from ...audit.replay.decision import routes_of
+from ...audit.replay.replayer import Replayer
+from ...audit.replay.table import ReplaySummary, recording_of, replay_table
 from ...audit.table import TableError
 from ...tools.caller.run import JOURNALS
 from ...tools.credentials import find_credential
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from ...audit.replay_calls import ReplayedCall
-    from ...audit.replay_options import ReplayOptions
-    from ...audit.replay_table import Recording
+    from ...audit.replay.calls import ReplayedCall
+    from ...audit.replay.options import ReplayOptions
+    from ...audit.replay.table import Recording
     from ...tools.caller.sessions import Sessions
 
 _ROWS_PER_PIECE: Final = 512

@@ -9,7 +9,7 @@ import knime.extension as knext
 from ...types.errors import SettingInvalid
 
 if TYPE_CHECKING:
-    from ...audit.replay_options import ReplayOptions
+    from ...audit.replay.options import ReplayOptions
 
 _MOST_CONCURRENT: Final = 64
 
@@ -240,8 +240,8 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     Raises:
         SettingInvalid: A setting that cannot work.
     """
-    from ...audit.replay_ignore import IgnoreRules
-    from ...audit.replay_options import ReplayOptions, RowSelection, pairs
+    from ...audit.replay.ignore import IgnoreRules
+    from ...audit.replay.options import ReplayOptions, RowSelection, pairs
     from ...types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")

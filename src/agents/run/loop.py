@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ...types.errors import Canceled, MCPError, TimedOut
-from ..model.model_calls import ModelCalls, Turn, finish_reason, refusal_of
+from ..model.answers import finish_reason, refusal_of
+from ..model.model_calls import ModelCalls, Turn
 from ..model.model_errors import IterationLimit, PromptFiltered
 from ..toolbox.toolbox import ToolReply, ToolRequest
 from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
@@ -29,8 +30,7 @@ from .tool_threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from langchain_core.language_models.chat_models import BaseChatModel
-
+    from ..model.openai_model import EndpointModel
     from ..toolbox.toolbox import Toolbox
     from .events import AgentEvent
     from .messages import WantedCall
@@ -46,7 +46,7 @@ _CUT_OFF: Final = "Your message was cut off at the token limit. Ask for fewer ca
 
 
 def run_agent(
-    model: BaseChatModel,
+    model: EndpointModel,
     toolbox: Toolbox,
     messages: Sequence[BaseMessage],
     options: AgentOptions | None = None,
@@ -84,7 +84,7 @@ def run_agent(
 class _Run:
     def __init__(
         self,
-        model: BaseChatModel,
+        model: EndpointModel,
         toolbox: Toolbox,
         messages: Sequence[BaseMessage],
         options: AgentOptions,
@@ -130,7 +130,7 @@ class _Run:
                 self._stopped.set()
                 task.cancel()
                 await asyncio.wait({task})
-            await self._release_model()
+            await self._model.release_connections()  # they belong to this event loop, which ends
         if task.cancelled():
             return self._outcome(None, "", stop or Canceled("The run was canceled"))
         error = task.exception()
@@ -148,12 +148,6 @@ class _Run:
             kind="total",
             fix="Raise the total timeout, lower the iteration limit, or hand out faster tools",
         )
-
-    async def _release_model(self) -> None:
-        """Closes connections: they belong to this event loop, which ends."""
-        release = getattr(self._model, "release_connections", None)
-        if release is not None:
-            await release()
 
     def _outcome(self, ending: Ending | None, text: str, error: MCPError | None) -> AgentOutcome:
         outcome = AgentOutcome(
@@ -326,7 +320,14 @@ def _request(call: WantedCall, iteration: int, *, cut_off: bool) -> ToolRequest:
     error = call.error
     if error is not None and cut_off:
         error = f"{_CUT_OFF} {error}"
-    return ToolRequest(id=call.id, name=call.name, arguments=call.arguments, iteration=iteration, error=error)
+    return ToolRequest(
+        id=call.id,
+        name=call.name,
+        arguments=call.arguments,
+        iteration=iteration,
+        error=error,
+        written=call.written,
+    )
 
 
 def _speaking(message: AIMessage) -> AIMessage:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ _THOUGHTS: Final = re.compile(
 _CALL_IN_TEXT: Final = re.compile(
     r"<tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
 )
+_ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 
 GIVEN_BACK: Final = "given_back"
 """Key in ``additional_kwargs`` for what an endpoint wants to see again: under ``message`` the fields of the
@@ -44,19 +45,21 @@ class WantedCall:
         name: The name as the model wrote it; may be empty.
         arguments: The arguments, None if they could not be read.
         error: Why the arguments could not be read, in words for the model.
+        written: The beginning of arguments that could not be read.
     """
 
     id: str
     name: str
     arguments: Mapping[str, Any] | None
     error: str | None = None
+    written: str = ""
 
 
 def settle(message: AIMessage, *, taken: set[str]) -> tuple[AIMessage, tuple[WantedCall, ...]]:
     """Puts what a model said into a form that can stand in a history.
 
     Args:
-        message: The model's answer, whole or put together from a stream.
+        message: The model's answer.
         taken: Ids of calls that the conversation has already; those of this message are added.
 
     Returns:
@@ -164,6 +167,22 @@ def answer(
         name=call_name(call.name),
         status="error" if failed else "success",
     )
+
+
+def origin_of(message: ToolMessage) -> str:
+    """Reads who wrote the result of a tool.
+
+    Args:
+        message: The message that answers a call, of this run or of a history.
+
+    Returns:
+        The server; empty where the message does not say it, see `answer`.
+    """
+    content = cast("str | list[Any]", message.content)
+    first: Any = content if isinstance(content, str) else next(iter(content), "")
+    text = str(cast("dict[str, Any]", first).get("text", "") if isinstance(first, dict) else first)
+    found = _ORIGIN.fullmatch(text.partition("\n")[0])
+    return found[1] if found else ""
 
 
 def _text_block(text: str) -> dict[str, Any]:
@@ -275,9 +294,6 @@ def called_in_text(message: BaseMessage) -> bool:
 
 def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
     """Name, arguments and id of each call; the arguments as text where LangChain could not read them."""
-    # Of a stream the pieces: LangChain completes arguments that were cut off, which must not be called.
-    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
-        return [(c.get("name"), c.get("args") or "", c.get("id")) for c in message.tool_call_chunks]
     calls: list[tuple[str | None, Any, str | None]] = [
         (call["name"], call["args"], call.get("id")) for call in message.tool_calls
     ]
@@ -288,7 +304,10 @@ def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
 
 def _wanted(name: str | None, arguments: object, call_id: str | None) -> WantedCall:
     read, error = read_arguments(arguments)
-    return WantedCall(id=call_id or "", name=(name or "").strip(), arguments=read, error=error)
+    written = "" if error is None else _quoted(str(arguments))
+    return WantedCall(
+        id=call_id or "", name=(name or "").strip(), arguments=read, error=error, written=written
+    )
 
 
 def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None]:
@@ -310,14 +329,14 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
                 read = json.loads(read, strict=False)
             json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
         except (ValueError, RecursionError) as error:
-            return None, f"The arguments are not valid JSON ({error}): {_quoted(arguments)}"
+            return None, f"The arguments are not valid JSON ({error})"
         if read is None:
             return {}, None
     else:
         read = arguments
     if isinstance(read, dict):
         return cast("dict[str, Any]", read), None
-    return None, f"The arguments must be a JSON object, but were: {_quoted(json.dumps(read))}"
+    return None, "The arguments must be a JSON object"
 
 
 def _with_id(call: WantedCall, number: int, taken: set[str]) -> WantedCall:
@@ -326,7 +345,7 @@ def _with_id(call: WantedCall, number: int, taken: set[str]) -> WantedCall:
         chosen = f"{call.id or 'call'}_{n}"
         n += 1
     taken.add(chosen)
-    return WantedCall(id=chosen, name=call.name, arguments=call.arguments, error=call.error)
+    return replace(call, id=chosen)
 
 
 def _said(counts: Mapping[str, int]) -> tuple[str, ...]:

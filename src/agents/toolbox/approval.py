@@ -22,8 +22,9 @@ trusted says never makes it easier to call its tools: they count as the protocol
 worst case (not read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with
 or without ``not``, fits no workflow: a workflow says nothing about itself.
 
-``after-untrusted`` holds as soon as the model has read something in this run that a server wrote which is not
-trusted: what it asks for then may be what that text told it to.
+``after-untrusted`` holds as soon as the model has read something that a server wrote which is not trusted:
+what it asks for then may be what that text told it to. Results of tools in the conversation that the run goes
+on with count, too, unless they say that a trusted server wrote them.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class BuiltIns:
 
         try:
             if request.arguments is None or request.error is not None:
-                raise unreadable_arguments(request.error)
+                raise unreadable_arguments(request.error, request.written)
             schema = compact_json(definition["function"]["parameters"])
             arguments, _ = ArgumentValidator.for_schema(schema).check(request.arguments)
             origin = ""

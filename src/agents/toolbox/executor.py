@@ -19,7 +19,7 @@ from .toolbox import ToolReply, ToolRequest
 from .workflow_calls import workflow_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from langchain_core.tools import StructuredTool
 
@@ -77,6 +77,8 @@ class ToolExecutor:
         on_record: Takes the record of each finished call, in any thread, and gives it back as it was kept.
         registry: The data of the run.
         options: How tools are offered and run.
+        earlier: Who wrote the results that the conversation holds already: servers, empty where it is not
+            known.
 
     Attributes:
         registry: The data of the run.
@@ -91,6 +93,7 @@ class ToolExecutor:
         on_record: Callable[[CallRecord], CallRecord] | None = None,
         registry: DataRegistry | None = None,
         options: ToolOptions | None = None,
+        earlier: Iterable[str] = (),
     ) -> None:
         options = options or ToolOptions()
         self.registry = DataRegistry() if registry is None else registry
@@ -109,7 +112,8 @@ class ToolExecutor:
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
-        self._untrusted_since: int | None = None  # the turn in which such a server answered first
+        trusted = all(options.approval.trusts(server) for server in earlier)
+        self._untrusted_since = None if trusted else 0  # the turn in which such a server answered first
         self._structured: dict[str, StructuredTool] = {}
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
@@ -216,7 +220,8 @@ class ToolExecutor:
         """
         bound, running = self._bound(workflow_tool, params, running)
         error: MCPError | None = self._denial(bound, running.request.iteration)
-        denied, arguments, data = error is not None, params, cast("tuple[DataInput, ...]", ())
+        denied, data = error is not None, cast("tuple[DataInput, ...]", ())
+        arguments = self._toolset.marked(bound.name, params, self._dispatcher.secrets)
         if error is None:
             try:
                 arguments, data = workflow_arguments(workflow_tool, params, self.registry)
@@ -268,10 +273,12 @@ class ToolExecutor:
             similar = self._toolset.similar(request.name)
             error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
         else:
-            error = unreadable_arguments(request.error)
+            # Nobody can mark a secret in what cannot be read.
+            written = "" if self._toolset.has_secrets(bound.name) else request.written
+            error = unreadable_arguments(request.error, written)
         call = Call(
             tool=None if bound is None else bound.tool,
-            arguments=request.arguments,
+            arguments=self._toolset.marked(request.name, request.arguments, self._dispatcher.secrets),
             name=request.name,
             iteration=request.iteration,
             error=error,

@@ -102,17 +102,20 @@ def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder
     return ToolNotFound(f"There is no tool {name[:200]!r}", suggestions=tuple(similar), fix=fix)
 
 
-def unreadable_arguments(reason: str | None) -> ArgumentsInvalid:
+def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInvalid:
     """Makes the error for arguments that are no JSON object.
 
     Args:
         reason: Why they could not be read.
+        written: What the model wrote, as far as it may be on record; it sees it nowhere else.
 
     Returns:
         The error.
     """
     return ArgumentsInvalid(
-        f"The arguments could not be read: {reason}" if reason else "The arguments could not be read",
+        "The arguments could not be read"
+        + (f": {reason}" if reason else "")
+        + (f". They were: {written}" if written else ""),
         fix="Write the arguments as one complete JSON object; nothing was sent",
     )
 

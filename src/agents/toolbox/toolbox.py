@@ -22,6 +22,7 @@ class ToolRequest:
         arguments: The arguments, or None if they could not be read.
         iteration: The agent's turn, from 1.
         error: Why the arguments could not be read, in words for the model; None if they could.
+        written: The beginning of arguments that could not be read. It may hold secrets.
     """
 
     id: str
@@ -29,6 +30,7 @@ class ToolRequest:
     arguments: Mapping[str, Any] | None
     iteration: int
     error: str | None = None
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from ...audit.secrets import calls_something_secret
+from ...types.canonical import compact_json
 from ...types.columns import AUTO, read_tools
-from .functions import function_definition, token_estimate
+from ...types.tool import MCPTool, WorkflowTool
+from .functions import arguments_schema, function_definition, token_estimate
 from .names import bound_names, shown_names
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import knime.extension as knext
 
+    from ...audit.secrets import SecretMarker
     from ...types.tool import Tool
 
 _SUGGESTIONS: Final = 3
@@ -112,6 +116,38 @@ class Toolset:
         bound = self._by_shown.get(shown)
         return shown if bound is None else bound.name
 
+    def marked(
+        self, name: str, arguments: Mapping[str, Any] | None, secrets: SecretMarker
+    ) -> dict[str, Any] | None:
+        """Marks the secrets in the arguments of a call.
+
+        Args:
+            name: The name that a model wrote. If no tool has it, what any of them calls a secret is one.
+            arguments: The arguments, None if they could not be read.
+            secrets: Marks them.
+
+        Returns:
+            The arguments as they may be on record.
+        """
+        if arguments is None:
+            return None
+        bound = self.find(name)
+        if bound is not None:
+            return secrets.mark(arguments, self._secret_schemas.get(name, ""))
+        marked = secrets.mark(arguments)
+        for schema in self._secret_schemas.values():
+            marked = secrets.mark(marked, schema)
+        return marked
+
+    def has_secrets(self, name: str) -> bool:
+        """Tells whether a tool, by its bound name, calls some argument secret."""
+        return name in self._secret_schemas
+
+    @cached_property
+    def _secret_schemas(self) -> dict[str, str]:
+        schemas = {bound.name: compact_json(_written_schema(bound.tool)) for bound in self.bound}
+        return {name: schema for name, schema in schemas.items() if calls_something_secret(schema)}
+
     def similar(self, name: str) -> tuple[str, ...]:
         """Finds the names that a model may have meant.
 
@@ -127,6 +163,18 @@ class Toolset:
                 folded.setdefault(spelling.casefold(), bound.name)
         found = difflib.get_close_matches(name.casefold()[:200], folded, n=2 * _SUGGESTIONS, cutoff=0.6)
         return tuple(dict.fromkeys(folded[spelling] for spelling in found))[:_SUGGESTIONS]
+
+
+def _written_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
+    """Describes arguments wherever a model may have written them."""
+    schema = arguments_schema(tool)
+    match tool:
+        case MCPTool():
+            return schema
+        case WorkflowTool():  # models forget what is around the parameters
+            return {"properties": {**tool.parameter_schema, **schema["properties"]}}
+        case _:
+            assert_never(tool)
 
 
 def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> list[Tool]:

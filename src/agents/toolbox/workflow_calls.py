@@ -12,6 +12,7 @@ from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...tools.arguments import ArgumentValidator
     from ...types.tool import WorkflowTool
     from .data_registry import DataRegistry
 
@@ -43,12 +44,9 @@ def workflow_arguments(
 
 
 def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ...tools.arguments import ArgumentValidator
-
     schema = arguments_schema(tool)
-    try:
-        validator = ArgumentValidator.for_schema(compact_json(schema))
-    except ProtocolError:
+    validator = _validator(schema)
+    if validator is None:
         # KNIME's description of some parameter is no JSON Schema: what is around it is checked all the same.
         loose = dict.fromkeys(tool.parameter_schema, cast("dict[str, Any]", {}))
         parts = schema["properties"]
@@ -56,8 +54,19 @@ def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
             **schema,
             "properties": {**parts, CONFIGURATION: {**parts[CONFIGURATION], "properties": loose}},
         }
-        validator = ArgumentValidator.for_schema(compact_json(outer))
-    return validator.check(arguments)[0]
+        validator = _validator(outer)
+    return arguments if validator is None else validator.check(arguments)[0]
+
+
+def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
+    """What checks arguments, None for a schema that cannot be used."""
+    from ...tools.arguments import ArgumentValidator
+
+    try:
+        validator = ArgumentValidator.for_schema(compact_json(schema))
+    except ProtocolError:
+        return None
+    return None if validator.fault is not None else validator
 
 
 def _with_text_ids(arguments: Mapping[str, Any]) -> dict[str, Any]:

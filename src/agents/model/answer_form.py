@@ -1,0 +1,253 @@
+"""What an endpoint answers, in whatever form, as one document in the form of OpenAI's chat completions.
+
+Endpoints that call themselves compatible stream where nobody asked for it, give a whole answer where a stream
+was asked for, and write both in their own ways. So the form is seen at the body, not at the request, and a
+whole answer is read as a stream of one piece. LangChain is handed what comes of it: its own way through a
+stream reads the arguments of a call anew with each piece, which takes minutes for long ones.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import httpx
+from httpx_sse import EventSource
+
+from ...types.canonical import compact_json
+from .call_pieces import CallPieces, mappings
+from .model_errors import AnsweredError, ModelAnswerInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+_LONGEST: Final = 64 * 1024 * 1024
+_BOM: Final = b"\xef\xbb\xbf"
+_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
+_HEAD: Final = ("id", "model", "system_fingerprint", "service_tier")
+_COUNTS: Final = ("prompt_tokens", "completion_tokens")
+
+
+class AnswerForm:
+    """An answer that is put together.
+
+    Args:
+        on_text: Is told each piece of the text.
+    """
+
+    def __init__(self, on_text: Callable[[str], None] | None = None) -> None:
+        self._on_text = on_text
+        self._head: dict[str, str] = {}
+        self._texts: list[str] = []
+        self._refusals: list[str] = []
+        self._thoughts: list[str] = []
+        self._details: list[dict[str, Any]] = []
+        self._calls = CallPieces()
+        self._usage: dict[str, int] | None = None
+        self._finish: str | None = None
+        self._said = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the endpoint said why the model stopped."""
+        return self._finish is not None
+
+    def take(self, document: object) -> None:
+        """Takes a piece of a stream, or a whole answer.
+
+        Args:
+            document: As the endpoint sent it.
+
+        Raises:
+            AnsweredError: It is an error in place of an answer.
+        """
+        if not isinstance(document, dict):
+            return
+        piece = cast("dict[str, Any]", document)
+        if piece.get("error") or piece.get("object") == "error":
+            raise AnsweredError(piece)
+        for name in _HEAD:
+            if isinstance(piece.get(name), str):
+                self._head.setdefault(name, piece[name])
+        # Where each piece counts, it counts all that came before, too.
+        self._usage = _usage(piece.get("usage")) or self._usage
+        for choice in mappings(piece.get("choices")):
+            if choice.get("index") in {None, 0}:  # nobody asked for others
+                self._take_choice(choice)
+                return
+
+    def _take_choice(self, choice: dict[str, Any]) -> None:
+        if isinstance(choice.get("finish_reason"), str):
+            self._finish = choice["finish_reason"] or None
+        whole = None if self._said else choice.get("message")  # some end a stream with all of it again
+        said = choice.get("delta") or whole
+        if not isinstance(said, dict):
+            return
+        self._said = True
+        message = cast("dict[str, Any]", said)
+        self._take_text(message.get("content"))
+        if isinstance(message.get("refusal"), str):
+            self._refusals.append(message["refusal"])
+        if isinstance(message.get("reasoning_content"), str):
+            self._thoughts.append(message["reasoning_content"])
+        for detail in mappings(message.get("reasoning_details")):
+            _join(self._details, detail)
+        calls = mappings(message.get("tool_calls"))
+        if not calls and isinstance(message.get("function_call"), dict):  # the form before tool calls
+            calls = [{"function": message["function_call"]}]
+        for number, call in enumerate(calls):
+            self._calls.take({**call, "index": number} if said is whole else call)
+
+    def _take_text(self, content: object) -> None:
+        parts = cast("list[object]", content) if isinstance(content, list) else [content]
+        for part in parts:
+            if isinstance(part, dict):
+                fields = cast("dict[str, Any]", part)
+                if isinstance(fields.get("refusal"), str):
+                    self._refusals.append(fields["refusal"])
+                text = fields.get("text") if isinstance(content, list) else compact_json(fields)
+            else:
+                text = part if part is None or isinstance(part, str) else compact_json(part)
+            if isinstance(text, str) and text:
+                self._texts.append(text)
+                if self._on_text is not None:
+                    self._on_text(text)
+
+    def document(self) -> dict[str, Any]:
+        """The whole answer.
+
+        Returns:
+            A document with one choice, whose message has text and calls in the usual form, the arguments of
+            calls as text.
+
+        Raises:
+            ModelAnswerInvalid: There was none.
+        """
+        if not self._said:
+            raise ModelAnswerInvalid(
+                "The endpoint's answer holds no message",
+                fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
+            )
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts)}
+        more = {
+            "tool_calls": self._calls.whole(),
+            "refusal": "".join(self._refusals),
+            "reasoning_content": "".join(self._thoughts),
+            "reasoning_details": self._details,
+        }
+        message |= {name: value for name, value in more.items() if value}
+        document = {**self._head, "choices": [{"message": message, "finish_reason": self._finish}]}
+        return document if self._usage is None else {**document, "usage": self._usage}
+
+
+async def read_answer(
+    pieces: AsyncIterator[bytes], on_text: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Reads the body of an answer.
+
+    Args:
+        pieces: The body, cut anywhere.
+        on_text: Is told each piece of the text.
+
+    Returns:
+        The whole answer, see `AnswerForm.document`.
+
+    Raises:
+        AnsweredError: An error in place of an answer.
+        ModelAnswerInvalid: It is no answer, it broke off, or it is too long.
+        httpx.TransportError: The connection broke, or nothing came in time.
+    """
+    answer = AnswerForm(on_text)
+    body = _bounded(pieces)
+    start = b""
+    async for piece in body:
+        start = (start + piece).removeprefix(_BOM).lstrip()
+        if start:
+            break
+    if start[:1] in {b"{", b"["}:
+        whole = bytearray(start)
+        async for piece in body:
+            whole += piece
+        answer.take(_read(whole.decode(errors="replace")))
+    elif not await _read_stream(answer, start, body):
+        raise _broken_off()
+    return answer.document()
+
+
+async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[bytes]) -> bool:
+    """Reads a stream of events; tells whether it came to its end."""
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield start
+        async for piece in body:
+            yield piece
+        yield b"\n\n"  # the last event counts without its blank line, too
+
+    events = EventSource(httpx.Response(200, headers=_HEADERS, content=whole())).aiter_sse()
+    any_event = False
+    async with aclosing(events):
+        try:
+            async for event in events:
+                data = event.data.strip()
+                if data == "[DONE]":
+                    return True
+                if data.startswith("{"):  # others are no pieces of an answer, such as pings
+                    any_event = True
+                    answer.take(_read(data))
+        except httpx.TransportError:
+            if not answer.is_finished:
+                raise
+    return answer.is_finished or not any_event
+
+
+async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > _LONGEST:
+            raise ModelAnswerInvalid(
+                f"The endpoint's answer is longer than {_LONGEST // 1024**2} MB",
+                fix="Lower the token limit in the node that connects the model, or choose another endpoint",
+            )
+        yield piece
+
+
+def _read(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _broken_off() from None
+
+
+def _broken_off() -> ModelAnswerInvalid:
+    return ModelAnswerInvalid(
+        "The model's answer broke off in the middle", fix="Try again, or choose another model"
+    )
+
+
+def _usage(counted: object) -> dict[str, int] | None:
+    """The tokens, where both are numbers."""
+    if not isinstance(counted, dict):
+        return None
+    fields = cast("Mapping[str, object]", counted)
+    found = {name: fields.get(name) for name in _COUNTS}
+    if not all(isinstance(count, int | float) and 0 <= count < 2**53 for count in found.values()):
+        return None
+    numbers = {name: int(cast("float", count)) for name, count in found.items()}
+    return {**numbers, "total_tokens": sum(numbers.values())}
+
+
+def _join(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    """Adds a piece of what a model thought: texts of one index belong together."""
+    index = piece.get("index")
+    known = next((one for one in details if index is not None and one.get("index") == index), None)
+    if known is None:
+        details.append(dict(piece))
+        return
+    for name, value in piece.items():
+        is_text = name in {"text", "summary", "data", "signature"}
+        if is_text and isinstance(value, str) and isinstance(known.get(name), str):
+            known[name] += value
+        elif value is not None:
+            known[name] = value

@@ -1,0 +1,86 @@
+"""What a model's answer says: why it stopped, what it cost, whether it refuses, whether it is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..run.events import TokenUsage
+from ..run.messages import text_of
+from .model_errors import ModelAnswerInvalid
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+
+
+def usage_of(message: AIMessage) -> TokenUsage:
+    """The tokens of one answer.
+
+    Args:
+        message: The answer.
+
+    Returns:
+        What the endpoint counted, or that it did not.
+    """
+    counted = message.usage_metadata
+    if not counted or not (counted["input_tokens"] or counted["output_tokens"]):
+        return TokenUsage(unreported=1)  # some endpoints send zeros, which nobody counted
+    return TokenUsage(input=counted["input_tokens"], output=counted["output_tokens"], turns=1)
+
+
+def finish_reason(message: AIMessage) -> str:
+    """Why the model stopped.
+
+    Args:
+        message: Its answer.
+
+    Returns:
+        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says; may be empty.
+    """
+    return str(message.response_metadata.get("finish_reason") or "")
+
+
+def refusal_of(message: AIMessage) -> str | None:
+    """What the model said when it refused.
+
+    Args:
+        message: Its answer.
+
+    Returns:
+        The words of the refusal, or None if it is none.
+    """
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal:
+        return str(refusal)
+    if finish_reason(message) == "content_filter":
+        return text_of(message) or "The provider's content filter withheld the answer."
+    return None
+
+
+def require_content(message: AIMessage) -> None:
+    """Checks that an answer says something: text, tool calls, or that the model refuses.
+
+    Args:
+        message: The answer.
+
+    Raises:
+        ModelAnswerInvalid: It says nothing.
+    """
+    if (
+        message.tool_calls
+        or message.invalid_tool_calls
+        or text_of(message)
+        or refusal_of(message) is not None
+    ):
+        return
+    if finish_reason(message) == "length":
+        error = ModelAnswerInvalid(
+            "The model used up its token limit before it said anything",
+            fix="Raise the token limit in the node that connects the model; models that reason need much"
+            " more",
+        )
+        error.tries = 1  # it would only do the same again
+        raise error
+    raise ModelAnswerInvalid(
+        "The model's answer is empty",
+        fix="Try again, rephrase the prompt, or choose another model",
+    )

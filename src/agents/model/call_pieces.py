@@ -1,0 +1,95 @@
+"""Tool calls out of a stream, which endpoints cut into pieces and number in their own ways."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ..run.messages import read_arguments
+
+
+def mappings(value: object) -> list[dict[str, Any]]:
+    """Gives the objects in a list.
+
+    Args:
+        value: Anything.
+
+    Returns:
+        The objects; none if it is no list.
+    """
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
+
+
+@dataclass(slots=True)
+class _Call:
+    index: object
+    id: str = ""
+    name: str | None = None
+    arguments: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments are an object, to which nothing can be added."""
+        text = "".join(self.arguments)
+        return text.rstrip().endswith("}") and read_arguments(text)[0] is not None
+
+
+class CallPieces:
+    """Puts tool calls together from pieces."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+
+    def take(self, piece: dict[str, Any]) -> None:
+        """Takes a piece, or a whole call.
+
+        Args:
+            piece: As the endpoint sent it.
+        """
+        function: dict[str, Any] = piece["function"] if isinstance(piece.get("function"), dict) else {}
+        name = function.get("name")
+        call = self._place(piece.get("index"), _text(piece.get("id")), name if isinstance(name, str) else "")
+        if isinstance(name, str) and not call.name:
+            call.name = name
+        call.arguments.append(_text(function.get("arguments")))
+        if isinstance(piece.get("extra_content"), dict):
+            call.extra.update(piece["extra_content"])
+
+    def _place(self, index: object, id_: str, name: str) -> _Call:
+        """The call that a piece belongs to; usually the index says it, but some give all calls the same."""
+        of_index = [call for call in self._calls if index is None or call.index in {None, index}]
+        same_id = [call for call in of_index if id_ and call.id == id_]
+        known = (same_id or of_index)[-1:]
+        if not known or self._is_another(known[0], id_, name):
+            self._calls.append(_Call(index, id_))
+            return self._calls[-1]
+        known[0].id = known[0].id or id_
+        return known[0]
+
+    def _is_another(self, call: _Call, id_: str, name: str) -> bool:
+        if not name or not call.name:  # some give every piece an id of its own
+            return False
+        if id_ and call.id:
+            return id_ != call.id
+        return name != call.name or call.is_complete  # some repeat the name with every piece
+
+    def whole(self) -> list[dict[str, Any]]:
+        """The calls in the usual form, in the order in which they began; an id may be empty."""
+        return [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+                **({"extra_content": call.extra} if call.extra else {}),
+            }
+            for call in self._calls
+        ]
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value)

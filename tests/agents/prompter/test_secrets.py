@@ -1,0 +1,128 @@
+"""Secrets in every place where an agent has some: none may be in what it leaves behind."""
+
+import io
+import logging
+
+import pyarrow as pa
+import pytest
+
+from tests.support.chat_server import Turn, call, calls, fails, says
+
+PASSWORD = "canary-pass-0002"
+STORED = {"llm": ("", "sk-canary-0001")}
+SECRETS = (STORED["llm"][1], PASSWORD)
+
+
+def left_behind(result, folder, caplog):
+    """Everything that a run leaves: files, tables, view, messages, progress, flow variables, log."""
+    texts = [result.view_html or "", str(result.failure), str(result.warnings), str(result.progress)]
+    texts += [str(result.flow_variables), caplog.text]
+    for output in result.outputs or ():
+        for table in output if isinstance(output, list) else [output]:
+            sink = io.BytesIO()
+            with pa.ipc.new_stream(sink, table.arrow.schema) as writer:
+                writer.write_table(table.arrow)
+            texts.append(sink.getvalue().decode("utf-8", "replace"))
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".jsonl" for path in files)
+    return texts + [path.read_bytes().decode("utf-8", "replace") for path in files]
+
+
+@pytest.fixture
+def run(host, model_of, tools_of, servers, tmp_path, caplog):
+    """Runs an agent with secrets and returns the result and what it left behind."""
+
+    def go(server, **parameters):
+        caplog.set_level(logging.DEBUG)
+        model = model_of(server, STORED, credentials="llm", extra_headers="X-Key: {credential.password}")
+        result = host.run(
+            "mcp_agent_prompter",
+            [model, tools_of(servers[0].url("/one")), None, [], None],
+            {"user_message": "log in", "save_audit_workflow_to": "audit.knwf", **parameters},
+            workflow_dir=tmp_path / "workflow",
+            credentials=STORED,
+        )
+        return result, left_behind(result, tmp_path / "workflow", caplog)
+
+    return go
+
+
+WRITTEN = {
+    "as it should be": call("login", {"user": "ada", "password": PASSWORD}),
+    "refused by the server": call("login", {"user": "nobody", "password": PASSWORD}),
+    "without the other argument": call("login", {"password": PASSWORD}),
+    "a list": call("login", {"user": "ada", "password": [PASSWORD]}),
+    "under a wrong name": call("Login", {"user": "ada", "password": PASSWORD}),
+    "under a name with a prefix": call("functions.login", {"user": "ada", "password": PASSWORD}),
+    "cut off": call("login", f'{{"user": "ada", "password": "{PASSWORD}'),
+    "no object": call("login", f'["{PASSWORD}"]'),
+    "cut off under a wrong name": call("Login", f'{{"user": "ada", "password": "{PASSWORD}'),
+    "the key of the model": call("echo", {"value": {STORED["llm"][1]: STORED["llm"][1]}}),
+}
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_a_secret_argument(how, run, script):
+    result, left = run(script(calls(WRITTEN[how]), says("done")))
+    assert result.ok, result.failure
+    assert [secret for secret in SECRETS for text in left if secret in text] == []
+
+
+@pytest.mark.parametrize("handling", ["FAIL", "COLUMN"])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        fails(401, f"Incorrect API key: {STORED['llm'][1]}"),
+        fails(400, f"Bad header X-Key: {STORED['llm'][1]}"),
+        Turn(body=f'{{"error": "{STORED["llm"][1]}"}}'.encode(), status=422),
+        Turn(body=f'{{"error": {{"code": 403, "message": "{STORED["llm"][1]}"}}}}'.encode()),
+    ],
+)
+def test_an_endpoint_that_repeats_the_key(turn, handling, run, script):
+    server = script(calls(call("add", {"a": 1})), turn)
+    result, left = run(server, errors={"error_handling": handling})
+    assert result.ok is (handling == "COLUMN")
+    assert server.requests[0].headers["x-key"] == STORED["llm"][1]
+    assert [secret for secret in SECRETS for text in left if secret in text] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"configuration": {"user": "ada", "password": PASSWORD}},
+        {"configuration": {"password": PASSWORD}},
+        {"password": PASSWORD},
+        f'{{"configuration": {{"password": "{PASSWORD}',
+    ],
+    ids=["as-it-should-be", "incomplete", "in-another-place", "cut-off"],
+)
+@pytest.mark.parametrize("rules", ["", "deny *"])
+def test_a_secret_parameter_of_a_workflow(arguments, rules, host, script, model_of, tmp_path, caplog):
+    from knime.types.tool import WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    schema = {"user": {"type": "string"}, "password": {"type": "string", "format": "password"}}
+    column = host.tool_column([WorkflowTool("login", "Logs in", schema, 0, [], [], "segment")])
+    caplog.set_level(logging.DEBUG)
+    ran = []
+
+    def handler(tool, parameters, inputs, hints):
+        ran.append(parameters["password"])
+        return f"logged in with {parameters['password']}", []
+
+    result = host.run(
+        "mcp_agent_prompter",
+        [
+            model_of(script(calls(call("login", arguments)), says("done"))),
+            host.table(pa.table({"Tool": column})),
+            None,
+            [],
+            None,
+        ],
+        {"user_message": "log in", "approval": rules, "save_audit_workflow_to": "audit.knwf"},
+        workflow_dir=tmp_path / "workflow",
+        tool_handler=handler,
+    )
+    assert result.ok, result.failure
+    assert set(ran) <= {PASSWORD}
+    assert [text for text in left_behind(result, tmp_path / "workflow", caplog) if PASSWORD in text] == []
