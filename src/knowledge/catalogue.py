@@ -34,17 +34,16 @@ class CatalogueReader:
 
     Attributes:
         origin: What it was built from; belongs into every answer.
-        db: The database, for search; see `knime_mcp.knowledge.schema`.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.fingerprint = fingerprint(path)
-        self.db = _connect(path)
+        self._db = _connect(path)
         try:
             self.origin = self._checked_origin()
         except BaseException:
-            self.db.close()
+            self._db.close()
             raise
 
     def node(self, node_id: str) -> NodeSpec | None:
@@ -69,7 +68,7 @@ class CatalogueReader:
     def nodes(self, node_type: str | None = None) -> Iterator[NodeSpec]:
         """All nodes, or those of a type, always in the same order: by type, then as lists show them."""
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
-        for (body,) in self._rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
+        for (body,) in self.rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
             yield self._spec(body)
 
     def __iter__(self) -> Iterator[NodeSpec]:
@@ -89,7 +88,7 @@ class CatalogueReader:
             limit: How many at most; -1: all.
         """
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT {_SUMMARY} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
             *values,
             limit,
@@ -103,14 +102,14 @@ class CatalogueReader:
         Raises:
             CatalogueError: There is none, so the catalogue is damaged.
         """
-        rows = self._rows(f"SELECT {_SUMMARY} FROM nodes WHERE row = ?", row)  # noqa: S608 - no input
+        rows = self.rows(f"SELECT {_SUMMARY} FROM nodes WHERE row = ?", row)  # noqa: S608 - no input
         if not rows:
             raise _damaged(self._path, f"it has no node {row}")
         return _summary(rows[0])
 
     def named(self, name: str) -> list[NodeSummary]:
         """The nodes with this name, whatever its case, accents and punctuation; those in use first."""
-        rows = self._rows(
+        rows = self.rows(
             f"SELECT {_SUMMARY} FROM nodes WHERE name_key = ? ORDER BY deprecated, row",  # noqa: S608 - no input
             folded(name),
         )
@@ -118,16 +117,16 @@ class CatalogueReader:
 
     def types(self) -> dict[str, tuple[str, ...]]:
         """Every node type with its subtypes, always in the same order: as packs list them, then sorted."""
-        rows = self._rows("SELECT name, subtypes FROM types ORDER BY position")
+        rows = self.rows("SELECT name, subtypes FROM types ORDER BY position")
         return {name: tuple(json.loads(subtypes)) for name, subtypes in rows}
 
     def type_names(self) -> tuple[str, ...]:
         """The node types, in the order of `types`."""
-        return tuple(name for (name,) in self._rows("SELECT name FROM types ORDER BY position"))
+        return tuple(name for (name,) in self.rows("SELECT name FROM types ORDER BY position"))
 
     def old_names(self) -> list[OldName]:
         """What packs called their types and nodes before."""
-        rows = self._rows("SELECT node_type, subtype, instead, exact, note FROM old_names ORDER BY rowid")
+        rows = self.rows("SELECT node_type, subtype, instead, exact, note FROM old_names ORDER BY rowid")
         return [
             OldName(
                 node_type=node_type,
@@ -139,14 +138,29 @@ class CatalogueReader:
             for node_type, subtype, instead, exact, note in rows
         ]
 
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """Asks the database; see `knime_mcp.knowledge.schema`.
+
+        Args:
+            query: SQL, without anything that was typed by somebody.
+            *values: What stands for its question marks.
+
+        Raises:
+            CatalogueError: The catalogue is damaged.
+        """
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self._path, str(error)) from None
+
     def close(self) -> None:
         """Ends this view; only `Catalogue` does that."""
-        self.db.close()
+        self._db.close()
 
     def _checked_origin(self) -> CatalogueOrigin:
         path = self._path
         (application,), (version,), (pages,), (size,) = (
-            self._rows(f"PRAGMA {name}")[0]
+            self.rows(f"PRAGMA {name}")[0]
             for name in ("application_id", "user_version", "page_count", "page_size")
         )
         if application != APPLICATION_ID:
@@ -165,21 +179,15 @@ class CatalogueReader:
             )
         if pages * size != path.stat().st_size and fingerprint(path) == self.fingerprint:
             raise _damaged(path, "it is cut off")
-        rows = self._rows("SELECT origin FROM meta")
+        rows = self.rows("SELECT origin FROM meta")
         try:
             return stored.origin_of(json.loads(rows[0][0]))
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path, str(error)) from None
 
     def _one(self, query: str, *values: Any) -> NodeSpec | None:
-        rows = self._rows(query, *values)
+        rows = self.rows(query, *values)
         return self._spec(rows[0][0]) if rows else None
-
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        try:
-            return self.db.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise _damaged(self._path, str(error)) from None
 
     def _spec(self, body: Any) -> NodeSpec:
         try:

@@ -90,9 +90,10 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=
 
 def folded(text: str) -> str:
     """A text without case and accents, its words apart by one space: for comparing names."""
-    plain = unicodedata.normalize("NFKD", text)
-    kept = "".join(letter for letter in plain if not unicodedata.combining(letter)).casefold()
-    return " ".join(_WORD.findall(kept.replace("_", " ")))
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKD", text)
+        text = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return " ".join(_WORD.findall(text.casefold().replace("_", " ")))
 
 
 def words_in(text: str) -> list[str]:

@@ -79,6 +79,8 @@ class NodeKnowledgeServer:
         def work() -> types.CallToolResult:
             return self._call(params.name, params.arguments)
 
+        if self._service.is_brief(params.arguments):
+            return work()
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)
 
     def _call(self, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:

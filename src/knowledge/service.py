@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from ..version import VERSION
@@ -16,6 +16,7 @@ from .answers.details import brief
 from .answers.node_service import (
     NodeKnowledgeService,
     NodeSpecRegistryWrapper,
+    details_as_json,
     hits_as_json,
     not_found,
     resolved_node,
@@ -23,6 +24,7 @@ from .answers.node_service import (
 from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
 from .searching.search import search
 from .searching.search_index import index_of
+from .searching.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["NodeKnowledgeMCPService", "NodeKnowledgeService", "NodeSpecRegistryWrapper"]
 
 _MOST_NARROWED: Final = 500
+_FEW_NODES: Final = 10
 _MOST_SOURCES: Final = 4
 
 
@@ -43,20 +46,16 @@ class NodeKnowledgeMCPService:
     Args:
         catalogue: What the tools know.
 
-    Attributes:
-        service: What answers, in the sources' shapes.
+    Raises:
+        CatalogueError: It is damaged.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.service = NodeKnowledgeService(catalogue)
-        self._handlers: Mapping[str, Callable[[CatalogueReader, dict[str, Any]], dict[str, Any]]] = {
-            "get_node_types": _get_node_types,
-            "get_node_details": self._get_node_details,
-            "search_nodes": _search_nodes,
-            "find_compatible": _find_compatible,
-            "check_configuration": _check_configuration,
-        }
+        # What the first question would wait for.
+        vocabulary()
+        with catalogue.reading() as reader:
+            index_of(reader)
 
     def get_available_tools(self) -> tuple[ToolDefinition, ...]:
         """The tools, always in the same order."""
@@ -94,7 +93,7 @@ class NodeKnowledgeMCPService:
         tool = self.get_tool(name)
         read, changed = read_arguments(tool, arguments)
         with self.catalogue.reading() as reader:
-            found = self._handlers[name](reader, read)
+            found = _HANDLERS[name](reader, read)
             origin = origin_as_json(reader.origin)
         under = "_" if name == "get_node_types" else ""
         if changed:
@@ -102,11 +101,24 @@ class NodeKnowledgeMCPService:
         found[f"{under}catalogue"] = origin
         return found
 
+    def is_brief(self, arguments: Mapping[str, Any] | None) -> bool:
+        """Whether a call takes a few milliseconds, and so belongs into the thread that reads requests.
+
+        Threads only take turns at the interpreter. Under load, each look at a file costs a thread its turn,
+        and it waits longer for the next one than the call takes.
+
+        Args:
+            arguments: Of the call, as they came.
+        """
+        nodes = (arguments or {}).get("nodes", [])
+        return isinstance(nodes, list) and len(cast("list[Any]", nodes)) <= _FEW_NODES
+
     def health(self) -> dict[str, Any]:
         """Whether the catalogue can be read, in the shape of the sources' health check."""
         error: str | None = None
         try:
-            self.service.registry.get_node_types()
+            with self.catalogue.reading() as reader:
+                reader.type_names()
         except MCPError as problem:
             error = str(problem)
         return {
@@ -116,16 +128,6 @@ class NodeKnowledgeMCPService:
             "timestamp": int(time.time()),
             "error": error,
         }
-
-    def _get_node_details(self, reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-        del reader  # the service takes its own; both read the same file
-        nodes = self.service.get_node_details(
-            arguments["nodes"],
-            arguments["include_examples"],
-            arguments["include_schemas"],
-            detail=DetailLevel(arguments["detail"]),
-        )
-        return {"nodes": nodes}
 
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
@@ -169,6 +171,17 @@ def _get_node_types(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[
     if offset + limit < len(pairs):
         found |= {"_total": len(pairs), "_next_cursor": _cursor(reader, offset + limit)}
     return found
+
+
+def _get_node_details(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
+    nodes = details_as_json(
+        reader,
+        arguments["nodes"],
+        DetailLevel(arguments["detail"]),
+        include_examples=arguments["include_examples"],
+        include_schemas=arguments["include_schemas"],
+    )
+    return {"nodes": nodes}
 
 
 def _search_nodes(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -297,3 +310,12 @@ def _offset(reader: CatalogueReader, arguments: dict[str, Any], tool: str) -> in
             fix="Leave the cursor out to begin again.",
         )
     return int(offset)
+
+
+_HANDLERS: Final[Mapping[str, Callable[[CatalogueReader, dict[str, Any]], dict[str, Any]]]] = {
+    "get_node_types": _get_node_types,
+    "get_node_details": _get_node_details,
+    "search_nodes": _search_nodes,
+    "find_compatible": _find_compatible,
+    "check_configuration": _check_configuration,
+}

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 
 from ..types.errors import MCPError
+from .listening import Listener, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from .server import NodeKnowledgeServer
 
 PATH: Final = "/mcp"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _STOP_SECONDS: Final = 5
+_PATIENCE: Final = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class ServingError(MCPError):
@@ -76,45 +83,45 @@ async def serve_http(
     Raises:
         ServingError: The port is taken, or the address is not this machine's.
     """
-    import uvicorn
-
-    listening = _listening(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listening.getsockname()[1]}{PATH}"
     app = served.server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
     )
-
-    class Announcing(uvicorn.Server):
-        async def startup(self, sockets: list[Any] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started and on_ready is not None:
-                on_ready(url)
-
-    config = uvicorn.Config(
-        app,
-        http="h11",  # httptools keeps spaces around header values, which is not how MCP compares them
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=_STOP_SECONDS,
-    )
-    await Announcing(config).serve(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-        )[0]
-        # With the protocol spelled out asyncio switches Nagle's algorithm off; otherwise each reply takes 40
-        # ms.
-        found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(512)
+        listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)
     except OSError as error:
         raise ServingError(
             f"Nothing can listen at {host}, port {port}: {error.strerror or error}",
             fix="Choose another port, or 0 for any that is free.",
         ) from None
-    return found
+    await serve([listener], on_ready=lambda urls: on_ready(f"{urls[0]}{PATH}") if on_ready else None)
+
+
+class WholeRequests:
+    """ASGI middleware that hands on a request when its body is there: who leaves before that is no error.
+
+    Args:
+        app: What answers; it says how large a body may be.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        parts: list[Message] = []
+        size = 0
+        while not parts or (parts[-1].get("more_body") and size <= DEFAULT_MAX_REQUEST_BODY_SIZE):
+            parts.append(await receive())
+            if parts[-1]["type"] == "http.disconnect":
+                _log.info("A client left before its request was complete")
+                return
+            size += len(parts[-1].get("body", b""))
+        begun = iter(parts)
+
+        async def again() -> Message:
+            return next(begun, None) or await receive()
+
+        await self._app(scope, again, send)

@@ -192,9 +192,7 @@ def test_the_search_table_is_filled_by_field(path):
     with Catalogue(path) as catalogue, catalogue.reading() as reader:
 
         def hits(query):
-            return [
-                row for (row,) in reader.db.execute("SELECT rowid FROM search WHERE search MATCH ?", (query,))
-            ]
+            return [row for (row,) in reader.rows("SELECT rowid FROM search WHERE search MATCH ?", query)]
 
         first = reader.summaries("ACTION")[0].row
         second = reader.summaries("TRIGGER")[0].row
@@ -202,11 +200,9 @@ def test_the_search_table_is_filled_by_field(path):
         assert hits("name:web") == hits("aliases:callback") == hits("aliases:endpoint") == [second]
         assert hits("category:b") == hits("parameters:mode") == hits("description:long") == [second]
         assert hits("name:callback") == []
-        terms = {term for (term,) in reader.db.execute("SELECT term FROM terms")}
+        terms = {term for (term,) in reader.rows("SELECT term FROM terms")}
         assert {"rowfilter", "row", "filter", "web"} <= terms
-        near = reader.db.execute(
-            "SELECT DISTINCT term FROM spelling WHERE key IN ('fiter', 'flter')"
-        ).fetchall()
+        near = reader.rows("SELECT DISTINCT term FROM spelling WHERE key IN ('fiter', 'flter')")
         assert near == [("filter",)]
 
 
@@ -368,6 +364,30 @@ def test_a_catalogue_is_readable_where_nothing_can_be_written(path):
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     finally:
         path.parent.chmod(0o755)
+
+
+SMALL = """
+import resource, signal, sys
+from pathlib import Path
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+from knime_mcp.knowledge.building.build import build_catalogue
+try:
+    build_catalogue(Path(sys.argv[1]))
+except OSError as error:
+    print(error.strerror, error.filename, sep="|")
+"""
+
+
+def test_a_disk_that_is_too_small_is_said_and_the_old_catalogue_stays(path):
+    write_catalogue(path, [FULL])
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stderr, done.stdout) == ("", f"disk I/O error|{path}\n")
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    with Catalogue(path) as catalogue:
+        assert catalogue.node(FULL.id) == FULL
 
 
 def test_odd_names_of_files(tmp_path):

@@ -23,7 +23,8 @@ SETTINGS = (
     Parameter(name="headers", type="object"),
     Parameter(name="tags", type="array"),
     Parameter(name="url", type="string", validation_pattern="^https?://"),
-    Parameter(name="risky", type="string", validation_pattern="^(a+)+$"),
+    Parameter(name="ahead", type="string", validation_pattern="^(?=a)"),
+    Parameter(name="line", type="string", validation_pattern="^[a-z]+$"),
     Parameter(name="group.inner", type="integer"),
 )
 NODE = NodeSpec(
@@ -94,7 +95,8 @@ def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
         {"tags": "a,b"},
         {"url": ""},
         {"url": "$flow.url$"},
-        {"risky": "a" * 60 + "!"},
+        {"ahead": "b"},
+        {"line": "abc\n"},
         {"url": None},
         {"method_Internals": {"x": 1}},
         {"__comment": "why"},
@@ -105,6 +107,23 @@ def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
 )
 def test_no_false_alarm(settings):
     assert check_configuration(NODE, {"method": "GET"} | settings).problems == ()
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^((a+))+$", "^a*a*a*a*a*a*$"])
+def test_no_pattern_takes_for_ever(pattern):
+    node = replace(NODE, configurations=(Parameter(name="text", type="string", validation_pattern=pattern),))
+    assert check_configuration(node, {"text": "a" * 2_000}).valid
+    (problem,) = check_configuration(node, {"text": "a" * 1_999 + "!"}).problems
+    assert problem.problem.endswith("has not the form that is wanted")
+
+
+def test_of_many_wrong_keys_the_first_are_named():
+    found = check_configuration(NODE, {"method": "GET"} | {f"wrong {number}": 1 for number in range(1_000)})
+    assert len(found.problems) == 51
+    assert (found.problems[-1].setting, found.problems[-1].problem) == (
+        "wrong 50",
+        "and 949 further keys are not settings of this node",
+    )
 
 
 def test_a_nested_setting_is_judged_as_well():

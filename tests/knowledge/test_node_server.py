@@ -1,7 +1,6 @@
 """The server in a process of its own: both transports, every era, KNIME's nodes, rebuilds, two at once."""
 
 import json
-import signal
 import sqlite3
 import subprocess
 from contextlib import closing, contextmanager
@@ -213,12 +212,6 @@ def test_a_catalogue_that_cannot_be_read_is_said_at_the_start(tmp_path, content)
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "Build it again: knime-mcp nodes build" in done.stderr
-
-
-def test_a_signal_ends_it_cleanly(catalogue_file):
-    with served(catalogue_file) as (_, process):
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(DEADLINE) in (0, -signal.SIGTERM)
 
 
 def test_a_port_that_is_taken_is_said(catalogue_file, url):

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.schema import folded
+from knime_mcp.knowledge.searching.german import in_english
 from knime_mcp.knowledge.searching.search import Tier, search
 from knime_mcp.knowledge.searching.search_words import parse_query, stem, within_one_edit
 
@@ -94,6 +96,37 @@ def test_a_deprecated_node_that_is_asked_for_by_its_id_is_first(small):
 )
 def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
     assert ids(small, query)[0] == subtype
+
+
+@pytest.mark.parametrize(
+    ("query", "english"),
+    [
+        ("Fehlende Werte ersetzen", "missing value replace"),
+        ("Wie kann ich Tabellen verknüpfen?", "table join"),
+        ("Datenbankabfrage", "database query"),
+        ("entscheidungsbaum", "decision tree"),
+        ("Summe pro Gruppe", "sum group"),
+        ("excel-datei einlesen", "excel file read"),
+    ],
+)
+def test_german_words_are_translated(query, english):
+    assert in_english(folded(query), lambda word: False)[0] == english
+
+
+def test_a_word_that_the_catalogue_has_is_not_translated(small):
+    assert in_english("zeile kopieren", lambda word: word == "zeile") == (
+        "zeile copy",
+        (("kopieren", "copy"),),
+    )
+    assert in_english("die casting", lambda word: True) == ("die casting", ())
+    found = search(small, "Zeilen")
+    assert found.corrected == (("zeilen", "row"),)
+    assert found.hits[0].node.name == "Row Filter"
+
+
+def test_the_name_in_other_forms_comes_before_longer_names(reader):
+    for query, name in {"Column Rename": "Column Renamer", "Database Reader": "DB Reader"}.items():
+        assert search(reader, query).hits[0].node.name == name
 
 
 def test_corrections_are_said(small):

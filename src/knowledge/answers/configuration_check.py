@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import jsonschema_rs
+
 from ..model import SourceKind
 from ..schema import folded
 
@@ -33,8 +35,8 @@ _INTEGERS: Final = frozenset({"integer", "int", "long"})
 _BOOLEANS: Final = frozenset({"boolean", "bool"})
 _LISTS: Final = frozenset({"array", "list"})
 _MAPPINGS: Final = frozenset({"object", "dict", "map"})
-_RISKY: Final = re.compile(r"\([^)]*[+*][^)]*\)[+*{]")
-"""A repeated group that repeats inside: such a pattern may take for ever, so it is not tried."""
+_MOST_UNKNOWN: Final = 50
+"""So many keys that do not exist are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +101,11 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
             notes.append(f"'{name}' is filled in later and was not judged.")
             continue
         problems += _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
-    for name in given:
-        if name not in known and not _own_entry(name):
-            problems.append(_unknown(name, known))
+    unknown = [name for name in given if name not in known and not _own_entry(name)]
+    problems += [_unknown(name, known) for name in unknown[:_MOST_UNKNOWN]]
+    if further := unknown[_MOST_UNKNOWN:]:
+        what = f"and {len(further) - 1} further keys are not settings of this node"
+        problems.append(Problem(setting=further[0], problem=what, fix="Mend those named first."))
     defaults = {
         name: entry.default_value
         for name, entry in known.items()
@@ -266,12 +270,16 @@ def _is_option(parameter: Parameter, value: Any) -> bool:
 
 def _matches(parameter: Parameter, value: str) -> bool:
     pattern = parameter.validation_pattern or ""
-    if not value or len(value) > _LONGEST_MATCHED or _RISKY.search(pattern):
+    if not value or len(value) > _LONGEST_MATCHED:
         return True
     try:
-        return re.search(pattern, value) is not None
-    except re.error:
+        # Its engine takes time in proportion to the text, whatever the pattern; Python's may take for ever.
+        wanted = jsonschema_rs.validator_for(
+            {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except ValueError:
         return True
+    return wanted.is_valid(value) or wanted.is_valid(value.removesuffix("\n"))
 
 
 def _number(value: Any) -> float | None:

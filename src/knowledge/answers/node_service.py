@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..searching.search import search
 from ..searching.search_index import index_of
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..model import NodeSpec
     from ..searching.search import Hit, SearchAnswer
     from .corrections import Resolved
+
+
+_LONGEST_SHOWN: Final = 500
 
 
 class NodeSpecRegistryWrapper:
@@ -103,17 +106,13 @@ class NodeKnowledgeService:
             CatalogueError: The catalogue cannot be read.
         """
         with self.catalogue.reading() as reader:
-            return [
-                _details(
-                    reader,
-                    resolved_node(reader, node),
-                    node,
-                    detail,
-                    include_examples=include_examples,
-                    include_schemas=include_schemas,
-                )
-                for node in nodes
-            ]
+            return details_as_json(
+                reader,
+                nodes,
+                detail,
+                include_examples=include_examples,
+                include_schemas=include_schemas,
+            )
 
     def search_nodes(
         self, query: str, max_results: int = 10, include_details: bool = False
@@ -141,6 +140,27 @@ def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved
     return resolve(reader, index, given.get("node_type", ""), given.get("subtype", ""))
 
 
+def details_as_json(
+    reader: CatalogueReader,
+    nodes: Sequence[Mapping[str, str]],
+    detail: DetailLevel,
+    *,
+    include_examples: bool,
+    include_schemas: bool,
+) -> list[dict[str, Any]]:
+    """The nodes that were asked for, see `NodeKnowledgeService.get_node_details`."""
+    found: list[dict[str, Any]] = []
+    for node in nodes:
+        resolved = resolved_node(reader, node)
+        if resolved.node is None:
+            found.append(not_found(resolved, node))
+            continue
+        spec = reader.at(resolved.node.row)
+        entry = details_at(detail, spec, include_examples=include_examples, include_schemas=include_schemas)
+        found.append(entry | ({"warning": resolved.warning} if resolved.warning else {}))
+    return found
+
+
 def hits_as_json(
     reader: CatalogueReader, found: SearchAnswer, detail: DetailLevel | None
 ) -> list[dict[str, Any]]:
@@ -151,35 +171,17 @@ def hits_as_json(
 def not_found(resolved: Resolved, given: Mapping[str, str]) -> dict[str, Any]:
     """The entry for a node that is not there."""
     node_type, subtype = given.get("node_type", ""), given.get("subtype", given.get("id", ""))
-    found: dict[str, Any] = {"node_type": node_type, "subtype": subtype, "error": resolved.error}
+    found: dict[str, Any] = {
+        "node_type": node_type[:_LONGEST_SHOWN],
+        "subtype": subtype[:_LONGEST_SHOWN],
+        "error": resolved.error,
+    }
     found |= {"hint": resolved.hint, "suggestions": [brief(node) for node in resolved.suggestions]}
     if resolved.valid:
         most = 50
         left_out = len(resolved.valid) - most
         more = [f"and {left_out} more"] if left_out > 0 else []
         found["valid"] = [*resolved.valid[:most], *more]
-    return found
-
-
-def _details(
-    reader: CatalogueReader,
-    resolved: Resolved,
-    given: Mapping[str, str],
-    detail: DetailLevel,
-    *,
-    include_examples: bool,
-    include_schemas: bool,
-) -> dict[str, Any]:
-    if resolved.node is None:
-        return not_found(resolved, given)
-    found = details_at(
-        detail,
-        reader.at(resolved.node.row),
-        include_examples=include_examples,
-        include_schemas=include_schemas,
-    )
-    if resolved.warning:
-        found["warning"] = resolved.warning
     return found
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..errors import CatalogueError
 from ..model import Port
 from ..schema import folded
 
@@ -58,13 +56,7 @@ class PortIndex:
         self._place = place
         self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
         self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
-        try:
-            found = reader.db.execute("SELECT DISTINCT side, type, type_id, node FROM ports").fetchall()
-        except sqlite3.DatabaseError as error:
-            raise CatalogueError(
-                f"The node catalogue is damaged: {error}", fix="Build it again: knime-mcp nodes build."
-            ) from None
-        for side, kind, type_id, node in found:
+        for side, kind, type_id, node in reader.rows("SELECT DISTINCT side, type, type_id, node FROM ports"):
             self._rows[side].setdefault((kind, type_id), []).append(node)
 
     def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -54,7 +55,7 @@ def write_catalogue(
 
     Raises:
         CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
-        OSError: The folder cannot be written to.
+        OSError: The folder cannot be written to, or the disk is full.
     """
     tell = on_step or _tell_nobody
     ordered = _in_order(list(nodes), type_order)
@@ -64,8 +65,11 @@ def write_catalogue(
     os.close(handle)
     new = Path(name)
     try:
-        with contextlib.closing(sqlite3.connect(new)) as db:
-            origin = _fill(db, ordered, type_order, list(old_names), tell)
+        try:
+            with contextlib.closing(sqlite3.connect(new)) as db:
+                origin = _fill(db, ordered, type_order, list(old_names), tell)
+        except sqlite3.OperationalError as error:  # the disk is full, or broken
+            raise OSError(errno.EIO, str(error), str(path)) from None
         new.chmod(0o644)
         _to_disk(new)
         _put_in_place(new, path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.errors import ArgumentsInvalid, SettingInvalid
+from ...types.errors import SettingInvalid
 from .errors import MCPError, MCPErrorType, unavailable
-from .tools import GatewayTool
+from .tools import GatewayTool, ToolSource, does_not_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _REFUSED: Final = frozenset(
 _UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again later."
 
 
-class ElasticsearchTool:
+class ElasticsearchTool(ToolSource):
     """The tool. Threads may share it; close it at the end.
 
     Args:
@@ -91,28 +91,20 @@ class ElasticsearchTool:
             ),
         )
 
-    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Refuses queries that reach further than the index.
-
-        Raises:
-            ArgumentsInvalid: Such a query, or a search body with parts that are not allowed.
-        """
-        del name
-        _check(arguments["query"], "/query")
-        self._body(arguments["query"])
-
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Searches.
 
         Raises:
-            MCPError: Elasticsearch does not answer, or does not take the query.
+            MCPError: The query reaches further than the index, or has parts that are not allowed. Or
+                Elasticsearch does not answer, or does not take it.
         """
         del name
+        _check(arguments["query"], "/query")
+        body = self._body(arguments["query"])
         from elastic_transport import ConnectionError as NotReached
         from elastic_transport import ConnectionTimeout
         from elasticsearch import ApiError, TransportError
 
-        body = self._body(arguments["query"])
         try:
             found = self._client.search(
                 index=arguments["index"], body=body | {"timeout": f"{_SECONDS}s"}, allow_no_indices=False
@@ -133,10 +125,6 @@ class ElasticsearchTool:
             )
         return answer
 
-    def problem(self) -> str | None:
-        """Nothing that is known without asking; the node knowledge works without it."""
-        return None
-
     def close(self) -> None:
         """Closes connections."""
         self._client.close()
@@ -145,17 +133,12 @@ class ElasticsearchTool:
         body: dict[str, Any] = dict(query) if set(query) & _SEARCH_KEYS else {"query": query}
         unknown = sorted(set(body) - _SEARCH_KEYS)
         if unknown:
-            raise ArgumentsInvalid(
-                f"A search body may not have {', '.join(unknown)[:200]}",
-                pointer="/query",
-                tool=NAME,
-                fix=f"Allowed: {', '.join(sorted(_SEARCH_KEYS))}.",
-            )
+            listed, allowed = ", ".join(unknown)[:200], ", ".join(sorted(_SEARCH_KEYS))
+            what = f"A search body may not have {listed}. Allowed: {allowed}."
+            raise does_not_fit(NAME, "/query", what)
         size = body.setdefault("size", min(_DEFAULT_SIZE, self._most))
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= self._most:
-            raise ArgumentsInvalid(
-                f"size is a whole number from 0 to {self._most}", pointer="/query/size", tool=NAME
-            )
+            raise does_not_fit(NAME, "/query/size", f"size is a whole number from 0 to {self._most}")
         return body
 
 
@@ -163,11 +146,8 @@ def _check(value: Any, pointer: str) -> None:
     if isinstance(value, dict):
         for key, inner in cast("dict[str, Any]", value).items():
             if key in _REFUSED or key.startswith("script"):
-                raise ArgumentsInvalid(
-                    f"'{key[:40]}' is not allowed in a query: it could reach other indices or run programs",
-                    pointer=pointer,
-                    tool=NAME,
-                )
+                why = "is not allowed in a query: it could reach other indices or run programs"
+                raise does_not_fit(NAME, pointer, f"'{key[:40]}' {why}")
             _check(inner, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"[:200])
     elif isinstance(value, list):
         for place, inner in enumerate(cast("list[Any]", value)):

@@ -59,11 +59,11 @@ class Gateway:
         return self.registry
 
     def problem(self) -> str | None:
-        """What keeps tools from working; None if nothing does. For threads."""
+        """What keeps tools from working; None if nothing does."""
         return self.registry.problem() if self.settings.mcp_enabled else None
 
     async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
-        """Checks arguments and runs a tool, in a thread.
+        """Checks arguments and runs a tool, in a thread unless it is brief.
 
         Args:
             name: The tool.
@@ -86,6 +86,8 @@ class Gateway:
         outcome = "ok"
         with self.spans.call(name) as span:
             try:
+                if registry.is_brief(name, checked):
+                    return registry.invoke_tool(name, checked)
                 with anyio.fail_after(self.settings.gateway_tool_timeout):
                     return await anyio.to_thread.run_sync(
                         registry.invoke_tool, name, checked, abandon_on_cancel=True

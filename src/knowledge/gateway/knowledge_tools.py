@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .tools import GatewayTool
+from .tools import GatewayTool, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..service import NodeKnowledgeMCPService
 
 
-class KnowledgeTools:
+class KnowledgeTools(ToolSource):
     """The node knowledge as a source of tools.
 
     Args:
@@ -36,12 +36,13 @@ class KnowledgeTools:
                 version=tool.version,
             )
 
-    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """The schemas say everything."""
-
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a tool."""
         return self._service.invoke_tool(name, arguments)
+
+    def is_brief(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call takes a few milliseconds."""
+        return self._service.is_brief(arguments)
 
     def problem(self) -> str | None:
         """Why the catalogue cannot be read; None if it can."""

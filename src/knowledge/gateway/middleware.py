@@ -48,6 +48,9 @@ class Observed:
         record = RequestRecord(request_id=given if _GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
         scope[RECORD] = record
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        if method == "HEAD":
+            # Who answers GET answers this; uvicorn keeps the body back.
+            scope = {**scope, "method": "GET"}
         with self._gateway.spans.request(method, headers) as span:
             exchange = _Exchange(self, scope, send, record, method, span)
             try:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .settings import GatewaySettings
 
 LOGGER: Final = logging.getLogger("knime_mcp.gateway")
+LEFT: Final = 499
+"""Status, as logs and figures have it, of a request whose client left before it was answered."""
+
 _FIELDS: Final = "fields"
 
 
@@ -48,7 +51,7 @@ class RequestRecord:
     tool: str | None = None
     tool_ms: float | None = None
     rpc_id: str | int | None = None
-    status: int = 499
+    status: int = LEFT
     error_type: str | None = None
     error: str | None = None
     query_hash: str | None = None

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import difflib
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ..answers.details import brief, full_description
 from ..schema import folded
 from ..searching.search import Tier, search
 from .models import NodeKnowledgeResponse, NodeKnowledgeResult
-from .tools import GatewayTool
+from .tools import GatewayTool, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +57,7 @@ TOOL: Final = GatewayTool(
     ),
 )
 
+_FEW_NAMES: Final = 5
 _CALLED: Final = 0.9
 """Similarity of a node to what it was called before, or is called elsewhere."""
 
@@ -75,23 +77,24 @@ class Known:
     metadata: Mapping[str, Any]
 
 
-class KnowledgeBase(Protocol):
-    """Where the knowledge is. Called from threads."""
+class KnowledgeBase(ABC):
+    """Where the knowledge is. Asked from threads, unless it answers briefly."""
 
+    @abstractmethod
     def know(self, names: Sequence[str]) -> list[Known]:
         """What is known about each of these names, in their order.
 
         Raises:
             MCPError: The knowledge cannot be reached.
         """
-        ...
 
-    def problem(self) -> str | None:
-        """What keeps it from answering, as far as that is known without asking; None for nothing."""
-        ...
+    def is_brief(self, names: Sequence[str]) -> bool:
+        """Whether it knows about these names within a few milliseconds."""
+        del names
+        return False
 
 
-class NodeKnowledgeRetriever:
+class NodeKnowledgeRetriever(ToolSource):
     """The tool.
 
     Args:
@@ -105,9 +108,6 @@ class NodeKnowledgeRetriever:
         """The tool."""
         return (TOOL,)
 
-    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """The schema says everything."""
-
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs it."""
         del name
@@ -116,9 +116,9 @@ class NodeKnowledgeRetriever:
         )
         return answer.model_dump()
 
-    def problem(self) -> str | None:
-        """What keeps it from answering."""
-        return self._base.problem()
+    def is_brief(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call takes a few milliseconds."""
+        return self._base.is_brief(arguments["node_names"])
 
     def retrieve_node_knowledge(
         self, node_names: Sequence[str], *, include_metadata: bool = False
@@ -157,7 +157,7 @@ class NodeKnowledgeRetriever:
         )
 
 
-class CatalogueKnowledge:
+class CatalogueKnowledge(KnowledgeBase):
     """The catalogue as knowledge.
 
     Args:
@@ -178,9 +178,9 @@ class CatalogueKnowledge:
         with self._catalogue.reading() as reader:
             return [self._know(reader, name) for name in names]
 
-    def problem(self) -> str | None:
-        """Nothing of its own: the tools of the node knowledge read the same catalogue."""
-        return None
+    def is_brief(self, names: Sequence[str]) -> bool:
+        """Each name is a search."""
+        return len(names) <= _FEW_NAMES
 
     def _know(self, reader: CatalogueReader, name: str) -> Known:
         hits = search(reader, name, limit=3).hits

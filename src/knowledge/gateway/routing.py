@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import APIRouter, Request, Security
+from fastapi import APIRouter, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ..errors import CatalogueError
 from .admission import KEY_HEADER, admit, read_body
@@ -17,11 +18,10 @@ from .errors import NOT_JSON, MCPError, catalogue_failed, invalid_request, unfor
 from .gateway import log_place
 from .middleware import RECORD
 from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
+from .observability import LEFT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
-
-    from fastapi import Response
 
     from .gateway import Gateway
     from .keys import Scope
@@ -105,6 +105,8 @@ def guarded(
                 try:
                     await enter(request)
                     return await handle(request)
+                except ClientDisconnect:
+                    return Response(status_code=LEFT)  # for the log: nobody is there to read it
                 except Exception as error:
                     return fail(request, noted(request, as_mcp_error(error)))
 

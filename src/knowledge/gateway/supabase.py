@@ -14,7 +14,7 @@ import httpx
 
 from .cache import TTLCache
 from .errors import MCPError, MCPErrorType, unavailable
-from .retriever import Known
+from .retriever import KnowledgeBase, Known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _AWAY: Final = frozenset({429, 502, 503, 504})
 _FOR_CALLERS: Final = "The node knowledge cannot be reached at the moment. Try again later."
 
 
-class SupabaseKnowledge:
+class SupabaseKnowledge(KnowledgeBase):
     """A Supabase project as knowledge. Threads may share it; close it at the end.
 
     Args:
@@ -64,10 +64,6 @@ class SupabaseKnowledge:
 
         with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(names) or 1)) as pool:
             return list(pool.map(ask, names))
-
-    def problem(self) -> str | None:
-        """Nothing that is known without asking."""
-        return None
 
     def close(self) -> None:
         """Closes connections."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import jsonschema_rs
 
@@ -51,44 +52,37 @@ class GatewayTool:
     version: str = "1.0.0"
 
 
-class ToolSource(Protocol):
-    """Somebody who has tools. Called from threads."""
+class ToolSource(ABC):
+    """Somebody who has tools. Calls that are not brief come from threads."""
 
+    @abstractmethod
     def tools(self) -> Iterable[GatewayTool]:
         """The tools, always in the same order."""
-        ...
 
-    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Looks for what the schema cannot say.
-
-        Args:
-            name: One of `tools`.
-            arguments: What fits the tool's schema.
-
-        Raises:
-            ArgumentsInvalid: They may not be used.
-        """
-        ...
-
+    @abstractmethod
     def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a tool.
 
         Args:
             name: One of `tools`.
-            arguments: What fits the tool's schema and passed `check`.
+            arguments: What fits the tool's schema.
 
         Returns:
             The structured result.
 
         Raises:
             ArgumentsInvalid: They name something that is not there.
-            MCPError: It failed.
+            MCPError: It failed, or they may not be used.
         """
-        ...
+
+    def is_brief(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call takes a few milliseconds, so that no thread is worth it."""
+        del arguments
+        return False
 
     def problem(self) -> str | None:
         """What keeps its tools from working; None if nothing does. Fast, asked by every health check."""
-        ...
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,26 +142,22 @@ class ToolRegistry:
         try:
             clean: dict[str, Any] = json.loads(canonical_json(dict(arguments)))
         except (ValueError, RecursionError):
-            raise _does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None
+            raise does_not_fit(name, "", "a number that JSON does not have, or too deeply nested") from None
         clean = {**entry.defaults, **clean}
         schema = entry.tool.parameters
         missing = next((wanted for wanted in schema.get("required", ()) if wanted not in clean), None)
         if missing is not None:
-            raise _does_not_fit(
+            raise does_not_fit(
                 name, f"/{missing}", f"The argument '{missing}' is missing. Arguments: {_listed(schema)}."
             )
         try:
             found = next(iter(entry.validator.iter_errors(clean)), None)
         except ValueError as error:
             # Numbers beyond what the validator's own numbers hold.
-            raise _does_not_fit(name, "", type(error).__name__) from None
+            raise does_not_fit(name, "", type(error).__name__) from None
         if found is not None:
             pointer = "".join(f"/{_escaped(part)}" for part in found.instance_path)
-            raise _does_not_fit(name, pointer, _what_is_wanted(schema, found))
-        try:
-            entry.source.check(name, clean)
-        except ArgumentsInvalid as error:
-            raise _does_not_fit(name, error.pointer, _told(error)) from None
+            raise does_not_fit(name, pointer, _what_is_wanted(schema, found))
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,6 +191,15 @@ class ToolRegistry:
             ) from None
         except BaseError as error:
             raise MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what) from None
+
+    def is_brief(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call takes a few milliseconds, so that no thread is worth it.
+
+        Args:
+            name: The tool.
+            arguments: As `validate_tool_params` gave them.
+        """
+        return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
         """Whether what a tool needs is there.
@@ -254,7 +253,14 @@ def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[
     return found, defaults
 
 
-def _does_not_fit(name: str, pointer: str, what: str) -> MCPError:
+def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
+    """What a caller is told whose arguments may not be used.
+
+    Args:
+        name: The tool.
+        pointer: Where in the arguments, as a JSON pointer.
+        what: What is wrong.
+    """
     where = f" at {pointer}" if pointer else ""
     return MCPError(
         MCPErrorType.PARAMETER_ERROR,

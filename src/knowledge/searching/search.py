@@ -17,9 +17,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from ..schema import folded
+from .german import in_english
 from .search_fields import matched_fields
 from .search_index import index_of
-from .search_terms import Expansion, expand, matches
+from .search_terms import Expansion, expand, is_word_of, matches
 from .search_words import parse_query
 from .vocabulary import vocabulary
 
@@ -34,6 +35,10 @@ _CALLED_SCORE: Final = 60.0
 _LEAST_SCORE: Final = 0.01
 _NAME_BONUS: Final = 14.0
 _PHRASE_BONUS: Final = 6.0
+_RELATED_BONUS: Final = 16.0
+"""For the node whose name is the query in other words: *Column Rename*, Column Renamer."""
+
+_CLOSE: Final = 0.6
 _PART_BONUS: Final = 16.0
 
 
@@ -111,6 +116,10 @@ def search(
     if not query.key:
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
+    translated: tuple[tuple[str, str], ...] = ()
+    if not index.exact(query.key):
+        english, translated = in_english(query.key, lambda word: is_word_of(reader, word))
+        query = parse_query(english) if translated else query
     expansions = [expand(reader, index.counts, word) for word in query.words]
     found: dict[int, Hit] = {}
     _add_exact(found, index, query)
@@ -125,7 +134,10 @@ def search(
     return SearchAnswer(
         hits=tuple(shown),
         total=len(hits),
-        corrected=tuple((entry.word.text, entry.corrected) for entry in expansions if entry.corrected),
+        corrected=(
+            *translated,
+            *((entry.word.text, entry.corrected) for entry in expansions if entry.corrected),
+        ),
         cut=query.cut,
     )
 
@@ -179,8 +191,9 @@ def _add_matches(
     for row, match in matches(reader, query, expansions).items():
         if row in found:
             continue
-        coverage = _name_coverage(index.name_words(row), expansions)
-        score = match.score + _NAME_BONUS * coverage + _PHRASE_BONUS * match.phrase + bonus.pop(row, 0.0)
+        name = index.name_words(row)
+        score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
+        score += _PHRASE_BONUS * match.phrase + _RELATED_BONUS * _is_same_name(name, expansions)
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
         found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
     for row, score in bonus.items():
@@ -214,6 +227,13 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
     total = sum(expansion.weight for expansion in expansions) or 1.0
     named = sum(max(column) for column in zip(*table, strict=True))
     return (asked / total) * (0.6 + 0.4 * named / len(name))
+
+
+def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
+    """Whether a name is the query word by word, in other forms or with other words for the same."""
+    return len(name) == len(expansions) and all(
+        expansion.closeness(word) >= _CLOSE for expansion, word in zip(expansions, name, strict=True)
+    )
 
 
 def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:

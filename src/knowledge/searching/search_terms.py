@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ..errors import CatalogueError
 from ..schema import spellings
 from .search_words import stem, within_one_edit
 from .vocabulary import vocabulary
@@ -38,6 +36,9 @@ _ALL_BONUS: Final = 8.0
 _FREQUENT: Final = 0.12
 _FEW_ENOUGH: Final = 60
 """A word that more nodes than these, and more than this share of all, have finds nothing by itself."""
+
+_BY_CHANCE: Final = 1_000
+"""A word of another language may be in one of so many nodes."""
 
 _SHORTEST_PREFIX: Final = 2
 _SHORTEST_FOR_TYPOS: Final = 4
@@ -152,6 +153,16 @@ def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> 
     return Expansion(word=word, weight=weight, known=False, synonyms=synonyms, corrected=corrected)
 
 
+def is_word_of(reader: CatalogueReader, word: str) -> bool:
+    """Whether more nodes have a word than could by chance.
+
+    Raises:
+        CatalogueError: The catalogue is damaged.
+    """
+    rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)
+    return bool(rows) and rows[0][0] * _BY_CHANCE > len(reader)
+
+
 def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) -> dict[int, Match]:
     """Searches for all words, then for any of them.
 
@@ -191,17 +202,16 @@ def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) 
 
 def _count(reader: CatalogueReader, word: QueryWord) -> int:
     """How many nodes have a word; 1 if only others begin like it, 0 if none does."""
-    rows = _rows(reader, "SELECT doc FROM terms WHERE term = ?", word.text)
+    rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word.text)
     if rows:
         return int(rows[0][0])
     start = word.stem or word.text
     after = f"{start}\U0010ffff"
-    return len(_rows(reader, "SELECT 1 FROM terms WHERE term >= ? AND term < ? LIMIT 1", start, after))
+    return len(reader.rows("SELECT 1 FROM terms WHERE term >= ? AND term < ? LIMIT 1", start, after))
 
 
 def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]:
-    rows = _rows(
-        reader,
+    rows = reader.rows(
         f"SELECT rowid, bm25(search, {_WEIGHTS}) AS rank FROM search WHERE search MATCH ?"  # noqa: S608 - numbers
         " ORDER BY rank, rowid LIMIT ?",
         expression,
@@ -217,19 +227,10 @@ def _corrected(reader: CatalogueReader, word: str) -> str:
     keys = sorted(spellings(word))
     marks = ", ".join("?" * len(keys))
     statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
-    rows = _rows(reader, statement, *keys)
+    rows = reader.rows(statement, *keys)
     near = [(-int(count), term) for term, count in rows if within_one_edit(word, term)]
     return min(near)[1] if near else ""
 
 
 def _quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
-
-
-def _rows(reader: CatalogueReader, statement: str, *values: Any) -> list[Any]:
-    try:
-        return reader.db.execute(statement, values).fetchall()
-    except sqlite3.DatabaseError as error:
-        raise CatalogueError(
-            f"The node catalogue is damaged: {error}", fix="Build it again: knime-mcp nodes build."
-        ) from None

@@ -17,7 +17,7 @@ from knime_mcp.knowledge.gateway.building import opened_gateway
 from knime_mcp.knowledge.gateway.gateway import Gateway
 from knime_mcp.knowledge.gateway.keys import Scope
 from knime_mcp.knowledge.gateway.observability import Spans
-from knime_mcp.knowledge.gateway.serving import serve_until
+from knime_mcp.knowledge.gateway.serving import serve
 from knime_mcp.knowledge.gateway.settings import read_settings
 
 ALL = tuple(Scope)
@@ -53,7 +53,7 @@ def served(gateway):
 
     async def run():
         state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
-        await serve_until(gateway, on_ready=on_ready, stop=state["stop"])
+        await serve(gateway, on_ready=on_ready, stop=state["stop"])
 
     def target():
         try:

@@ -6,7 +6,6 @@ import socket
 import sqlite3
 import ssl
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -16,6 +15,7 @@ import trustme
 from knime_mcp.knowledge.gateway.keys import KeyStore, KeyStoreError, Scope
 from knime_mcp.knowledge.gateway.limits import RateLimiter
 from knime_mcp.types.errors import SettingInvalid
+from tests.knowledge.conftest import nodes_command
 from tests.knowledge.gateway.running import ALL, start_process
 
 V1 = "/api/v1/mcp"
@@ -281,16 +281,8 @@ def test_a_key_expires(tmp_path):
 
 
 def cli(*arguments):
-    code = (
-        "import sys, typer; from knime_mcp.cli.nodes.keys import keys_app;"
-        "app = typer.Typer(); app.add_typer(keys_app(str), name='keys'); app()"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", code, "keys", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        nodes_command("keys", *arguments), capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout, done.stderr
 

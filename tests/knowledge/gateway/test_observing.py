@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import signal
+import socket
 import threading
 import time
 
@@ -93,6 +94,19 @@ def test_what_is_entered_on_the_page_is_not_logged(gateway, lines):
     text = json.dumps(lines)
     for secret in (CANARY, key.split("_", 2)[2], session):
         assert secret not in text
+
+
+def test_a_client_that_leaves_early_is_no_error(start, lines):
+    running = start()
+    host, port = running.url.removeprefix("http://").split(":")
+    head = f"POST /mcp/invoke HTTP/1.1\r\nHost: x\r\nX-API-Key: {running.key()}\r\n"
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode())
+    deadline = time.monotonic() + 20
+    while not lines and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [(line["level"], line["status"], line.get("error")) for line in lines] == [("INFO", 499, None)]
+    assert "gateway_errors_total{" not in httpx.get(f"{running.internal}/metrics").text
 
 
 @pytest.mark.requirement("W10")

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from knime_mcp.knowledge.gateway.serving import bound
+from knime_mcp.knowledge.listening import bound
 
 V1 = "/api/v1/mcp"
 JSON = {"content-type": "application/json"}
@@ -103,6 +103,14 @@ def test_lone_surrogates_and_strange_text_are_answered(client):
         content = b'{"name": "search_nodes", "arguments": {"query": "' + query.encode() + b'"}}'
         response = client.post(f"{V1}/invoke", content=content, headers=JSON)
         assert response.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v1/public/health", f"{V1}/tools", "/mcp/tools", "/", "/nothing"])
+def test_head_is_get_without_the_body(client, path):
+    got, head = client.get(path), client.head(path)
+    assert head.status_code == got.status_code
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert head.content == b""
 
 
 def test_unknown_paths_and_methods_have_the_same_form(client):

@@ -21,14 +21,13 @@ def health_router() -> APIRouter:
     """The endpoint for clients with a key."""
     group = router(Envelope.PLAIN, scope=Scope.HEALTH_CHECK, errors=())
 
-    # Not `async`: looking at the catalogue waits for the disk, and belongs into a thread.
     @group.get(
         f"{PREFIX}/health",
         response_model=MCPHealth,
         tags=["health"],
         responses={UNAVAILABLE: {"model": MCPHealth, "description": "The tools do not work."}},
     )
-    def health(request: Request) -> Response:
+    async def health(request: Request) -> Response:
         """Say whether the tools work."""
         record, gateway = record_of(request), gateway_of(request)
         problem = gateway.problem()
@@ -58,7 +57,7 @@ def public_health_router() -> APIRouter:
         tags=["health"],
         responses={UNAVAILABLE: {"model": PublicHealth, "description": "The gateway does not work."}},
     )
-    def public_health(request: Request) -> Response:
+    async def public_health(request: Request) -> Response:
         """Say whether the gateway works."""
         record_of(request).error = problem = gateway_of(request).problem()
         body = PublicHealth(

@@ -64,9 +64,8 @@ def mcp_router() -> APIRouter:
         tools = tool_list(gateway_of(request).tools())
         return answer(RPCToolList(id=record_of(request).request_id, result=tools))
 
-    # Not `async`: whether a tool is available is looked up on disk.
     @details.get(f"{PREFIX}/tools/{{tool_name}}", response_model=MCPToolDetails)
-    def describe_tool(request: Request, tool_name: str) -> Response:
+    async def describe_tool(request: Request, tool_name: str) -> Response:
         """Describe a tool: guidance, and arguments that work."""
         record = record_of(request)
         registry = gateway_of(request).tools()
