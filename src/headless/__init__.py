@@ -78,7 +78,10 @@ def load_extension(knime_yml: str | Path) -> "ExtensionHost":
     use_standin()
     origin = _extension_origin()
     if origin is None or STANDIN not in origin.parents:
-        raise HeadlessError(f"knime.extension is KNIME's own ({origin}); nodes on it are run by KNIME")
+        raise HeadlessError(
+            f"knime.extension is KNIME's own ({origin}); nodes on it are run by KNIME. Outside KNIME, use a"
+            " Python environment without the package knime-extension"
+        )
     from .host import load
 
     return load(Path(knime_yml))
@@ -101,6 +104,6 @@ def make_workflow_tool(
         RunError: No tool can be made of the workflow, or it would not run here; says why.
         OSError: The file cannot be read.
     """
-    from .workflows.tools import make_workflow_tool as make
+    from .workflows.workflow_tool import make_workflow_tool as make
 
     return make(knwf, name=name, description=description)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from knime.api import types as kt
+
 from .tables import source_table, written
-from .tools import encoded_and_read
+from .value_types import TOOL_VALUE, java_type
 
 if TYPE_CHECKING:
     from .host import ExtensionHost
@@ -106,7 +108,7 @@ class RunServices:
     ) -> tuple[str, list[Any], list[str]]:
         """See `Services`; the tool, its parameters and tables pass through their written forms."""
         tables = [written(table) for table in inputs]
-        cell = encoded_and_read(tool)
+        cell = _encoded_and_read(tool)
         arguments = json.loads(json.dumps(parameters))
         bad = {k: v for k, v in hints.items() if not (isinstance(k, str) and isinstance(v, str))}  # pyright: ignore[reportUnnecessaryIsInstance]
         if bad:
@@ -120,7 +122,7 @@ class RunServices:
 
     def _tool_runner(self, tool: Any) -> ToolHandler:
         """What runs tools made by `make_workflow_tool`, with the credentials of this run."""
-        from .workflows.tools import ToolRunner
+        from .workflows.tool_runner import ToolRunner
         from .workflows.variables import CredentialValue
 
         known = {name: CredentialValue(*own) for name, own in self._request.credentials.items()}
@@ -131,6 +133,25 @@ class RunServices:
                 " and run_node was given no tool_handler"
             )
         return runner
+
+
+def _encoded_and_read(tool: Any) -> Any:
+    """The tool as KNIME's Java side would read it from the one-row table in which a node hands it over.
+
+    Raises:
+        TypeError: no value factory is registered for the tool's class.
+        RuntimeError: its cells are none that KNIME runs as tools.
+    """
+    bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
+    known = java_type(bundle.logical_type)
+    if known is None or known.preferred != TOOL_VALUE:
+        raise RuntimeError(f"KNIME does not run {type(tool).__name__} values as tools")
+    import pyarrow as pa
+    from knime._arrow import logical_type_of
+
+    dtype = logical_type_of(bundle)
+    cell = pa.ExtensionArray.from_storage(dtype, pa.array([dtype.encode(tool)], type=dtype.storage_type))
+    return cell.to_pylist()[0]
 
 
 def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:

@@ -103,6 +103,9 @@ JAVA_TYPES: dict[str, JavaType] = {
         _DATA + "time.duration.DurationValue",
         (_BUILTIN, "DurationValueFactory", "datetime.timedelta"),
     ),
+    _TIME + "PeriodValueFactory": JavaType(
+        _struct("int", "int", "int"), "Period", _DATA + "time.period.PeriodValue"
+    ),
     _DATA + "image.png.PNGImageValueFactory": JavaType(
         _struct("string", "variable_width_binary"),
         "PNG Image",

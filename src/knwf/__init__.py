@@ -15,7 +15,7 @@ from .configuration import (
     read_configuration,
     with_value,
 )
-from .graph import arranged, topological_order
+from .graph import arranged
 from .nodes import PYTHON_FACTORY, Port, declared_ports, extension_node
 from .reader import read_inside, read_workflow
 from .settings import Config, Entry, KnwfError
@@ -101,7 +101,6 @@ __all__ = [
     "read_workflow_to_tool",
     "string_to_path_node",
     "table_creator",
-    "topological_order",
     "with_value",
     "workflow_to_tool_node",
     "write_workflow",

@@ -7,12 +7,12 @@ of a folder are refused all the same, because whoever unpacks the archive next m
 from __future__ import annotations
 
 import contextlib
+import lzma
 import os
 import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Final
@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Final
 from .settings import KnwfError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 #: Every file gets the earliest time that zip knows: the same workflow gives the same bytes.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
+#: How the decompressors say that what they read is broken; bz2 does so by an OSError.
+_BROKEN_STREAM: Final = (zlib.error, lzma.LZMAError, OSError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +45,10 @@ class ArchiveLimits:
 DEFAULT_LIMITS: Final = ArchiveLimits()
 
 
-class Archive(Mapping[str, str]):
+class Archive:
     """The files of a workflow archive, by their path below its one folder.
 
-    A mapping from that path to the name in the zip file; `read` gives the content. Use as a context manager.
+    An iterable of these paths; `read` gives the content. Use as a context manager.
 
     Args:
         path: The ``.knwf`` file.
@@ -63,12 +65,14 @@ class Archive(Mapping[str, str]):
         self._label = Path(path).name
         self._limits = limits
         self._left = limits.total
+        if Path(path).is_dir():
+            raise KnwfError(f"{self._label} is a folder; export the workflow from KNIME")
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeDecodeError) as error:
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             raise KnwfError(f"{self._label} is no workflow archive: {error}") from None
         try:
-            self.name, self._names = self._listed()
+            self.name, self._files = self._listed()
         except BaseException:
             self._zip.close()
             raise
@@ -79,16 +83,10 @@ class Archive(Mapping[str, str]):
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def __getitem__(self, path: str) -> str:
-        return self._names[path]
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(sorted(self._files))
 
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def _listed(self) -> tuple[str, dict[str, str]]:
+    def _listed(self) -> tuple[str, set[str]]:
         entries = self._zip.infolist()
         if len(entries) > self._limits.entries:
             raise KnwfError(f"{self._label} holds {len(entries)} files; {self._limits.entries} are allowed")
@@ -103,12 +101,12 @@ class Archive(Mapping[str, str]):
             shown = ", ".join(repr(top) for top in tops[:5]) or "nothing"
             raise KnwfError(f"{self._label} must hold one folder, the workflow; it holds {shown}")
         start = f"{tops[0]}/"
-        files = {n.removeprefix(start): n for n in seen if n.startswith(start) and not n.endswith("/")}
+        files = {name.removeprefix(start) for name in seen if not name.endswith("/")}
         if "workflow.knime" not in files:
-            inner = sorted(n for n in files if n.endswith("/workflow.knime"))
+            inner = sorted(name for name in files if name.endswith("/workflow.knime"))
             what = f"its first workflow is in {inner[0][:-15]!r}" if inner else "it holds no workflow"
             raise KnwfError(f"{self._label} has no workflow.knime in its folder {tops[0]!r}: {what}")
-        return tops[0], dict(sorted(files.items()))
+        return tops[0], files
 
     def read(self, path: str, *, settings: bool = False) -> bytes:
         """The content of a file.
@@ -116,14 +114,14 @@ class Archive(Mapping[str, str]):
         Raises:
             KnwfError: there is none, it is too large, encrypted or broken.
         """
-        if path not in self._names:
+        if path not in self._files:
             raise KnwfError(f"{path!r} is not in the archive")
         allowed = self._limits.settings_file if settings else self._limits.other_file
         allowed = min(allowed, self._left)
         try:
-            with self._zip.open(self._names[path]) as file:
+            with self._zip.open(f"{self.name}/{path}") as file:
                 data = file.read(allowed + 1)  # what it unpacks to counts, not what the archive claims
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, *_BROKEN_STREAM) as error:
             raise KnwfError(f"{path!r} in the archive cannot be read: {error}") from None
         if len(data) > allowed:
             raise KnwfError(f"{path!r} unpacks to more than {allowed} bytes, which is not allowed")

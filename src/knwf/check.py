@@ -153,7 +153,7 @@ def _open_inputs(node: NativeNode, workflow: Workflow, where: str) -> Iterator[P
 
 
 def _cycles(workflow: Workflow) -> Iterator[Problem]:
-    stuck = nodes_in_cycles(workflow)
+    stuck = set(nodes_in_cycles(workflow))
     if stuck:
-        labels = ", ".join(node_label(node) for node in workflow.nodes if node.id in set(stuck))
+        labels = ", ".join(node_label(node) for node in workflow.nodes if node.id in stuck)
         yield Problem("error", "workflow", f"it has a cycle; these nodes wait for each other: {labels}")

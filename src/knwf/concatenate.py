@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from .nodes import KNIME_VENDOR, object_class
 from .settings import Config, KnwfError, boolean, string
-from .workflow import ORIGIN, NativeNode, PortGroup, Position, node_label
+from .workflow import ORIGIN, NativeNode, PortGroup, Position, model_of, node_label
 
 CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
 #: Nodes of this factory have two inputs, and more that were added to the group.
@@ -80,20 +80,14 @@ def concatenate_node(
     )
 
 
-def read_concatenation(node: NativeNode, model: Config | None = None) -> Concatenation:
+def read_concatenation(node: NativeNode) -> Concatenation:
     """What a Concatenate node does.
-
-    Args:
-        node: The node.
-        model: Its settings where they are not those of the node, because flow variables changed them.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.
     """
-    model = node.model if model is None else model
-    if node.factory != CONCATENATE_FACTORY:
-        raise KnwfError(f"{node_label(node)} is no Concatenate node")
-    if model is None:
+    model = model_of(node, CONCATENATE_FACTORY, "Concatenate node")
+    if node.model is None:
         return Concatenation()
     suffix = model.text("suffix")
     if model.value("create_new_rowids") is True:

@@ -128,20 +128,22 @@ def _default(own: Configuration, node_id: int) -> tuple[Entry | Config, ...]:
             Config("credentialsValue", login),
             boolean("useServerLoginCredentials", value=False),
         )
-    value = own.value
-    match own.kind:
-        case "string":
-            fits = isinstance(value, str)
-        case "boolean":
-            fits = isinstance(value, bool)
-        case "integer":
-            fits = isinstance(value, int) and not isinstance(value, bool)
-        case "double":
-            fits = isinstance(value, int | float) and not isinstance(value, bool)
-            value = float(value) if fits else value
-    if not fits:
-        raise KnwfError(f"node {node_id}: {value!r} is no {own.kind}")
+    if not _fits(own.kind, own.value):
+        raise KnwfError(f"node {node_id}: {own.value!r} is no {own.kind}")
+    value = float(own.value) if own.kind == "double" else own.value
     return (Entry(own.kind, _ENTRY_TYPES[own.kind], value),)
+
+
+def _fits(kind: ConfigurationKind, value: ConfigurationValue) -> bool:
+    match kind:
+        case "string" | "credentials":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "double":
+            return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _details(own: Configuration) -> tuple[Entry, ...]:
@@ -176,18 +178,13 @@ def _details(own: Configuration) -> tuple[Entry, ...]:
             )
 
 
-def read_configuration(node: NativeNode, model: Config | None = None) -> Configuration:
+def read_configuration(node: NativeNode) -> Configuration:
     """What a Configuration node says.
-
-    Args:
-        node: The node.
-        model: Its settings where they are not those of the node, because flow variables changed them.
 
     Raises:
         KnwfError: it is no Configuration node of a kind known here, or its settings are not whole.
     """
-    kind = CONFIGURATION_FACTORIES.get(node.factory)
-    model = node.model if model is None else model
+    kind, model = CONFIGURATION_FACTORIES.get(node.factory), node.model
     if kind is None or model is None:
         raise KnwfError(f"{node_label(node)} is no Configuration node with settings")
     variable = model.text("flowVariableName")
@@ -197,8 +194,8 @@ def read_configuration(node: NativeNode, model: Config | None = None) -> Configu
     value = _login(default) if kind == "credentials" else default.value(kind)
     if kind == "string" and value is None:
         value = ""  # KNIME makes an empty text of a missing one
-    if value is None:
-        raise KnwfError(f"{node_label(node)} has no default value")
+    if value is None or not _fits(kind, value):
+        raise KnwfError(f"{node_label(node)}: its default value, {value!r}, is no {kind}")
     return Configuration(
         kind=kind,
         variable=variable,

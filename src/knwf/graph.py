@@ -1,12 +1,11 @@
-"""The order of a workflow's nodes, its cycles, and places on the canvas that follow from the order. Pure."""
+"""The cycles of a workflow, and places on the canvas that follow from the order of its nodes. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .settings import KnwfError
-from .workflow import Position, node_label
+from .workflow import Position
 
 if TYPE_CHECKING:
     from .workflow import Workflow
@@ -37,19 +36,6 @@ def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:
             if not waiting[next_id]:
                 ready.append(next_id)
     return {node_id: layer[node_id] for node_id in ready}, sorted(ids - set(ready))
-
-
-def topological_order(workflow: Workflow) -> tuple[int, ...]:
-    """Ids of all nodes, each behind those that it gets data or variables from.
-
-    Raises:
-        KnwfError: there is a cycle; names the nodes in it and behind it.
-    """
-    order, stuck = _layers(workflow)
-    if stuck:
-        names = ", ".join(node_label(workflow.node(node_id)) for node_id in stuck)
-        raise KnwfError(f"workflow {workflow.name!r} has a cycle; these nodes wait for each other: {names}")
-    return tuple(order)
 
 
 def nodes_in_cycles(workflow: Workflow) -> tuple[int, ...]:

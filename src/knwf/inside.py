@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .settings import Config, KnwfError, from_xml
+from .reader import read_inside
+from .settings import KnwfError
+from .workflow import NativeNode
 
 if TYPE_CHECKING:
     from .workflow import OtherNode, Workflow
@@ -24,30 +26,24 @@ def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
         Names with numbers, such as ``MCP Tool Caller (#4:2)``, in order; the last entry says how many more
         there are where there are many. Empty where the file does not say.
     """
-    folder = node.settings_file.rpartition("/")[0]
-    found = _walk(workflow, folder, str(node.id), 0)
+    found = _walk(workflow, node, str(node.id), 0)
     if len(found) > _MAX_NODES:
         return (*found[:_MAX_NODES], f"{len(found) - _MAX_NODES} more")
     return tuple(found)
 
 
-def _walk(workflow: Workflow, folder: str, number: str, depth: int) -> list[str]:
-    path = f"{folder}/workflow.knime"
-    if depth > _MAX_DEPTH or path not in workflow.files:
+def _walk(workflow: Workflow, node: OtherNode, number: str, depth: int) -> list[str]:
+    if depth > _MAX_DEPTH:
         return []
     try:
-        root = from_xml(workflow.files[path], path)
+        inside = read_inside(workflow, node)
     except KnwfError:
         return []
     found: list[str] = []
-    for own in (root.config("nodes") or Config("nodes")).configs():
-        file, node_id = own.text("node_settings_file"), own.integer("id")
-        if node_id is None or not file:
-            continue
-        inner = f"{number}:{node_id}"
-        if own.text("node_type", "NativeNode") == "NativeNode" and own.value("node_is_meta") is not True:
-            name = file.rpartition("/")[0].rpartition(" (#")[0] or file
-            found.append(f"{name} (#{inner})")
+    for own in inside.nodes:
+        inner = f"{number}:{own.id}"
+        if isinstance(own, NativeNode) or own.kind == "broken":
+            found.append(f"{own.name} (#{inner})")
         else:
-            found += _walk(workflow, f"{folder}/{file.rpartition('/')[0]}", inner, depth + 1)
+            found += _walk(inside, own, inner, depth + 1)
     return found

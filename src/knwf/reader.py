@@ -105,6 +105,7 @@ class _Reader:
         self.archive = archive
         self.root = root
         self.problems: list[Problem] = []
+        self.folders: set[str] = set()
 
     def workflow(self) -> Workflow:
         root = self.root
@@ -117,7 +118,7 @@ class _Reader:
             name=root.text("name") or self.archive.name,
             nodes=nodes,
             connections=tuple(c for own in self._section("connections") if (c := self._connection(own))),
-            annotations=tuple(read_annotation(own) for own in self._section("annotations")),
+            annotations=tuple(_annotation(own) for own in self._section("annotations")),
             credentials=tuple(self._credential(own) for own in self._section("workflow_credentials")),
             variables=tuple(v for own in self._section("workflow_variables") if (v := self._variable(own))),
             description=root.text("customDescription") or None,
@@ -154,18 +155,28 @@ class _Reader:
             self._problem("error", "workflow.knime", f"{own.key!r} has no id or no settings file")
             return None
         position = _position(own)
-        folder = file.rpartition("/")[0].rpartition(" (#")[0] or file
+        folder = file.rpartition("/")[0]
+        name = folder.rpartition(" (#")[0] or file
         kind = own.text("node_type") or ("MetaNode" if own.value("node_is_meta") else "NativeNode")
-        if kind != "NativeNode":
-            return self._container(OtherNode(node_id, folder, _container_kind(kind), file, position), kind)
         try:
+            self._take(folder)
+            if kind != "NativeNode":
+                return self._container(OtherNode(node_id, name, _container_kind(kind), file, position), kind)
             settings = from_xml(self.archive.read(file, settings=True), file)
             node, problems = read_node(settings, node_id, position)
         except KnwfError as error:
-            self._problem("error", f"node {node_id} ({folder})", str(error))
-            return OtherNode(node_id, folder, "broken", file, position, str(error))
+            self._problem("error", f"node {node_id} ({name})", str(error))
+            return OtherNode(node_id, name, "broken", file, position, str(error))
         self.problems += problems
         return node
+
+    def _take(self, folder: str) -> None:
+        """Each folder belongs to one node, or a few nested metanodes could be millions."""
+        if not folder or "/" in folder:
+            raise KnwfError("its settings file is not in a folder of its own")
+        if folder in self.folders:
+            raise KnwfError(f"its folder {folder!r} is also that of another node")
+        self.folders.add(folder)
 
     def _container(self, node: OtherNode, kind: str) -> OtherNode:
         where = f"node {node.id} ({node.name})"
@@ -243,7 +254,7 @@ def _position(own: Config) -> Position:
     return Position(*cast("list[int]", numbers)) if len(numbers) == 4 and None not in numbers else Position()
 
 
-def read_annotation(own: Config) -> Annotation:
+def _annotation(own: Config) -> Annotation:
     """A note on the canvas; what is missing gets its default."""
     plain = Annotation("")
 

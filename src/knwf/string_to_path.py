@@ -7,7 +7,7 @@ from typing import Final
 
 from .nodes import KNIME_VENDOR
 from .settings import Config, Entry, KnwfError, boolean, integer, string
-from .workflow import ORIGIN, NativeNode, PortGroup, Position, node_label
+from .workflow import ORIGIN, NativeNode, PortGroup, Position, model_of, node_label
 
 STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
 #: The group of the port for a file system that another node connects to.
@@ -103,21 +103,15 @@ def _file_system(says: PathConversion) -> Config:
     )
 
 
-def read_string_to_path(node: NativeNode, model: Config | None = None) -> PathConversion:
+def read_string_to_path(node: NativeNode) -> PathConversion:
     """What a String to Path node does.
-
-    Args:
-        node: The node.
-        model: Its settings where they are not those of the node, because flow variables changed them.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.
     """
-    model = node.model if model is None else model
-    if node.factory != STRING_TO_PATH_FACTORY:
-        raise KnwfError(f"{node_label(node)} is no String to Path node")
-    location = ((model or Config("model")).config("file_system") or Config("")).config("location_spec")
-    if model is None or location is None or not model.text("selected_column_name"):
+    model = model_of(node, STRING_TO_PATH_FACTORY, "String to Path node")
+    location = (model.config("file_system") or model).config("location_spec")
+    if location is None or not model.text("selected_column_name"):
         raise KnwfError(f"{node_label(node)} does not say which column it converts to which file system")
     replaces = model.text("generated_column_mode") == "REPLACE_SELECTED"
     return PathConversion(

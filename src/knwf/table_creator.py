@@ -10,6 +10,7 @@ from .settings import (
     Config,
     EntryType,
     KnwfError,
+    Scalar,
     array,
     array_values,
     boolean,
@@ -19,7 +20,7 @@ from .settings import (
 from .workflow import ORIGIN, NativeNode, Position, node_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
 _BASE_BUNDLE: Final = ("KNIME Base Nodes", "org.knime.base", KNIME_VENDOR)
@@ -57,9 +58,7 @@ def table_creator(
         KnwfError: two columns of one name, columns of different lengths, or a cell that is not of its
             column's type.
     """
-    names = [column.name for column in columns]
-    if len(set(names)) != len(names):
-        raise KnwfError(f"a Table Creator cannot have two columns of one name; it has: {', '.join(names)}")
+    _check_names([column.name for column in columns])
     if len({len(column.cells) for column in columns}) > 1:
         raise KnwfError("the columns of a Table Creator must all have the same number of cells")
     cells = [
@@ -89,6 +88,13 @@ def table_creator(
         annotation=annotation,
         bundle=_BASE_BUNDLE,
     )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise KnwfError(f"a Table Creator cannot have two columns of one name; it has: {', '.join(names)}")
+    if "" in names:
+        raise KnwfError("a Table Creator cannot have a column without a name")
 
 
 def _column(key: str, column: Column) -> Config:
@@ -136,10 +142,13 @@ def created_columns(node: NativeNode) -> tuple[Column, ...]:
     if node.factory != TABLE_CREATOR_FACTORY or model is None:
         raise KnwfError(f"{node_label(node)} is no Table Creator with settings")
     properties = model.config("columnProperties") or Config("columnProperties")
-    rows, indices, texts = (_filled(model, key) for key in ("rowIndices", "columnIndices", "values"))
+    rows, indices = (
+        _elements(model, key, _is_index, "whole numbers from 0 on") for key in ("rowIndices", "columnIndices")
+    )
+    texts = _elements(model, "values", _is_text, "texts")
     if not len(rows) == len(indices) == len(texts):
         raise KnwfError(f"{node_label(node)} has not as many cells as places for them")
-    cells = {(int(r), int(c)): str(text) for r, c, text in zip(rows, indices, texts, strict=True)}
+    cells = dict(zip(zip(rows, indices, strict=True), texts, strict=True))
     height = max((row for row, _ in cells), default=-1) + 1
     if height > len(texts) * 1000:
         raise KnwfError(f"{node_label(node)} has a cell in row {height - 1}, but hardly any cells")
@@ -153,6 +162,7 @@ def created_columns(node: NativeNode) -> tuple[Column, ...]:
             raise KnwfError(f"{node_label(node)}: {what}, which cannot be read")
         values = (cells.get((row, int(column.key)), "") for row in range(height))
         columns.append(_read_column(node, column, _COLUMN_TYPES[cell_class], values))
+    _check_names([column.name for column in columns])
     return tuple(columns)
 
 
@@ -179,9 +189,17 @@ def _cell(kind: ColumnType, text: str) -> str | int | float | bool:
             return text.lower() == "true"
 
 
-def _filled(model: Config, key: str) -> list[Any]:
+def _elements(model: Config, key: str, is_right: Callable[[Scalar], bool], right: str) -> list[Any]:
     found = model.config(key)
     values = [] if found is None else array_values(found)
-    if any(value is None for value in values):
-        raise KnwfError(f"the Table Creator's {key} has empty places")
+    if not all(map(is_right, values)):
+        raise KnwfError(f"the Table Creator's {key} are no {right}")
     return values
+
+
+def _is_index(value: Scalar) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_text(value: Scalar) -> bool:
+    return isinstance(value, str)

@@ -351,3 +351,14 @@ class Workflow:
 def node_label(node: Node) -> str:
     """How messages name a node."""
     return f"node {node.id} ({node.name})"
+
+
+def model_of(node: NativeNode, factory: str, name: str) -> Config:
+    """The settings of a node of one kind; without any where it has its defaults.
+
+    Raises:
+        KnwfError: it is another kind of node; ``name`` is what people call this one.
+    """
+    if node.factory != factory:
+        raise KnwfError(f"{node_label(node)} is no {name}")
+    return node.model or Config("model")

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from .nodes import KNIME_VENDOR
 from .settings import Config, KnwfError, string
 from .string_to_path import CONNECTION_GROUP
-from .workflow import ORIGIN, NativeNode, PortGroup, Position, node_label
+from .workflow import ORIGIN, NativeNode, PortGroup, Position, model_of, node_label
 
 WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
 _BUNDLE: Final = ("KNIME AI Extension Java", "org.knime.ai.core", KNIME_VENDOR)
@@ -66,20 +66,14 @@ def workflow_to_tool_node(
     )
 
 
-def read_workflow_to_tool(node: NativeNode, model: Config | None = None) -> ToolColumn:
+def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
     """What a Workflow to Tool node does.
-
-    Args:
-        node: The node.
-        model: Its settings where they are not those of the node, because flow variables changed them.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.
     """
-    model = node.model if model is None else model
-    if node.factory != WORKFLOW_TO_TOOL_FACTORY:
-        raise KnwfError(f"{node_label(node)} is no Workflow to Tool node")
-    if model is None or not model.text("inputColumnName"):
+    model = model_of(node, WORKFLOW_TO_TOOL_FACTORY, "Workflow to Tool node")
+    if not model.text("inputColumnName"):
         raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
     policy = model.text("outputColumnPolicy", "APPEND")
     if policy not in _POLICIES:

@@ -228,6 +228,7 @@ def scenarios(host):
         "read json": lambda: outcome(
             host.run("Read", (host.run("Tables", (), {"kind": "json"}).outputs[0].as_input(),))
         ),
+        "schema as text": lambda: str(host.table(text).schema),
         "words": lambda: outcome(host.run("Speak")),
         "wrong words": lambda: outcome(host.run("Speak", (), {"wrong": True})),
         "words heard": lambda: heard(host, [0], [1, 0], b"xy"),
@@ -362,7 +363,8 @@ JAVA_SIDE = {"RigError", "_FakePy4JJavaError", "HeadlessError"}
 
 def kind_of(details):
     """The class of an error, from its traceback; errors of the hosts' own make are one class."""
-    lines = [line for line in details.strip().splitlines() if line and not line[0].isspace()] or [""]
+    # Lines that go on, as of a Java error, begin with space or colon.
+    lines = [line for line in details.strip().splitlines() if line and line[0] not in " \t:"] or [""]
     kind = lines[-1].partition(":")[0].rpartition(".")[2]
     return "RuntimeError" if kind in JAVA_SIDE else kind
 

@@ -60,6 +60,7 @@ def test_steps_back_for_knimes_own_package(tmp_path):
     first, second = python(code, tmp_path).splitlines()
     assert first == "True False"
     assert "KNIME's own" in second
+    assert "without the package knime-extension" in second
 
 
 def test_knime_without_extension_is_no_knime(tmp_path):

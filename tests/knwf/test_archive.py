@@ -7,41 +7,7 @@ import zipfile
 import pytest
 
 from knime_mcp.knwf import ArchiveLimits, KnwfError, NodeState, OtherNode, check_archive, read_workflow
-
-WORKFLOW = """<config key="workflow.knime"><entry key="version" type="xstring" value="{version}"/>
-<entry key="name" type="xstring" isnull="true" value=""/><entry key="state" type="xstring" value="IDLE"/>
-<config key="workflow_credentials"/><config key="nodes">{nodes}</config>
-<config key="connections">{connections}</config>{more}</config>"""
-NODE = """<config key="node_{id}"><entry key="id" type="xint" value="{id}"/>
-<entry key="node_settings_file" type="xstring" value="N (#{id})/settings.xml"/>
-<entry key="node_type" type="xstring" value="{type}"/></config>"""
-SETTINGS = """<config key="settings.xml"><config key="flow_stack"/><config key="internal_node_subsettings"/>
-<entry key="state" type="xstring" value="{state}"/><entry key="factory" type="xstring" value="org.example.F"/>
-<entry key="node-name" type="xstring" value="N"/><entry key="node-bundle-name" type="xstring" value=""/>
-<entry key="node-bundle-symbolic-name" type="xstring" value=""/>
-<entry key="node-bundle-vendor" type="xstring" value=""/>
-<entry key="hasContent" type="xboolean" value="true"/>
-<config key="ports"><config key="port_1"/></config><config key="filestores"/>{more}</config>"""
-
-
-def workflow(*, version="5.1.0", nodes="", connections="", more=""):
-    return WORKFLOW.format(version=version, nodes=nodes, connections=connections, more=more)
-
-
-def node(node_id, node_type="NativeNode"):
-    return NODE.format(id=node_id, type=node_type)
-
-
-def settings(state="CONFIGURED", more=""):
-    return SETTINGS.format(state=state, more=more)
-
-
-def archive(folder, files, top="w/"):
-    path = folder / "w.knwf"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in files.items():
-            file.writestr(f"{top}{name}", content)
-    return path
+from tests.knwf.by_hand import NODE, archive, node, settings, workflow
 
 
 @pytest.mark.parametrize("name", ["../x", "w/../../x", "/x", "w/a\\..\\x", "C:/x", "w//x", "w/./x", "w/.."])
@@ -123,6 +89,48 @@ def test_every_cut_of_an_archive_is_an_error(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(KnwfError):
             read_workflow(path)
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_broken_stream_is_an_error(how, tmp_path):
+    path = tmp_path / "w.knwf"
+    with zipfile.ZipFile(path, "w", how) as file:
+        file.writestr("w/workflow.knime", workflow())
+    data = path.read_bytes()
+    start = data.index(b"w/workflow.knime") + len("w/workflow.knime")
+    said = set()
+    for place in range(start, start + 40):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        try:
+            read_workflow(path)  # a few bytes may be anything
+        except KnwfError as error:
+            said.add(str(error))
+    assert said
+    assert all("cannot be read" in text for text in said)
+
+
+def test_a_folder_is_no_archive(tmp_path):
+    (tmp_path / "w").mkdir()
+    with pytest.raises(KnwfError, match="w is a folder; export the workflow from KNIME"):
+        read_workflow(tmp_path / "w")
+
+
+def test_a_folder_belongs_to_one_node(tmp_path):
+    """Were it not so, a few nested metanodes that name one folder often would hold more than any machine."""
+    shared = NODE.replace("N (#{id})", "N (#1)")
+    deep = NODE.replace("N (#{id})", "N (#1)/deeper")
+    nodes = node(1) + shared.format(id=2, type="MetaNode") + deep.format(id=3, type="NativeNode")
+    files = {
+        "workflow.knime": workflow(nodes=nodes),
+        "N (#1)/settings.xml": settings(),
+        "N (#1)/deeper/settings.xml": settings(),
+    }
+    found = read_workflow(archive(tmp_path, files))
+    assert [own.id for own in found.nodes if isinstance(own, OtherNode)] == [2, 3]
+    assert [str(problem) for problem in found.problems] == [
+        "error: node 2 (N): its folder 'N (#1)' is also that of another node",
+        "error: node 3 (N): its settings file is not in a folder of its own",
+    ]
 
 
 def test_a_missing_node_folder_is_named(tmp_path):

@@ -9,10 +9,12 @@ import pytest
 
 from knime_mcp.knwf import (
     Boundary,
+    Column,
     Concatenation,
     Config,
     Configuration,
     Connection,
+    Entry,
     KnwfError,
     NativeNode,
     OtherNode,
@@ -24,6 +26,7 @@ from knime_mcp.knwf import (
     check,
     concatenate_node,
     configuration_node,
+    created_columns,
     extension_node,
     read_boundary,
     read_concatenation,
@@ -38,7 +41,7 @@ from knime_mcp.knwf import (
 )
 from knime_mcp.knwf.inside import inner_nodes
 from knime_mcp.knwf.node_reader import read_node
-from knime_mcp.knwf.settings import from_xml
+from knime_mcp.knwf.settings import array, boolean, from_xml, string, to_xml
 from knime_mcp.knwf.workflow import Position
 
 NASTY = "100% %%00065 \t\n\x01 😀 <&>\" '"
@@ -135,10 +138,48 @@ def test_settings_that_are_not_whole():
     for lost in ("flowVariableName", "defaultValue"):
         rest = Config("model", tuple(child for child in made.model if child.key != lost))
         with pytest.raises(KnwfError, match="node 1"):
-            read_configuration(made, rest)
+            read_configuration(replace(made, model=rest))
     suffix = concatenate_node(1, Concatenation(row_ids="suffix", suffix=""))
     with pytest.raises(KnwfError, match="suffix"):
         read_concatenation(suffix)
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"), [("integer", string("integer", "3")), ("string", Entry("string", "xint", 3)),
+                        ("boolean", string("boolean", "yes")), ("double", boolean("double", value=True))]
+)  # fmt: skip
+def test_a_default_of_another_type(kind, entry):
+    made = configuration_node(1, next(own for own in CONFIGURATIONS if own.kind == kind))
+    rest = tuple(child for child in made.model if child.key != "defaultValue")
+    broken = replace(made, model=Config("model", (*rest, Config("defaultValue", (entry,)))))
+    with pytest.raises(KnwfError, match=rf"node 1 \(.*\): .* is no {kind}"):
+        read_configuration(broken)
+
+
+@pytest.mark.parametrize(
+    ("key", "own", "message"),
+    [
+        ("rowIndices", array("", "xstring", ["a", "b"]), "rowIndices are no whole numbers"),
+        ("columnIndices", array("", "xdouble", [0.0, float("inf")]), "columnIndices are no whole numbers"),
+        ("rowIndices", array("", "xint", [0, -1]), "rowIndices are no whole numbers from 0 on"),
+        ("rowIndices", array("", "xint", [0, 2_000_000_000]), "cell in row 2000000000"),
+        ("rowIndices", array("", "xint", [0]), "not as many cells"),
+        ("values", array("", "xint", [1, 2]), "values are no texts"),
+    ],
+)
+def test_tables_that_others_broke(key, own, message):
+    made = table_creator(1, [Column("a", "string", ("x", "y"))])
+    model = tuple(own.with_key(key) if child.key == key else child for child in made.model)
+    with pytest.raises(KnwfError, match=message):
+        created_columns(replace(made, model=Config("model", model)))
+
+
+@pytest.mark.parametrize(("name", "message"), [("a", "two columns of one name"), ("", "without a name")])
+def test_columns_that_no_table_can_have(name, message):
+    made = table_creator(1, [Column(own, "string", ("x",)) for own in ("a", "b")])
+    text = to_xml(made.model).replace(b'type="xstring" value="b"', f'type="xstring" value="{name}"'.encode())
+    with pytest.raises(KnwfError, match=message):
+        created_columns(replace(made, model=from_xml(text, "model")))
 
 
 def container(*nodes):

@@ -134,6 +134,7 @@ JAVA_VALUE_FACTORIES: Dict[str, tuple] = {
     _V2 + "time.LocalDateTimeValueFactory": (struct_("long", "long"), "Local Date Time", _VAL + "time.localdatetime.LocalDateTimeValue"),
     _V2 + "time.ZonedDateTimeValueFactory2": (struct_("long", "long", "int", "string"), "Zoned Date Time", _VAL + "time.zoneddatetime.ZonedDateTimeValue"),
     _V2 + "time.DurationValueFactory": (struct_("long", "int"), "Duration", _VAL + "time.duration.DurationValue"),
+    _V2 + "time.PeriodValueFactory": (struct_("int", "int", "int"), "Period", _VAL + "time.period.PeriodValue"),
     "org.knime.core.data.image.png.PNGImageValueFactory": (struct_("string", "variable_width_binary"), "PNG Image", _VAL + "image.png.PNGImageValue"),
     # knime-json (part of AP's base installation in practice)
     "org.knime.core.data.json.JSONValueFactory": (struct_("string", "variable_width_binary"), "JSON", _VAL + "json.JSONValue"),
@@ -693,8 +694,9 @@ def bootstrap(root: Optional[str] = None, mcp_tools: Optional[bool] = None):
                 "getMessage": lambda s: message,
                 "getClass": lambda s: type("C", (), {"getName": lambda c: "java.lang.RuntimeException"})()})()
 
-        def __str__(self):
-            return self.errmsg
+        def __str__(self):  # as py4j has it: with the stack trace of the Java side
+            return ("An error occurred while calling o1.call.\n: java.lang.RuntimeException: "
+                    f"{self.errmsg}\n\tat org.knime.core.Some.call(Some.java:1)\n")
 
     FakePy4JJavaError = _FakePy4JJavaError
     kg.client_server = _FakeClientServer()

@@ -9,8 +9,8 @@ from pathlib import Path
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.replay import Replayer
-from knime_mcp.audit.replay_options import ReplayOptions
+from knime_mcp.audit.replay.options import ReplayOptions
+from knime_mcp.audit.replay.replayer import Replayer
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.session_pool import SessionPool

@@ -9,8 +9,9 @@ from .job import Done, World
 from .plan import NotRunnable, Plan, Step, label, plan_run
 from .run import RunOptions, run_workflow
 from .runner import NodeOutcome, NodeStatus, RunReport, Silent, Watcher, run_plan
-from .tools import ToolRunner, make_workflow_tool, tools_table
+from .tool_runner import ToolRunner
 from .variables import CredentialValue, FlowVariable
+from .workflow_tool import make_workflow_tool, tools_table
 
 __all__ = [
     "CredentialValue",

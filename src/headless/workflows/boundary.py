@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...knwf import read_boundary
 from .errors import RunError
 from .job import Done, Ports, Ready
-from .tables import given_table
+from .tables import arriving_table, given_table
 
 if TYPE_CHECKING:
     from ...knwf import NativeNode
@@ -24,21 +24,22 @@ class BoundaryNode:
             raise RunError("It carries something else than a table, which is not run here")
         match own.kind:
             case "input":
-                return Ready(Ports(("Default Input",), (False,), ("Workflow Input",)), node.model)
+                return Ready(Ports(("Default Input",), (False,), ("Workflow Input",)))
             case "output":
-                return Ready(Ports((own.parameter,), (True,)), node.model)
+                return Ready(Ports((own.parameter,), (True,)))
             case "message":
-                return Ready(Ports(("Tool message",), (True,)), node.model)
+                return Ready(Ports(("Tool message",), (True,)))
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        own = read_boundary(job.node)
-        if own.kind != "input":
-            return Done()
-        table = job.world.values.get(job.node.id, job.inputs[0])
-        if table is None:
+        own, (arriving,) = read_boundary(job.node), job.inputs
+        given = job.world.values.get(job.node.id)
+        if given is not None:
+            return Done(outputs=(given_table(job.world.host, given),))
+        if arriving is None:
             raise RunError(
                 f"Nobody gave the workflow its input '{own.parameter}', and it has no default",
                 fix="Give it a table, or connect a default to the node's own input",
             )
-        return Done(outputs=(given_table(job.world.host, table),))
+        table = arriving_table(arriving)
+        return Done(outputs=(table,) if own.kind == "input" else ())

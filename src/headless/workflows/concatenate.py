@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ...knwf import KnwfError, read_concatenation
+from ...knwf import read_concatenation
 from ..results import OutputTable
 from .errors import RunError
 from .job import Done, Ports, Ready
+from .tables import arriving_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,25 +29,21 @@ class Concatenate:
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
-        try:
-            read_concatenation(node)
-        except KnwfError as error:
-            raise RunError(str(error)) from None
+        read_concatenation(node)
         count = node.inputs or 2
         names = tuple(f"Table {i + 1}" for i in range(count))
-        return Ready(Ports(names, (True,) * count, ("Concatenated tables",)), node.model)
+        return Ready(Ports(names, (True,) * count, ("Concatenated tables",)))
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        says = read_concatenation(job.node, job.model)
-        if not all(isinstance(table, OutputTable) for table in job.inputs):
-            raise RunError("Something else than a table arrives at one of its inputs")
-        tables: list[Any] = [table.arrow for table in job.inputs]
+        says = read_concatenation(job.node)
+        inputs = [arriving_table(value) for value in job.inputs]
+        tables: list[Any] = [table.arrow for table in inputs]
         names = _names(tables, says)
         keys = [_row_ids(table) for table in tables]
         ids, kept = _unique(keys, says)
         columns = [
-            _column(name, tables) if (own := _tools(name, job.inputs, job.world.host)) is None else own
+            _column(name, tables) if (own := _tools(name, inputs, job.world.host)) is None else own
             for name in names
         ]
         dropped = sum(map(len, keys)) - len(ids)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...knwf import KnwfError, read_configuration
+from ...knwf import read_configuration
 from .errors import RunError
 from .job import Done, Ports, Ready
 from .variables import CredentialValue, FlowVariable, VariableKind, parsed
@@ -31,15 +31,12 @@ class ConfigurationNode:
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
-        try:
-            read_configuration(node)
-        except KnwfError as error:
-            raise RunError(str(error)) from None
-        return Ready(Ports(outputs=("Flow Variable Output",)), node.model)
+        read_configuration(node)
+        return Ready(Ports(outputs=("Flow Variable Output",)))
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        own = read_configuration(job.node, job.model)
+        own = read_configuration(job.node)
         if own.kind == "credentials":
             variable = FlowVariable(own.variable, "CREDENTIALS", _credential(own, job))
             return Done(outputs=(None,), variables=(variable,))

@@ -52,7 +52,7 @@ class Expanded:
 
     def without(self, node: Node, *left_out: LeftOut) -> Expanded:
         """The workflow without a node."""
-        rest = tuple(own for own in self.workflow.nodes if own.id != node.id)
+        rest = tuple(own for own in self.workflow.nodes if own is not node)
         return replace(
             self, workflow=replace(self.workflow, nodes=rest), left_out=(*self.left_out, *left_out)
         )

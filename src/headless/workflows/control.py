@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...knwf import Config, Entry, KnwfError
 from ...knwf.settings import array, array_values
 from .errors import RunError
-from .variables import CredentialValue, FlowVariable
+from .variables import ARRAYS, ELEMENTS, CredentialValue, FlowVariable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,13 +28,6 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
     "INTEGER": ("xbyte", "xshort", "xint", "xlong", "xfloat", "xdouble", *_TEXTS),
     "LONG": ("xlong", "xfloat", "xdouble", *_TEXTS),
     "DOUBLE": ("xfloat", "xdouble", *_TEXTS),
-}
-_ELEMENTS: Final = {
-    "STRINGARRAY": "STRING",
-    "BOOLEANARRAY": "BOOLEAN",
-    "INTARRAY": "INTEGER",
-    "LONGARRAY": "LONG",
-    "DOUBLEARRAY": "DOUBLE",
 }
 _ARRAY_TYPES: Final[Mapping[str, EntryType]] = {
     "STRING_ARRAY": "xstring",
@@ -54,13 +47,6 @@ _EXPOSED: Final[Mapping[str, VariableType]] = {
     "xstring": "STRING",
     "xchar": "STRING",
     "xtransientstring": "STRING",
-}
-_EXPOSED_ARRAYS: Final[Mapping[str, VariableType]] = {
-    "INTEGER": "INTARRAY",
-    "LONG": "LONGARRAY",
-    "DOUBLE": "DOUBLEARRAY",
-    "BOOLEAN": "BOOLEANARRAY",
-    "STRING": "STRINGARRAY",
 }
 
 
@@ -148,7 +134,7 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
             child.key,
             (*own, Entry("name", "xstring", variable.name), Entry("login", "xstring", variable.value.login)),
         )
-    kind = _ELEMENTS.get(variable.kind, variable.kind)
+    kind = ELEMENTS.get(variable.kind, variable.kind)
     element = _element_type(child)
     if element is None or element not in _WIDER.get(kind, ()):
         raise _misfit(variable, path)
@@ -183,7 +169,7 @@ def _exposed(place: Entry | Config, name: str) -> FlowVariable:
         values = tuple(array_values(place)) if any(own.key.isdecimal() for own in place) else ()
     except KnwfError as error:
         raise RunError(str(error)) from None
-    return FlowVariable(name, _EXPOSED_ARRAYS[_EXPOSED[element]], values)
+    return FlowVariable(name, ARRAYS[_EXPOSED[element]], values)
 
 
 def _misfit(variable: FlowVariable, path: tuple[str, ...]) -> RunError:

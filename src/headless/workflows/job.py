@@ -46,8 +46,7 @@ class Job:
     """One node to run.
 
     Attributes:
-        node: The node.
-        model: Its settings, with what flow variables put into them; None for the defaults.
+        node: The node, with what flow variables put into its settings.
         inputs: What arrives at the ports from 1 on: an `OutputTable`, bytes, or a port object; None where
             nothing is connected.
         stack: The flow variables that arrive.
@@ -56,7 +55,6 @@ class Job:
     """
 
     node: NativeNode
-    model: Config | None
     inputs: tuple[Any, ...]
     stack: Stack
     world: World
@@ -103,7 +101,7 @@ class Ready:
 
     Attributes:
         ports: Its ports.
-        model: Its settings as they will be used; None for the defaults.
+        model: Settings to be used in place of its own; None for its own.
         notes: What a person should know, in sentences.
     """
 
@@ -120,6 +118,7 @@ class NodeKind(Protocol):
 
         Raises:
             RunError: It cannot run here.
+            KnwfError: Its settings are broken.
         """
         ...
 
@@ -128,5 +127,7 @@ class NodeKind(Protocol):
 
         Raises:
             RunError: It failed.
+            HeadlessError: KNIME would not take its table.
+            KnwfError: With the flow variables in them, its settings are broken.
         """
         ...

@@ -12,7 +12,7 @@ from ..results import OutputTable
 from .errors import RunError
 from .job import Done, Ports, Ready
 from .locations import place_of, workflow_at
-from .tables import made_table
+from .tables import arriving_table, made_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,8 @@ class StringToPath:
         """See `NodeKind`."""
         from knime.types.builtin import FSLocationValue
 
-        says = read_string_to_path(job.node, job.model)
-        table = _table(job)
+        says = read_string_to_path(job.node)
+        table = arriving_table(job.inputs[0])
         texts = _cells(table, says.column)
         if not all(text is None or isinstance(text, str) for text in texts):
             raise RunError(f"The column '{says.column}' does not hold texts")
@@ -71,8 +71,8 @@ class WorkflowToTool:
 
         from ...types.columns import knime_value
 
-        says = read_workflow_to_tool(job.node, job.model)
-        table, world = _table(job), job.world
+        says = read_workflow_to_tool(job.node)
+        table, world = arriving_table(job.inputs[0]), job.world
         paths = _cells(table, says.path_column)
         if table.logical_types[says.path_column] != _PATHS:
             raise RunError(
@@ -99,18 +99,8 @@ class WorkflowToTool:
 def _ready(node: NativeNode, read: Callable[[NativeNode], object], inlet: str, outlet: str) -> Ready:
     if any(group.count for group in node.port_groups):
         raise RunError("It has a file system connection, which is not run here")
-    try:
-        read(node)
-    except KnwfError as error:
-        raise RunError(str(error)) from None
-    return Ready(Ports((inlet,), (True,), (outlet,)), node.model)
-
-
-def _table(job: Job) -> OutputTable:
-    (table,) = job.inputs
-    if not isinstance(table, OutputTable):
-        raise RunError("Something else than a table arrives at its input")
-    return table
+    read(node)
+    return Ready(Ports((inlet,), (True,), (outlet,)))
 
 
 def _cells(table: OutputTable, column: str) -> list[Any]:
@@ -121,7 +111,7 @@ def _cells(table: OutputTable, column: str) -> list[Any]:
 
 
 def _tool(location: Any, world: World) -> WorkflowTool:
-    from .tools import make_workflow_tool
+    from .workflow_tool import make_workflow_tool
 
     place = workflow_at(location, world)
     name = str(location.path).rstrip("/").rpartition("/")[2]

@@ -149,16 +149,19 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
             kind = kinds.find(node, workflow)
             ready = kind.ready(node)  # pyright: ignore[reportArgumentType]  # only native nodes have a kind
             step = _step(workflow, node, kind, ready)  # pyright: ignore[reportArgumentType]
-        except (RunError, KnwfError) as error:
+        except RunError as error:
             problems.append((label(node), str(error)))
+            continue
+        except KnwfError as error:
+            problems.append((label(node), f"{error}."))
             continue
         steps[node.id] = step
         notes += [f"{label(node)}: {note}" for note in ready.notes]
-    problems += _file_problems(workflow, {node.id for node in workflow.nodes} - steps.keys())
+    problems += _file_problems(whole, {node.id for node in workflow.nodes} - steps.keys())
     if not whole.nodes:
         problems.append(("workflow", "It has no nodes."))
     elif not workflow.nodes:
-        problems += [(label(own.node), str(_container(own.node, whole))) for own in opened.left_out]
+        problems += [(label(own.node), _alone(own, whole)) for own in opened.left_out]
     if problems:
         raise NotRunnable(workflow.name, tuple(problems))
     return Plan(
@@ -240,6 +243,13 @@ def _container(node: OtherNode, workflow: Workflow) -> RunError:
         f"It is a {what}{holds}; metanodes and components are not run here",
         fix=f"Run the workflow in KNIME, or expand the {what} there (right click, Expand) and save it",
     )
+
+
+def _alone(own: LeftOut, workflow: Workflow) -> str:
+    """What is in the way where a workflow has nothing but metanodes and components that are left out."""
+    if own.node.kind == "component":
+        return str(_container(own.node, workflow))
+    return f"{own.why[:1].upper()}{own.why[1:]}."
 
 
 def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) -> Step:

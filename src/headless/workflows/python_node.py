@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from knime.extension import parameter as kp
 from knime.extension.ports import Port, PortGroup, PortType
 
 from ...knwf import KnwfError, NodeState
-from ...knwf.parameters import from_model, to_model
+from ...knwf.parameters import to_model
 from ...types.errors import MCPError
 from ..errors import HeadlessError
 from ..results import OutputTable
@@ -52,15 +53,14 @@ class PythonNode:
             tuple(_is_required(port) for port, count in inputs for _ in range(count)),
             tuple(port.name for port, count in outputs for _ in range(count)),
         )
-        model, notes = self._model(node, node_id)
-        return Ready(ports, model, notes)
+        return Ready(ports, *self._checked(node, node_id))
 
-    def _model(self, node: NativeNode, node_id: str) -> tuple[Config, tuple[str, ...]]:
-        """The settings as they will be used: checked, in the form of the extension's present version."""
+    def _checked(self, node: NativeNode, node_id: str) -> tuple[Config | None, tuple[str, ...]]:
+        """The defaults where the node has no settings that it accepts, and what to say of that."""
+        if node.model is None:
+            return self._defaults(node_id), ()
         try:
-            if node.model is None:
-                return self._defaults(node_id), ()
-            self._loaded(node, node.model)
+            self._loaded(node)
         except Exception as error:  # whatever a node's own validation raises
             if node.state is not NodeState.IDLE:
                 raise RunError(
@@ -69,20 +69,14 @@ class PythonNode:
                 ) from None
             note = f"it does not accept its settings ({error}) and runs with the defaults, as KNIME would do"
             return self._defaults(node_id), (note,)
-        return node.model, ()
+        return None, ()
 
     def _defaults(self, node_id: str) -> Config:
-        return to_model(self._document(self._host.new_node(node_id)), self._host.version)
+        return to_model(kp.extract_parameters(self._host.new_node(node_id)), self._host.version)
 
-    @staticmethod
-    def _document(made: Any) -> dict[str, Any]:
-        from knime.extension import parameter as kp
-
-        return kp.extract_parameters(made)
-
-    def _loaded(self, node: NativeNode, model: Config) -> dict[str, Any]:
-        document, version = from_model(model)
-        return self._host.load_parameters(node.node_id or "", document, version)["model"]
+    def _loaded(self, node: NativeNode) -> dict[str, Any]:
+        saved, version = node.parameters, node.parameters_version
+        return self._host.load_parameters(node.node_id or "", saved, version)["model"]
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
@@ -90,9 +84,9 @@ class PythonNode:
         node_id = node.node_id or ""
         declared = self._host.declared(node_id)
         try:
-            parameters = {} if job.model is None else self._loaded(node, job.model)
-        except KnwfError as error:
-            raise RunError(str(error)) from None
+            parameters = self._loaded(node)
+        except KnwfError:
+            raise
         except Exception as error:
             raise NodeFailed(str(error)) from None
         before = python_values(job.stack)
@@ -113,7 +107,7 @@ class PythonNode:
                 workflow_dir=world.workflow_dir,
                 on_progress=job.on_progress,
             )
-        except (HeadlessError, NotImplementedError) as error:
+        except NotImplementedError as error:
             raise RunError(str(error)) from None
         if not result.ok:
             raise NodeFailed((result.failure or {}).get("message") or "It failed without saying why")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from .runner import NodeOutcome, RunReport
 
+#: File systems take 255 bytes; a number and an ending are added.
+_MAX_NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = re.compile(r"[^\w ().-]+")
 _PLAIN: Final = frozenset(
     {
@@ -123,7 +125,8 @@ def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
     """A name for what a node left: the node's, its number, and the port's where it has several."""
     node = outcome.node
     parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 else "")
-    return _NOT_IN_NAMES.sub("_", parts).strip(" .")[:100]
+    plain = _NOT_IN_NAMES.sub("_", parts).strip(" .").encode()[:_MAX_NAME_BYTES]
+    return plain.decode(errors="ignore")
 
 
 def write_results(report: RunReport, folder: Path) -> list[Path]:

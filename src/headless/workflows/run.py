@@ -75,7 +75,7 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
         NotRunnable: Something is in the way; nothing was run.
         RunError: A setting that the workflow does not have, or a value that does not fit it; nothing was run.
     """
-    from .tools import ToolRunner
+    from .tool_runner import ToolRunner
 
     workflow = with_servers(workflow, options.servers, host.id)
     plan = plan_run(workflow, host)
@@ -173,9 +173,18 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 
 
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
-    """Puts the files of the workflow's data area where its nodes look for them, leaving what is there."""
+    """Puts the files of the workflow's data area where its nodes look for them, leaving what is there.
+
+    Raises:
+        RunError: A file cannot be written.
+    """
     for path, content in workflow.files.items():
         target = folder / path
-        if path.startswith(_DATA_AREA) and not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+        try:
+            if path.startswith(_DATA_AREA) and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+        except OSError as error:
+            raise RunError(
+                f"The workflow's file '{path[:200]}' cannot be unpacked: {error.strerror}"
+            ) from None

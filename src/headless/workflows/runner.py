@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...knwf import KnwfError
 from ...types.errors import MCPError
+from ..errors import HeadlessError
 from .control import controlled
 from .errors import RunError
 from .job import Done, Job
@@ -181,22 +183,21 @@ class _Run:
         incoming: Stack = ()
         try:
             incoming = self._incoming(step)
-            model, exposed = step.ready.model, ()
+            model, exposed = step.ready.model or step.node.model, ()
             if step.node.variables:
                 if model is None:
                     raise RunError("Flow variables control its settings, but the file has none of them")
                 model, exposed = controlled(model, step.node.variables, available(incoming))
             done = step.kind.run(
                 Job(
-                    node=step.node,
-                    model=model,
+                    node=replace(step.node, model=model),
                     inputs=tuple(self._value(source) for source in step.sources[1:]),
                     stack=incoming,
                     world=self._world,
                     on_progress=lambda progress, text: self._watcher.progressed(step, progress, text),
                 )
             )
-        except MCPError as error:
+        except (MCPError, KnwfError, HeadlessError) as error:
             canceled = self._world.is_canceled()
             status = NodeStatus.CANCELED if canceled else NodeStatus.FAILED
             return NodeOutcome(step=step, status=status, message=str(error), stack=incoming)

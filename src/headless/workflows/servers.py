@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.replay_options import ReplayOptions
+from ...audit.replay.options import ReplayOptions
 from ...knwf import NativeNode
 from ...knwf.parameters import to_model
 from ...types.routing import ServerRoute

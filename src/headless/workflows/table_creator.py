@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...knwf import KnwfError, created_columns
+from ...knwf import Config, created_columns
 from .errors import RunError
 from .job import Done, Ports, Ready
 from .tables import made_table
@@ -19,16 +19,11 @@ class TableCreator:
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
-        try:
-            created_columns(node)
-        except KnwfError as error:
-            raise RunError(str(error)) from None
-        return Ready(Ports(outputs=("Manually created table",)), node.model)
+        created_columns(node)
+        return Ready(Ports(outputs=("Manually created table",)))
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        from dataclasses import replace
-
         import pyarrow as pa
 
         types = {
@@ -38,16 +33,14 @@ class TableCreator:
             "double": pa.float64(),
             "boolean": pa.bool_(),
         }
-        columns = created_columns(replace(job.node, model=job.model))
+        columns = created_columns(job.node)
         try:
             arrays = [pa.array(column.cells, types[column.type]) for column in columns]
         except (pa.ArrowInvalid, OverflowError) as error:
             raise RunError(f"A number in the table is too large for its column: {error}") from None
         data = pa.table(arrays, names=[column.name for column in columns])
-        model = job.model
-        start = (model.integer("rowIdStartValue") if model else None) or 0
-        prefix, suffix = (
-            (model.text("rowIdPrefix", "Row"), model.text("rowIdSuffix")) if model else ("Row", "")
-        )
+        model = job.node.model or Config("model")
+        start = model.integer("rowIdStartValue") or 0
+        prefix, suffix = model.text("rowIdPrefix", "Row"), model.text("rowIdSuffix")
         ids = [f"{prefix}{start + i}{suffix}" for i in range(data.num_rows)]
         return Done(outputs=(made_table(job.world.host, data, ids),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..results import OutputTable
+from .errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,17 +29,23 @@ def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | 
 
     ids = [f"Row{i}" for i in range(columns.num_rows)] if row_ids is None else list(row_ids)
     whole = pa.table([pa.array(ids, pa.string()), *columns.columns], names=[ROW_ID, *columns.column_names])
-    return of_source(host, host.table(whole, "keep"))
+    return given_table(host, whole, "keep")
 
 
-def of_source(host: ExtensionHost, table: Any) -> OutputTable:
-    """An input table of a node as what another node could have given."""
-    return OutputTable(table._data, (), host)
-
-
-def given_table(host: ExtensionHost, data: Any) -> OutputTable:
+def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> OutputTable:
     """A table that a caller hands in: an `OutputTable`, Arrow data, or a table of the API."""
-    return data if isinstance(data, OutputTable) else of_source(host, host.table(data))
+    return data if isinstance(data, OutputTable) else OutputTable(host.table(data, row_ids)._data, (), host)
+
+
+def arriving_table(value: Any) -> OutputTable:
+    """What arrives at a port for tables.
+
+    Raises:
+        RunError: It is something else.
+    """
+    if not isinstance(value, OutputTable):
+        raise RunError("Something else than a table arrives at its input")
+    return value
 
 
 def first_cell(table: OutputTable) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from ...knwf.workflow import VARIABLE_ARRAYS, VARIABLE_ENTRIES, VariableType
+from ...knwf.workflow import VariableType
 from .errors import RunError
 
 if TYPE_CHECKING:
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from ...knwf import WorkflowVariable
 
 VariableKind = VariableType | Literal["CREDENTIALS"]
-_ELEMENTS: Final[Mapping[str, VariableType]] = {
-    "STRINGARRAY": "STRING",
-    "INTARRAY": "INTEGER",
-    "LONGARRAY": "LONG",
-    "DOUBLEARRAY": "DOUBLE",
-    "BOOLEANARRAY": "BOOLEAN",
+#: The type of an array, by the type of its elements.
+ARRAYS: Final[Mapping[VariableType, VariableType]] = {
+    "STRING": "STRINGARRAY",
+    "INTEGER": "INTARRAY",
+    "LONG": "LONGARRAY",
+    "DOUBLE": "DOUBLEARRAY",
+    "BOOLEAN": "BOOLEANARRAY",
 }
+#: The reverse.
+ELEMENTS: Final[Mapping[str, VariableType]] = {array: element for element, array in ARRAYS.items()}
 _INT_RANGE: Final = range(-(1 << 31), 1 << 31)
 _LONG_RANGE: Final = range(-(1 << 63), 1 << 63)
 
@@ -77,7 +80,7 @@ def workflow_stack(variables: Iterable[WorkflowVariable]) -> Stack:
 def python_values(stack: Stack) -> dict[str, Any]:
     """The variables as a Python node gets them: credentials are not among them, arrays are lists."""
     return {
-        name: list(cast("tuple[Any, ...]", own.value)) if own.kind in _ELEMENTS else own.value
+        name: list(cast("tuple[Any, ...]", own.value)) if own.kind in ELEMENTS else own.value
         for name, own in available(stack).items()
         if own.kind != "CREDENTIALS"
     }
@@ -113,7 +116,7 @@ def kind_of(name: str, value: Any) -> VariableType:
     """
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
-    suffix = "ARRAY" if is_array else ""
+    kind: VariableType
     if all(isinstance(element, bool) for element in elements):
         kind = "BOOLEAN"
     elif all(isinstance(element, int) and not isinstance(element, bool) for element in elements):
@@ -126,8 +129,7 @@ def kind_of(name: str, value: Any) -> VariableType:
         kind = "STRING"
     else:
         raise RunError(f"KNIME has no flow variables like '{name}', a {type(elements[0]).__name__}")
-    made = f"{'INT' if kind == 'INTEGER' and suffix else kind}{suffix}"
-    return next(known for known in (*VARIABLE_ENTRIES, *VARIABLE_ARRAYS) if known == made)
+    return ARRAYS[kind] if is_array else kind
 
 
 def parsed(name: str, kind: VariableKind, text: str) -> Any:
@@ -141,8 +143,8 @@ def parsed(name: str, kind: VariableKind, text: str) -> Any:
     Raises:
         RunError: the text is no such value.
     """
-    if kind in _ELEMENTS:
-        scalar = _ELEMENTS[kind]
+    if kind in ELEMENTS:
+        scalar = ELEMENTS[kind]
         return tuple(parsed(name, scalar, part) for part in text.split(",")) if text else ()
     try:
         match kind:

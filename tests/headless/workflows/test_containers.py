@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.headless.workflows import NodeStatus
+from knime_mcp.headless.workflows import NodeStatus, NotRunnable
 from knime_mcp.knwf import NativeNode, OtherNode, boundary_node, read_workflow, write_workflow
 from knime_mcp.knwf.writer import workflow_files
 from tests.headless.workflows.building import context, numbers, run, seen, table_of, variable, workflow
+from tests.knwf.by_hand import NODE, archive
+from tests.knwf.by_hand import workflow as xml_workflow
 
 
 def metanode(node_id, inner, name="Part", kind="metanode"):
@@ -69,6 +71,39 @@ def test_a_metanode_that_is_too_deep_is_left_out(trial, tmp_path):
     report = run(trial, outside(trial, replace(node, id=9), files), tmp_path)
     assert report.ok
     assert [own.why for own in report.plan.left_out] == ["metanodes are in each other more than 20 deep"]
+
+
+@pytest.mark.parametrize("kind", ["MetaNode", "SubNode"])
+def test_a_folder_that_is_named_often_is_read_once(trial, tmp_path, kind):
+    """Ten lines in each of 18 metanodes that all name the next one would be 10 ** 18 nodes."""
+    entry = NODE.replace("N (#{id})", "N (#1)")
+    line = "".join(entry.format(id=own, type=kind) for own in range(10))
+    last = workflow_files(workflow(numbers(1, 1)))
+    files = {f"{'N (#1)/' * 18}{path}": data for path, data in last.items()}
+    files |= {f"{'N (#1)/' * depth}workflow.knime": xml_workflow(nodes=line) for depth in range(18)}
+    flow = read_workflow(archive(tmp_path, files))
+    with pytest.raises(NotRunnable, match="is also that of another node"):
+        run(trial, flow, tmp_path)
+
+
+def test_a_metanode_with_the_number_of_another_node(trial, tmp_path):
+    node, files = metanode(2, workflow(numbers(1, 1)))
+    with pytest.raises(NotRunnable, match="two nodes with the id 2"):
+        run(trial, workflow(numbers(2, 1), node, files=files), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        (workflow(java_node(1)), r"Only KNIME runs what is in it \(Row Filter \(#1\)\)"),
+        (workflow(boundary_node(1, "input"), numbers(2, 1)), "It wants an input table"),
+        (None, "It cannot be read: workflow.knime is missing"),
+    ],
+)
+def test_a_workflow_of_nothing_but_such_a_metanode_says_why(trial, tmp_path, inner, why):
+    node, files = metanode(9, inner or workflow(numbers(1, 1)))
+    with pytest.raises(NotRunnable, match=rf"Part \(#9\): {why}"):
+        run(trial, workflow(node, files=files if inner else {}), tmp_path)
 
 
 @pytest.mark.parametrize(

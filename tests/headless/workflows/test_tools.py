@@ -14,7 +14,7 @@ from knime_mcp.headless.workflows import (
     tools_table,
 )
 from knime_mcp.headless.workflows.making import new_node
-from knime_mcp.knwf import Position, boundary_node, table_creator, write_workflow
+from knime_mcp.knwf import Config, Position, boundary_node, table_creator, write_workflow
 from knime_mcp.knwf.table_creator import Column
 from tests.headless.workflows.building import context, numbers, variable, workflow
 
@@ -188,24 +188,32 @@ def test_what_is_no_tool(trial, tmp_path):
     write_workflow(workflow(boundary_node(2, "message")), path)
     with pytest.raises(NotRunnable, match="Nothing is connected to its input 'Tool message'"):
         make_workflow_tool(path, host=trial)
+    broken = replace(variable(1, "a", 1), model=Config("model"))
+    write_workflow(workflow(broken), path)
+    with pytest.raises(RunError, match=r"w\.knwf is no workflow .* does not say which flow variable"):
+        make_workflow_tool(path, host=trial)
     path.write_bytes(b"no zip")
     with pytest.raises(RunError, match=r"w\.knwf is no workflow"):
         make_workflow_tool(path, host=trial)
 
 
+def test_a_default_that_json_does_not_have(trial, tmp_path):
+    path = tmp_path / "w.knwf"
+    write_workflow(workflow(variable(1, "a", float("nan"), parameter="p")), path)
+    tool = make_workflow_tool(path, host=trial)
+    assert tool.parameter_schema == {"p": {"type": "number", "description": ""}}
+
+
 def test_what_only_feeds_an_input_is_not_run(trial, tmp_path):
     """The default of an input is not part of the tool, so it may fail or be anything."""
     path = tmp_path / "w.knwf"
-    nodes = [
-        context(trial, 1, "odd variable"),
-        boundary_node(2, "input", parameter="in"),
-        boundary_node(3, "output", parameter="out"),
-    ]
-    write_workflow(workflow(*nodes, lines=[(1, 1, 2, 1), (2, 1, 3, 1)]), path)
-    tool = make_workflow_tool(path, host=trial)
-    message, outputs, _ = ToolRunner(trial)(tool, {}, [data(arrow(trial, 1, 2))], {})
-    assert message == "Tool executed successfully (no custom tool message output)"
-    assert outputs[0].num_rows == 2
+    nodes = [boundary_node(2, "input", parameter="in"), boundary_node(3, "output", parameter="out")]
+    for default in (context(trial, 1, "odd variable"), replace(numbers(1, 1), model=None)):
+        write_workflow(workflow(default, *nodes, lines=[(1, 1, 2, 1), (2, 1, 3, 1)]), path)
+        tool = make_workflow_tool(path, host=trial)
+        message, outputs, _ = ToolRunner(trial)(tool, {}, [data(arrow(trial, 1, 2))], {})
+        assert message == "Tool executed successfully (no custom tool message output)"
+        assert outputs[0].num_rows == 2
 
 
 def test_credentials_reach_the_tools_nodes(trial, tmp_path):

@@ -106,7 +106,8 @@ class Schema(_Columnar, PortObjectSpec):
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return f"Schema<{', '.join(str(column) for column in self._columns)}>"
+        columns = ",\n\t".join(str(column) for column in self._columns)
+        return f"Schema<\n\t{columns}>"
 
     __repr__ = __str__
 

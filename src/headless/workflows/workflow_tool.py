@@ -1,0 +1,222 @@
+"""Makes tools of workflows, as KNIME does.
+
+KNIME takes the nodes at the edge out of a workflow: *Workflow Input* and *Workflow Output* become the tool's
+ports in their order from top to bottom, *Tool Message Output* gives the message, and the Configuration nodes
+are the parameters. What is before a Workflow Input or behind an output does not belong to the tool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...knwf import (
+    BOUNDARY_FACTORIES,
+    CONFIGURATION_FACTORIES,
+    TABLE_CREATOR_FACTORY,
+    KnwfError,
+    NativeNode,
+    created_columns,
+    read_boundary,
+    read_configuration,
+    read_workflow,
+)
+from ...types.tool import ToolPort, WorkflowTool
+from .errors import RunError
+from .plan import plan_run
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from ...knwf import Configuration, Workflow
+    from ..host import ExtensionHost
+    from ..results import OutputTable
+
+_TYPE_NAMES: Final = {
+    "string": "String",
+    "int": "Number (Integer)",
+    "long": "Number (Long)",
+    "double": "Number (Float)",
+    "boolean": "Boolean",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolParts:
+    """What a workflow is as a tool.
+
+    Attributes:
+        workflow: The workflow without what does not belong to the tool.
+        inputs: Its Workflow Inputs, in port order.
+        outputs: Its Workflow Outputs and its Tool Message Output, in port order.
+        message_index: Which of the outputs is the message, -1 for none.
+        configurations: The Configuration nodes by id.
+    """
+
+    workflow: Workflow
+    inputs: tuple[NativeNode, ...]
+    outputs: tuple[NativeNode, ...]
+    message_index: int
+    configurations: Mapping[int, Configuration]
+
+
+def tool_parts(workflow: Workflow) -> ToolParts:
+    """Takes a workflow apart.
+
+    Raises:
+        RunError: KNIME could not make a tool of it: it has several Tool Message Outputs.
+        KnwfError: The settings of a Configuration node are broken.
+    """
+    natives = sorted(
+        (node for node in workflow.nodes if isinstance(node, NativeNode)),
+        key=lambda node: (node.position.y, node.id),
+    )
+    edges = {node.id: BOUNDARY_FACTORIES.get(node.factory) for node in natives}
+    messages = [node for node in natives if edges[node.id] == "message"]
+    if len(messages) > 1:
+        raise RunError(
+            f"The workflow '{workflow.name}' has {len(messages)} Tool Message Output nodes, not one"
+        )
+    fed = {own.source for own in workflow.connections if own.source_port > 0}
+    taken = {own.destination for own in workflow.connections if own.destination_port > 0}
+    sources = [node for node in natives if edges[node.id] == "input"]
+    inputs = [node for node in sources if node.id in fed]
+    outputs = [node for node in natives if edges[node.id] in ("output", "message") and node.id in taken]
+    gone = _reached({node.id for node in sources}, workflow, upstream=True)
+    gone |= _reached({node.id for node in outputs}, workflow, upstream=False)
+    kept = replace(
+        workflow,
+        nodes=tuple(node for node in workflow.nodes if node.id not in gone),
+        connections=tuple(c for c in workflow.connections if not {c.source, c.destination} & gone),
+    )
+    configurations = {
+        node.id: read_configuration(node)
+        for node in sorted(natives, key=lambda node: node.id)
+        if node.factory in CONFIGURATION_FACTORIES and node.id not in gone
+    }
+    return ToolParts(
+        workflow=kept,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        message_index=next((i for i, node in enumerate(outputs) if edges[node.id] == "message"), -1),
+        configurations=configurations,
+    )
+
+
+def _reached(start: set[int], workflow: Workflow, *, upstream: bool) -> set[int]:
+    """What is before or behind some nodes, without these."""
+    ends = [
+        (c.destination, c.source) if upstream else (c.source, c.destination) for c in workflow.connections
+    ]
+    found: set[int] = set()
+    waiting = list(start)
+    while waiting:
+        node_id = waiting.pop()
+        new = {end for begin, end in ends if begin == node_id} - found
+        found |= new
+        waiting += new
+    return found - start
+
+
+def make_workflow_tool(
+    knwf: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    host: ExtensionHost | None = None,
+) -> WorkflowTool:
+    """Makes a tool of a workflow, as KNIME's node *Workflow to Tool* does.
+
+    Args:
+        knwf: The workflow archive. It is copied into a file store of the host.
+        name: Name of the tool; the workflow's unless it is given.
+        description: What the tool is for, for models; the workflow's unless it is given.
+        host: Where the tool can run: the loaded extension. This project's own unless it is given.
+
+    Returns:
+        The tool. Its ``parameter_schema`` maps each parameter to type, default and description; nodes of the
+        host can run it.
+
+    Raises:
+        RunError: No tool can be made of the workflow, or it would not run here; says why.
+        OSError: The file cannot be read.
+    """
+    from .. import load_own_extension
+
+    host = host or load_own_extension()
+    try:
+        workflow = read_workflow(knwf)
+        parts = tool_parts(workflow)
+    except KnwfError as error:
+        raise RunError(f"{Path(knwf).name} is no workflow that can be read: {error}") from None
+    plan_run(parts.workflow, host)
+    outputs = [node for i, node in enumerate(parts.outputs) if i != parts.message_index]
+    path, key = host.file_stores.create_file_store()
+    shutil.copyfile(knwf, path)
+    return WorkflowTool(
+        name if name is not None else workflow.name,
+        description if description is not None else workflow.description or "",
+        _schema(parts, workflow),  # pyright: ignore[reportArgumentType]  # the field takes a dict
+        message_output_port_index=parts.message_index,
+        input_ports=tuple(_port(node, _default_spec(node, workflow)) for node in parts.inputs),
+        output_ports=tuple(_port(node, "") for node in outputs),
+        filestore_keys=key,
+    )
+
+
+def _schema(parts: ToolParts, workflow: Workflow) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for own in parts.configurations.values():
+        if own.parameter in schema:
+            raise RunError(
+                f"The workflow '{workflow.name}' has two parameters called '{own.parameter}'",
+                fix="Rename one of them in its Configuration node",
+            )
+        schema[own.parameter] = {**_property(own), "description": own.description}
+    return schema
+
+
+def _property(own: Configuration) -> dict[str, Any]:
+    if own.kind == "double":
+        known = isinstance(own.value, float) and math.isfinite(own.value)  # JSON has no other numbers
+        return {"type": "number"} | ({"default": own.value} if known else {})
+    if own.kind != "credentials":
+        return {"type": own.kind, "default": own.value}
+    login = {"type": "string", "default": own.value or None}
+    return {"type": "object", "username": login, "password": {"type": "string", "default": None}}
+
+
+def _port(node: NativeNode, spec: str) -> ToolPort:
+    own = read_boundary(node)
+    return ToolPort(own.parameter, own.description, "Table", spec)
+
+
+def _default_spec(node: NativeNode, workflow: Workflow) -> str:
+    """The columns of the table that stands in for an input, where a person typed one."""
+    for connection in workflow.connections:
+        if connection.destination != node.id or connection.destination_port != 1:
+            continue
+        source = next((own for own in workflow.nodes if own.id == connection.source), None)
+        if isinstance(source, NativeNode) and source.factory == TABLE_CREATOR_FACTORY:
+            with contextlib.suppress(KnwfError):  # it is no part of the tool
+                columns = [{"name": c.name, "type": _TYPE_NAMES[c.type]} for c in created_columns(source)]
+                return json.dumps({"name": "default", "columns": columns}, ensure_ascii=False)
+    return ""
+
+
+def tools_table(host: ExtensionHost, tools: Sequence[WorkflowTool]) -> OutputTable:
+    """A table of workflow tools with the column *Tool*, as *Workflow to Tool* gives it."""
+    import pyarrow as pa
+    from knime.types.tool import WorkflowTool as KnimeTool
+
+    from ...types.columns import knime_value
+    from .tables import made_table
+
+    column = host.column_of([knime_value(tool) for tool in tools], KnimeTool)
+    return made_table(host, pa.table([column], names=["Tool"]))
