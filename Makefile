@@ -65,7 +65,7 @@ $(VENV)/bin/python:
 	$(PIP) install --upgrade "pip>=25.1"
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install -e ".[cli,server]"
+	$(PIP) install -e ".[cli,server,graph]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python

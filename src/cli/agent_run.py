@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.prompter.texts import DATA_PREFIX, SYSTEM_MESSAGE
@@ -12,6 +11,7 @@ from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
 from .credentials import Credentials
 from .exits import CommandError, how_here
+from .files import open_journal
 from .options import ConnectionOptions
 from .sessions import Sessions
 from .terminal import complain
@@ -31,28 +31,10 @@ if TYPE_CHECKING:
     from ..tools.provider.provide import ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
+    from .agent_command import AgentSettings
     from .interrupt import Interrupt
 
 _TOOL_TOKENS: Final = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
-    """What the command line says about the agent; the help texts say what each option means."""
-
-    model_url: str
-    model: str
-    api_key_env: str | None = None
-    api_key: str | None = None
-    temperature: float | None = None
-    system: str | None = None
-    include: str = ""
-    rules: str = ""
-    trusted: str = ""
-    max_iterations: int = 25
-    time_limit: float | None = None
-    audit: Path | None = None
-    save_dir: Path | None = None
 
 
 class AgentRun:
@@ -93,12 +75,12 @@ class AgentRun:
 
         model = _model(self._settings)
         with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
-            timeline.say("asking the servers for their tools")
+            timeline.show("asking the servers for their tools")
             tools: list[Tool] = [*self._tools(sessions, routes)]
             host = _load_host() if workflows else None
             if host is not None:
                 tools += _workflow_tools(host, workflows)
-            timeline.say("the model reads the question")
+            timeline.show("the model reads the question")
             with _keeper(self._settings.audit, sessions.run) as keeper:
                 prompter = self._prompter(model, tools, sessions, routes, keeper, host)
                 self._runs = PromptRuns(prompter=prompter, keep_errors=True)
@@ -203,6 +185,7 @@ class AgentRun:
                 run_workflow=_workflow_runner(host, self._interrupt),
                 workflow_digest=segment_digest,
             )
+        rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
         return Prompter(
             model=model,
             toolset=Toolset(tools),
@@ -210,7 +193,7 @@ class AgentRun:
             journal=keeper,
             options=self._options(),
             tool_options=ToolOptions(
-                approval=ApprovalPolicy.parse(settings.rules, settings.trusted), search_above=_TOOL_TOKENS
+                approval=ApprovalPolicy.parse(rules, trusted), search_above=_TOOL_TOKENS
             ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             data_prefix=DATA_PREFIX,
@@ -251,12 +234,7 @@ def _keeper(file: Path | None, run: str) -> AbstractContextManager[CallKeeper]:
     """What keeps the records, opened before anything is called."""
     if file is None:
         return nullcontext(MemoryKeeper())
-    from ..audit.journal import Journal, JournalError
-
-    try:
-        return Journal(file, run=run, about="knime-mcp agent", append=True)
-    except JournalError as error:
-        raise CommandError(f"{error}. Name another file for --audit.") from None
+    return open_journal(file, run=run, about="knime-mcp agent")
 
 
 def _close(keeper: CallKeeper, outcome: Any) -> None:
@@ -289,8 +267,7 @@ def _load_host() -> ExtensionHost:
 
 
 def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[WorkflowTool]:
-    from ..headless.workflows import RunError
-    from ..headless.workflows.tools import make_workflow_tool
+    from ..headless.workflows import RunError, make_workflow_tool
 
     found: list[WorkflowTool] = []
     for file in files:
@@ -303,7 +280,7 @@ def _workflow_tools(host: ExtensionHost, files: Sequence[Path]) -> list[Workflow
 
 def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
     from ..headless.tables import written
-    from ..headless.workflows.tools import ToolRunner
+    from ..headless.workflows import ToolRunner
 
     runner = ToolRunner(host, is_canceled=interrupt)
 

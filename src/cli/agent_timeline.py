@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from ..agents.run.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
+from .progress import StatusLine
 from .terminal import err, one_line, visible
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ..agents.run.events import AgentEvent
 
 _STYLES = {"good": "green", "warning": "yellow", "bad": "bold red"}
 _SHOWN_RESULT = 100
 
 
-class AgentTimeline:
+class AgentTimeline(StatusLine):
     """Shows what an agent does.
 
     Lines for what is finished; on a terminal also one line that changes, with the tools that run and the
@@ -24,26 +23,16 @@ class AgentTimeline:
     """
 
     def __init__(self) -> None:
-        self._status: Any = None  # rich's Status
+        super().__init__()
         self._running: dict[str, str] = {}
         self._text = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._status is not None:
-            self._status.__exit__(kind, error, trace)
-            self._status = None
 
     def __call__(self, event: AgentEvent) -> None:
         """Takes what happens next."""
         match event:
             case TextDelta(text=text):
                 self._text += text
-                self._now(self._text[-400:].replace("\n", " ")[-80:])
+                self.show(self._text[-400:].replace("\n", " ")[-80:])
             case ModelRetried(iteration=iteration, reason=reason, wait=wait):
                 self._text = ""
                 self._line((f"Turn {iteration}: the model again in {wait:.1f} s. {reason}", "yellow"))
@@ -51,17 +40,13 @@ class AgentTimeline:
                 self._turn(event)
             case ToolStarted(request=request, shown_name=name):
                 self._running[request.id] = name
-                self._now(", ".join(self._running.values()))
+                self.show(", ".join(self._running.values()))
             case ToolFinished():
                 self._running.pop(event.reply.request.id, None)
                 self._call(event)
-                self._now(", ".join(self._running.values()) or "the model reads the results")
+                self.show(", ".join(self._running.values()) or "the model reads the results")
             case _:
                 pass
-
-    def say(self, text: str) -> None:
-        """Says what is going on before anything has happened."""
-        self._now(text)
 
     def _turn(self, turn: ModelAnswered) -> None:
         from ..agents.prompter.message_cells import text_of
@@ -102,15 +87,3 @@ class AgentTimeline:
         for text, style in parts:
             line.append(visible(text), style=style)
         err().print(line)
-
-    def _now(self, text: str) -> None:
-        if not err().is_terminal:
-            return
-        from rich.text import Text
-
-        shown = Text(visible(text), style="dim", no_wrap=True, overflow="ellipsis")
-        if self._status is None:
-            self._status = err().status(shown)
-            self._status.__enter__()
-        else:
-            self._status.update(shown)

@@ -1,5 +1,6 @@
 """The entry point of ``knime-mcp``: says what is missing, and otherwise hands over to the commands."""
 
+import os
 import sys
 
 _EXTRA = "cli"
@@ -7,6 +8,12 @@ _EXTRA = "cli"
 
 def main() -> None:
     """Runs ``knime-mcp`` with the arguments of this process, and ends the process with its exit code."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # the shell closed it, as with `>&-`
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
+    # httpx brings a command line along, which loads pygments and more: 40 % of what `import httpx` costs.
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
+    first = sys.argv[1] if len(sys.argv) > 1 else None
     try:
         from .commands import build_app
     except ModuleNotFoundError as error:
@@ -16,7 +23,7 @@ def main() -> None:
             f"The command line needs the extra '{_EXTRA}'. Install it with: pip install 'knime-mcp[{_EXTRA}]'"
         )
     try:
-        build_app()(prog_name="knime-mcp")
+        build_app(first)(prog_name="knime-mcp")
     except KeyboardInterrupt:  # before or after a command, which handles its own
         sys.exit(3)
 

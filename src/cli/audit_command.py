@@ -9,8 +9,8 @@ import typer
 
 from ..tools.words import counted
 from .audit_files import read
-from .exits import ExitCode, UsageError, reports_errors
-from .tables import check_ending
+from .exits import ExitCode, reports_errors
+from .files import check_page, check_table
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..audit.record import CallRecord
     from ..audit.verify import VerifiedRun
 
+_FINDINGS_SHOWN = 20
 _FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
 
 
@@ -64,8 +65,10 @@ def verify(
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
         if run.head:
             say(f"  head {run.head}", "dim")
-    for finding in found.findings:
+    for finding in found.findings[:_FINDINGS_SHOWN]:
         complain(f"{finding.verdict.value}: {finding.text}")
+    if len(found.findings) > _FINDINGS_SHOWN:
+        complain(f"… and {len(found.findings) - _FINDINGS_SHOWN} more findings; --json names all of them.")
     for text in found.notes:
         note(text)
     return ExitCode.OK if found.intact else ExitCode.FAILED
@@ -88,9 +91,8 @@ def show_records(
 
     Example: knime-mcp audit show run.jsonl --html run.html
     """
-    check_ending(out, (".csv", ".parquet"))
-    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
+    check_table(out)
+    check_page(html)
     from ..audit.table import read_calls, write_calls
 
     records = read(lambda: read_calls(file))

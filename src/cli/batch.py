@@ -9,9 +9,9 @@ import typer
 
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .exits import ExitCode, UsageError, reports_errors
+from .files import TABLES, check_folder, check_journal, check_table
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
-from .tables import check_ending
 from .terminal import complain, note
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def batch(
     """
     if on_error not in {"row", "fail"}:
         raise UsageError(f"--on-error is '{on_error}'. Write row or fail.")
-    check_ending(out)
     check_executor(executor, connection)
     route, words = connection.one_route([word for word in (url, tool, table_file) if word is not None])
     if len(words) != 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table = words[0], Path(words[1])
     _check_files(table, out, audit, resume)
+    check_folder(save_dir)
     from .parameters import read_parameters
     from .sessions import Sessions
 
@@ -115,14 +115,14 @@ def _prepare(
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
+    check_table(out, (*TABLES, ".json"))
+    check_journal(audit)
     if resume is not None and not resume.is_file():
         raise UsageError(f"There is no file {resume} to resume from.")
     written = [file for file in (out, audit) if file is not None]
     for file in written:
         if file.resolve() == table.resolve():
             raise UsageError(f"{file} is the table of parameters itself. Write into another file.")
-    if audit is not None and audit.suffix.lower() != ".jsonl":
-        raise UsageError(f"{audit} should end in .jsonl: it gets one line of JSON per call.")
     if audit is not None and resume is None and audit.exists() and audit.stat().st_size:
         raise UsageError(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"

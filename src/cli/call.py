@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import difflib
 import json
-import sys
+from collections import Counter
 from contextlib import nullcontext
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer evaluates annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .exits import ExitCode, UsageError, reports_errors
+from .files import check_folder, check_journal, open_journal, text_or_file, why_no_json
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from ..audit.journal import Journal
     from ..tools.caller.mapping import Parameter
 
 
@@ -70,9 +68,12 @@ def call(
         raise UsageError("Which tool? Write its name after the server.")
     tool, *rest = words
     pairs = [_split(argument) for argument in rest]
+    for key, times in Counter(key for key, _, _ in pairs).items():
+        if times > 1:
+            raise UsageError(f"'{key}' is given {times} times. A list is {key}:='[\"one\", \"two\"]'.")
     given = _whole(json_arguments)
-    if audit is not None and audit.suffix.lower() != ".jsonl":
-        raise UsageError(f"{audit} should end in .jsonl: it gets one line of JSON per call.")
+    check_journal(audit)
+    check_folder(save_dir)
     with Interrupt() as interrupt:
         from ..audit.dispatch import Call, recorded_call
         from ..tools.caller.mapping import parameters_of
@@ -88,13 +89,17 @@ def call(
             for stray in _strays(typed, parameters):
                 note(stray)
             dispatcher = sessions.dispatcher([route], save_dir)
-            with _journal(audit, dispatcher.run, f"knime-mcp call {route.display} {tool}") as journal:
+            about = f"knime-mcp call {route.display} {tool}"
+            opened = open_journal(audit, run=dispatcher.run, about=about, calls=1) if audit else nullcontext()
+            with opened as journal:
                 outcome = recorded_call(Call(tool=found, arguments=typed), dispatcher)
                 record = outcome.record if journal is None else journal.append(outcome.record)
                 if journal is not None and record.status == "canceled":
                     journal.close("canceled")
     for coercion in outcome.coercions:
         note(coercion)
+    if outcome.note is not None:
+        note(outcome.note)
     for file in record.files:
         note(f"Saved {file}")
     if as_json:
@@ -105,18 +110,6 @@ def call(
         return ExitCode.OK
     complain(record.error or "The call failed.")
     return ExitCode.CANCELED if record.status == "canceled" else ExitCode.FAILED
-
-
-def _journal(file: Path | None, run: str, about: str) -> AbstractContextManager[Journal | None]:
-    """The journal to add the call to, opened before anything is called."""
-    if file is None:
-        return nullcontext()
-    from ..audit.journal import Journal, JournalError
-
-    try:
-        return Journal(file, run=run, about=about, calls=1, append=True)
-    except JournalError as error:
-        raise CommandError(f"{error}. Name another file for --audit.") from None
 
 
 def _split(argument: str) -> tuple[str, str, bool]:
@@ -137,8 +130,8 @@ def _typed(pairs: list[tuple[str, str, bool]], parameters: dict[str, Parameter])
             continue
         try:
             found[key] = json.loads(value)
-        except ValueError as error:
-            raise UsageError(f"The value of {key}:= is not JSON: {error}.") from None
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"The value of {key}:= is not JSON: {why_no_json(error)}.") from None
     return found
 
 
@@ -159,16 +152,8 @@ def _whole(text: str | None) -> dict[str, Any]:
     from ..tools.caller.mapping import arguments_from_json
     from ..types.errors import ArgumentsInvalid
 
-    source = "--json-arguments"
-    if text == "@-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        source = text[1:]
-        try:
-            text = Path(source).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            raise CommandError(f"{source} is not UTF-8 text.") from None
+    said, source = text_or_file(text, "--json-arguments")
     try:
-        return arguments_from_json(text, source=source)
+        return arguments_from_json(said, source=source)
     except ArgumentsInvalid as error:
         raise UsageError(str(error)) from None

@@ -1,27 +1,82 @@
 """All commands of ``knime-mcp`` under one roof. Importing them is cheap: what they need, they load later."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from ..version import VERSION
-from .agent_command import agent
-from .audit_command import show_records, verify
-from .batch import batch
-from .call import call
-from .demo import demo
-from .export_command import export
-from .graph.app import graph_app
-from .inspect import inspect
-from .login import login, logout
-from .nodes.app import nodes_app
-from .replay_command import replay
-from .run_command import run
-from .tools_command import list_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
-def build_app() -> typer.Typer:
-    """Builds the command line."""
+class _Group(NamedTuple):
+    help: str
+    commands: Mapping[str, str | _Group]
+
+
+_COMMANDS: Final[Mapping[str, str | _Group]] = {
+    "demo": "demo:demo",
+    "inspect": "inspect:inspect",
+    "list": "tools_command:list_tools",
+    "call": "call:call",
+    "batch": "batch:batch",
+    "agent": "agent_command:agent",
+    "replay": "replay_command:replay",
+    "run": "run_command:run",
+    "login": "login:login",
+    "logout": "login:logout",
+    "audit": _Group(
+        "Verify, show and export the records of calls.",
+        {
+            "verify": "audit_command:verify",
+            "show": "audit_command:show_records",
+            "export": "export_command:export",
+        },
+    ),
+    "graph": _Group(
+        "Graphs: tools made of calls to other tools, declared in a YAML document.",
+        {
+            "new": "graph.new:new",
+            "check": "graph.check:check",
+            "run": "graph.run:run",
+            "show": "graph.show:show",
+            "serve": "graph.serve:serve",
+        },
+    ),
+    "nodes": _Group(
+        "Node knowledge: which nodes exist, and how they are configured. Also as an MCP server.",
+        {
+            "search": "nodes.search:search",
+            "show": "nodes.show:show_node",
+            "types": "nodes.types:types",
+            "build": "nodes.build:build",
+            "serve": "nodes.serve:serve",
+            "gateway": "nodes.gateway:gateway",
+            "keys": _Group(
+                "Keys for the gateway. Only digests of them are kept.",
+                {
+                    "create": "nodes.keys:create",
+                    "list": "nodes.keys:list_keys",
+                    "revoke": "nodes.keys:revoke",
+                },
+            ),
+        },
+    ),
+}
+"""Module and function of each command."""
+
+
+def build_app(first: str | None = None) -> typer.Typer:
+    """Builds the command line.
+
+    Args:
+        first: The first word of the command line. Where it names a command, only that one is there: importing
+            and preparing all of them takes as long as a call.
+    """
     app = typer.Typer(
         help="Tools on MCP servers, from the command line: list them, call them, call them once per row of a"
         " table. The same code that KNIME's nodes run.",
@@ -33,27 +88,20 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    commands = {
-        "demo": demo,
-        "inspect": inspect,
-        "list": list_tools,
-        "call": call,
-        "batch": batch,
-        "agent": agent,
-        "replay": replay,
-        "run": run,
-        "login": login,
-        "logout": logout,
-    }
-    for name, command in commands.items():
-        app.command(name, help=_unwrapped(command.__doc__ or ""))(command)
-    audit = typer.Typer(help="Verify, show and export the records of calls.", no_args_is_help=True)
-    for name, command in {"verify": verify, "show": show_records, "export": export}.items():
-        audit.command(name, help=_unwrapped(command.__doc__ or ""))(command)
-    app.add_typer(audit, name="audit")
-    app.add_typer(graph_app(_unwrapped), name="graph")
-    app.add_typer(nodes_app(_unwrapped), name="nodes")
+    _add(app, {first: _COMMANDS[first]} if first in _COMMANDS else _COMMANDS)
     return app
+
+
+def _add(app: typer.Typer, commands: Mapping[str, str | _Group]) -> None:
+    for name, found in commands.items():
+        if isinstance(found, _Group):
+            group = typer.Typer(help=found.help, no_args_is_help=True)
+            _add(group, found.commands)
+            app.add_typer(group, name=name)
+        else:
+            module, _, function = found.partition(":")
+            command = getattr(import_module(f".{module}", __package__), function)
+            app.command(name, help=_unwrapped(command.__doc__))(command)
 
 
 def _unwrapped(text: str) -> str:

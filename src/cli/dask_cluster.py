@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..audit.workers.dask_task import installed_version
 from ..version import VERSION
 from .exits import CommandError
+from .extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,12 +32,8 @@ def dask_client(address: str, *, tls: bool = False) -> Generator[Client]:
     Raises:
         CommandError: There is no such cluster, or its workers cannot make calls.
     """
-    try:
+    with needs("A Dask cluster needs", "dask", "distributed"):
         from distributed import Client
-    except ModuleNotFoundError:
-        raise CommandError(
-            "A Dask cluster needs the extra 'dask': pip install 'knime-mcp[cli,dask]'."
-        ) from None
     try:
         scheme = "tls" if tls else "tcp"
         client = Client(

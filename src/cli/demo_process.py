@@ -49,8 +49,8 @@ class ServerProcess:
         """
         if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
             raise CommandError(
-                f"The demo's server needs {' and '.join(missing)}. Install what is missing with: pip install"
-                " 'knime-mcp[cli,server]'."
+                f"The demo needs the extra 'server' ({missing[0]} is missing)."
+                " Install it with: pip install 'knime-mcp[cli,server]'"
             )
         self._process = subprocess.Popen(  # noqa: S603
             # -P: the current folder is not on its path, whatever modules lie there.
@@ -88,6 +88,7 @@ class ServerProcess:
             said = self._complaints.read().decode(errors="replace").strip().splitlines()
             raise CommandError(
                 f"The demo's server did not start. It said: {said[-1] if said else 'nothing'}"
+                f"{'. Choose another --port, or 0 for any that is free.' if 'in use' in str(said) else ''}"
             ) from None
 
     def wait(self, seconds: float) -> bool:

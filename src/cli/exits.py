@@ -1,5 +1,6 @@
 """How the process ends: exit codes, and every error as sentences on standard error."""
 
+import errno
 import functools
 import os
 import sys
@@ -65,7 +66,7 @@ def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         complain("Canceled.")
         return ExitCode.CANCELED
     except (SettingInvalid, UsageError) as error:
-        complain(str(error))
+        complain(f"{error}{how_here(error)}")
         return ExitCode.USAGE
     except BrokenPipeError:
         # Who reads has enough (`| head`). Python flushes once more at its end, which must not fail again:
@@ -76,7 +77,7 @@ def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         complain(f"{error}{how_here(error)}")
         return ExitCode.FAILED
     except OSError as error:
-        complain(f"{error.filename or 'A file'}: {(error.strerror or str(error)).lower()}.")
+        complain(_system_error(error))
         return ExitCode.FAILED
     except Exception as error:
         # Only where it happened: the text of an unforeseen error may hold anything, secrets included.
@@ -85,6 +86,17 @@ def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         return ExitCode.FAILED
 
 
+def _system_error(error: OSError) -> str:
+    why = (error.strerror or str(error)).lower()
+    if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+        where = str(error.filename).replace(":", ", port ") if error.filename else "this address"
+        return f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
+    return f"{error.filename or 'A file'}: {why}."
+
+
 def how_here(error: Exception | None) -> str:
     """What the next step, worded for the dialogs of KNIME's nodes, is on the command line."""
-    return f" {CREDENTIAL_HINT}" if isinstance(error, AuthError) else ""
+    in_url = (
+        isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in str(error)
+    )
+    return f" {CREDENTIAL_HINT}" if in_url or isinstance(error, AuthError) else ""

@@ -9,6 +9,7 @@ import typer
 
 from .audit_files import read
 from .exits import ExitCode, UsageError, reports_errors
+from .files import check_output
 from .terminal import complain, note
 
 
@@ -37,8 +38,7 @@ def export(
     """
     if out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf: it gets a KNIME workflow.")
-    if not out.parent.is_dir():
-        raise UsageError(f"There is no folder {out.parent} to write {out.name} into.")
+    check_output(out)
     from ..audit.table import read_calls
     from ..audit.verify import Verdict, verify_file
     from ..headless import use_standin

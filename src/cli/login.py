@@ -1,60 +1,64 @@
 """``knime-mcp login`` and ``logout``: what they are called with. `oauth_login` does the work."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .exits import ExitCode, reports_errors
+from .option_groups import takes
 
 _CLIENT = "Registered by hand"
 _HOW = "How to reach the server"
 
 
-@reports_errors
-def login(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
+@dataclass(frozen=True, kw_only=True)
+class LoginOptions:
+    """What ``knime-mcp login`` is called with; the help texts say what each option means."""
+
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")]
     scope: Annotated[
         str | None, typer.Option(metavar="SCOPES", help="Ask for these, instead of what the server says.")
-    ] = None,
+    ] = None
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Show the address of the login page instead of opening it.")
-    ] = False,
+    ] = False
     port: Annotated[
         int | None,
         typer.Option(
             min=1, max=65535, help="Wait for the browser at this port of this machine, not at any free one."
         ),
-    ] = None,
+    ] = None
     print_token: Annotated[
         bool,
         typer.Option(
             "--print-token", help="Print the token and keep nothing. For machines without a keyring."
         ),
-    ] = False,
+    ] = False
     client_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The id that you got for this program.", rich_help_panel=_CLIENT),
-    ] = None,
+    ] = None
     client_secret_env: Annotated[
         str | None,
         typer.Option(
             metavar="VARIABLE", help="Environment variable with its secret.", rich_help_panel=_CLIENT
         ),
-    ] = None,
+    ] = None
     private_key: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="PEM file with its private key.", rich_help_panel=_CLIENT),
-    ] = None,
+    ] = None
     algorithm: Annotated[
         str, typer.Option(help="Signature algorithm of the private key.", rich_help_panel=_CLIENT)
-    ] = "ES256",
+    ] = "ES256"
     client_metadata_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL", help="Where a document about this program is published.", rich_help_panel=_CLIENT
         ),
-    ] = None,
+    ] = None
     client_credentials: Annotated[
         bool,
         typer.Option(
@@ -62,19 +66,19 @@ def login(
             help="Log in as a program, with secret or private key and without a person.",
             rich_help_panel=_CLIENT,
         ),
-    ] = False,
+    ] = False
     issuer: Annotated[
         str | None,
         typer.Option(
             metavar="URL", help="The only authorization server to send secrets to.", rich_help_panel=_CLIENT
         ),
-    ] = None,
+    ] = None
     ca_file: Annotated[
         str | None,
         typer.Option(
             metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW
         ),
-    ] = None,
+    ] = None
     proxy: Annotated[
         str | None,
         typer.Option(
@@ -82,33 +86,20 @@ def login(
             help="Use this proxy instead of the environment's; an empty text means none.",
             rich_help_panel=_HOW,
         ),
-    ] = None,
-) -> ExitCode:
+    ] = None
+
+
+@reports_errors
+@takes(LoginOptions, "options")
+def login(*, options: LoginOptions) -> ExitCode:
     """Log in to a server that wants OAuth. Other commands then use the login by themselves.
 
     Opens the server's login page in a browser. The login is kept in the keyring of your operating system and
     renewed when it expires; `knime-mcp logout URL` forgets it.
     """
-    from .oauth_login import LoginOptions, log_in
+    from .oauth_login import log_in
 
-    return log_in(
-        LoginOptions(
-            url=url,
-            scope=scope,
-            no_browser=no_browser,
-            port=port,
-            print_token=print_token,
-            client_id=client_id,
-            client_secret_env=client_secret_env,
-            private_key=private_key,
-            algorithm=algorithm,
-            client_metadata_url=client_metadata_url,
-            client_credentials=client_credentials,
-            issuer=issuer,
-            ca_file=ca_file,
-            proxy=proxy,
-        )
-    )
+    return log_in(options)
 
 
 @reports_errors

@@ -4,7 +4,6 @@ import os
 import time
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..tools.mcp_client import MCPClient
@@ -18,27 +17,8 @@ from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
 from .exits import ExitCode, UsageError
 from .interrupt import Interrupt
+from .login import LoginOptions
 from .terminal import note, print_text, say
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginOptions:
-    """What ``knime-mcp login`` was called with; its help says what each option means."""
-
-    url: str
-    scope: str | None
-    no_browser: bool
-    port: int | None
-    print_token: bool
-    client_id: str | None
-    client_secret_env: str | None
-    private_key: Path | None
-    algorithm: str
-    client_metadata_url: str | None
-    client_credentials: bool
-    issuer: str | None
-    ca_file: str | None
-    proxy: str | None
 
 
 def log_in(options: LoginOptions) -> ExitCode:

@@ -2,12 +2,10 @@
 
 import dataclasses
 import functools
-import inspect
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +14,11 @@ from ..tools.transports.stdio_server import StdioServer
 from ..types.errors import origin_and_path
 from ..types.routing import ServerRoute
 from .exits import UsageError
+from .option_groups import takes
 from .stdio import parse_servers
 
 if TYPE_CHECKING:
     from ..tools.network import NetworkSettings
-
-R = TypeVar("R")
 
 _WHO = "Who you are"
 _HOW = "How to reach the server"
@@ -287,43 +284,8 @@ class ConnectionOptions:
             raise UsageError(f"--send-credentials-as {self.send_credentials_as} needs --credential NAME.")
 
 
-def takes_connection(command: Callable[..., R]) -> Callable[..., R]:
-    """Gives a command all options of `ConnectionOptions`, as its keyword argument ``connection``.
-
-    Args:
-        command: A typer command with a parameter ``connection: ConnectionOptions``.
-
-    Returns:
-        The command with the options in its signature, where typer looks for them.
-    """
-    hints = _hints()
-    fields = dataclasses.fields(ConnectionOptions)
-    own = [
-        parameter
-        for parameter in inspect.signature(command, eval_str=True).parameters.values()
-        if parameter.name != "connection"
-    ]
-    added = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields
-    ]
-
-    @functools.wraps(command)
-    def run(**values: Any) -> R:
-        connection = ConnectionOptions(**{field.name: values.pop(field.name) for field in fields})
-        return command(**values, connection=connection)
-
-    del run.__wrapped__  # inspect would ask it before the signature below
-    run.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
-    return run
-
-
-@functools.cache
-def _hints() -> dict[str, Any]:
-    return typing.get_type_hints(ConnectionOptions, include_extras=True)
+takes_connection = takes(ConnectionOptions, "connection")
+"""Gives a command all options of `ConnectionOptions`, as its keyword argument ``connection``."""
 
 
 def _header(text: str) -> tuple[str, str]:

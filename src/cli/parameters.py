@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from ..types.canonical import without_surrogates
 from .exits import CommandError
+from .files import read_text, why_no_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,20 +106,18 @@ def _read_parquet(file: Path) -> Parameters:
     import pyarrow as pa
     from pyarrow import parquet
 
-    try:
-        table = parquet.read_table(file)
-    except pa.ArrowInvalid as error:
-        raise CommandError(f"{file} cannot be read as Parquet: {error}.") from None
+    with file.open("rb") as stream:
+        try:
+            table = parquet.read_table(stream)
+        except pa.ArrowInvalid as error:
+            raise CommandError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}.") from None
     return Parameters(table.to_pylist(), table, typed=True)
 
 
 def _read_jsonl(file: Path) -> Parameters:
     import pyarrow as pa
 
-    try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise CommandError(f"{file} is not UTF-8 text.") from None
+    lines = read_text(file).split("\n")
     rows = [_json_object(line, file, number) for number, line in enumerate(lines, 1) if line.strip()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{name: row.get(name) for name in names} for row in rows]
@@ -128,13 +128,13 @@ def _read_jsonl(file: Path) -> Parameters:
 def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:
-        raise CommandError(f"{file}, line {number} is not JSON: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{file}, line {number} is not JSON: {why_no_json(error)}.") from None
     if not isinstance(found, dict):
         raise CommandError(
             f'{file}, line {number} is not a JSON object. Write one per line, as in {{"path": "a.txt"}}.'
         )
-    return found  # pyright: ignore[reportUnknownVariableType]
+    return {without_surrogates(name): value for name, value in cast("dict[str, Any]", found).items()}
 
 
 def _column(values: list[Any]) -> Any:
@@ -142,7 +142,8 @@ def _column(values: list[Any]) -> Any:
 
     if not any(isinstance(value, dict | list) for value in values):
         try:
-            return pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # texts and numbers in one column
+            return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # texts and numbers, or huge numbers
             pass
-    return pa.array([None if value is None else json.dumps(value, ensure_ascii=False) for value in values])
+    texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    return pa.array([None if text is None else without_surrogates(text) for text in texts])

@@ -5,23 +5,24 @@ On a terminal it is one line that changes; elsewhere it is a line per report, fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from .terminal import err, note, visible
+from .terminal import err, note, plain
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.progress import ProgressColumn, TaskID
+    from rich.status import Status
 
     from ..tools.mcp_client import Progress
 
 
-class CallProgress:
-    """Shows what a tool reports while it runs; appears with the first report."""
+class StatusLine:
+    """A line on a terminal that changes; appears with the first text. Elsewhere there is none."""
 
     def __init__(self) -> None:
-        self._status: Any = None  # rich's Status
+        self._status: Status | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -30,23 +31,32 @@ class CallProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._status is not None:
-            self._status.__exit__(kind, error, trace)
+            self._status.stop()
+            self._status = None
+
+    def show(self, text: str) -> bool:
+        """Shows a text. Returns whether there is a terminal to show it on."""
+        if not err().is_terminal:
+            return False
+        shown = plain(text, "dim")
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        if self._status is None:
+            self._status = err().status(shown)
+            self._status.start()
+        else:
+            self._status.update(shown)
+        return True
+
+
+class CallProgress(StatusLine):
+    """Shows what a tool reports while it runs."""
 
     def __call__(self, progress: Progress) -> None:
         """Takes a report."""
         of = f" of {progress.total:g}" if progress.total else ""
         text = f"{progress.progress:g}{of}{': ' + progress.message if progress.message else ''}"
-        if not err().is_terminal:
+        if not self.show(text):
             note(text)
-            return
-        from rich.text import Text
-
-        shown = Text(visible(text))
-        if self._status is None:
-            self._status = err().status(shown)
-            self._status.__enter__()
-        else:
-            self._status.update(shown)
 
 
 class _Bar:

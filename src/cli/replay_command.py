@@ -9,9 +9,9 @@ import typer
 
 from .executors import Concurrency, ExecutorOption, check_executor
 from .exits import ExitCode, UsageError, reports_errors
+from .files import check_journal, check_page, check_table
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
-from .tables import check_ending
 from .terminal import note, print_json
 
 _WHAT = "What is called"
@@ -133,10 +133,10 @@ def replay(
     _check_files(file, out, html, audit)
     _check_connection(connection)
     check_executor(executor, connection)
-    from ..audit.replay_table import read_recording
+    from ..audit.replay.table import read_recording
     from .audit_files import read
     from .replay_run import ReplayRun
-    from .replay_words import replay_options, with_commands
+    from .replay_words import check_on_record, replay_options, with_commands
 
     options = replay_options(
         also_call=call,
@@ -152,6 +152,7 @@ def replay(
     )
     connection = with_commands(connection, server or ())
     recording = read(lambda: read_recording(file, head=head))
+    check_on_record(options, recording.calls)
     with Interrupt() as interrupt:
         run = ReplayRun(recording, options, connection, interrupt)
         try:
@@ -178,11 +179,9 @@ def _check_connection(connection: ConnectionOptions) -> None:
 
 
 def _check_files(file: Path, out: Path | None, html: Path | None, audit: Path | None) -> None:
-    check_ending(out, (".csv", ".parquet"))
-    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
-    if audit is not None and audit.suffix.lower() != ".jsonl":
-        raise UsageError(f"{audit} should end in .jsonl: it gets one line of JSON per call.")
+    check_table(out)
+    check_page(html)
+    check_journal(audit)
     for written in (out, audit):
         if written is not None and written.resolve() == file.resolve():
             raise UsageError(f"{written} is the file to replay. Write into another one.")

@@ -7,27 +7,26 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..audit.journal import Journal, JournalError
-from ..audit.replay import Replayer
-from ..audit.replay_decision import routes_of
-from ..audit.replay_table import ReplaySummary, replay_table
+from ..audit.replay.decision import routes_of
+from ..audit.replay.replayer import Replayer
+from ..audit.replay.table import ReplaySummary, replay_table
 from ..audit.verify import Verdict
 from ..tools.views.replay import ShownCalls, replay_page
 from ..types.errors import Canceled, MCPError
 from .executors import call_executor
-from .exits import CommandError, ExitCode
+from .exits import ExitCode
+from .files import open_journal
 from .progress import BatchProgress
 from .sessions import Sessions
 from .tables import TableFile
 from .terminal import complain, note, one_line, say, show, table
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ..audit.replay_calls import ReplayedCall
-    from ..audit.replay_options import ReplayOptions
-    from ..audit.replay_table import Recording
+    from ..audit.replay.calls import ReplayedCall
+    from ..audit.replay.options import ReplayOptions
+    from ..audit.replay.table import Recording
     from .interrupt import Interrupt
     from .options import ConnectionOptions
 
@@ -83,7 +82,9 @@ class ReplayRun:
             dispatcher = sessions.dispatcher([])
             with (
                 call_executor(executor, concurrency, self._connection, dispatcher) as calls,
-                _journal(audit, dispatcher.run) as journal,
+                open_journal(audit, run=dispatcher.run, about="knime-mcp replay")
+                if audit
+                else nullcontext() as journal,
             ):
                 replayer = Replayer(
                     dispatcher=dispatcher,
@@ -164,15 +165,6 @@ class ReplayRun:
     def _good(self) -> bool:
         altered = self._recording.verification.verdict is Verdict.ALTERED
         return self.summary.is_good and not altered and not self.canceled
-
-
-def _journal(file: Path | None, run: str) -> AbstractContextManager[Journal | None]:
-    if file is None:
-        return nullcontext()
-    try:
-        return Journal(file, run=run, about="knime-mcp replay", append=True)
-    except JournalError as error:
-        raise CommandError(f"{error}. Name another file for --audit.") from None
 
 
 def _call_json(call: ReplayedCall) -> dict[str, Any]:

@@ -7,13 +7,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..audit.replay_ignore import IgnoreRules
-from ..audit.replay_options import ReplayOptions, RowSelection, pairs
+from ..audit.replay.decision import routes_of
+from ..audit.replay.ignore import IgnoreRules
+from ..audit.replay.options import ReplayOptions, RowSelection, pairs
 from .exits import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..audit.replay.calls import RecordedCall
     from .options import ConnectionOptions
 
 _SERVER = re.compile(r"(.+?)=((?:https?|stdio):.+)", re.DOTALL)
@@ -74,6 +76,24 @@ def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> Conn
     """Adds the commands that ``--server stdio:NAME='COMMAND'`` gives for servers on record."""
     commands = [f"{found[1]}={found[2]}" for text in servers if (found := _STDIO.fullmatch(text))]
     return replace(connection, stdio=[*(connection.stdio or ()), *commands]) if commands else connection
+
+
+def check_on_record(options: ReplayOptions, calls: Sequence[RecordedCall]) -> None:
+    """Refuses to replace a server or tool that is not on record: the replay would not be what was meant.
+
+    Raises:
+        UsageError: Says what is on record.
+    """
+    routes = routes_of(calls, ReplayOptions())
+    for old, new in options.servers.items():
+        if routes_of(calls, ReplayOptions(servers={old: new})) == routes:
+            named = ", ".join(sorted({route.display for route in routes})) or "none"
+            raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")
+    named = {call.record.tool_name for call in calls} | {call.tool.name for call in calls if call.tool}
+    for old in options.tools:
+        if old not in named:
+            tools = ", ".join(sorted(filter(None, named))) or "none"
+            raise UsageError(f"No call on record is of the tool {old} of --tool; they are of: {tools}.")
 
 
 def _tools(texts: Sequence[str]) -> dict[str, str]:

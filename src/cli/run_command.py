@@ -13,6 +13,7 @@ import typer
 from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .interrupt import Interrupt
 from .options import ConnectionOptions
+from .progress import StatusLine
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -234,34 +235,20 @@ class _WorkFolder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class _Progress:
+class _Progress(StatusLine):
     """Says which node runs: one line that changes on a terminal, a line per node elsewhere."""
 
-    def __init__(self) -> None:
-        self._status: Any = None
-        self._head = ""
-
-    def __enter__(self) -> _Progress:
-        from .terminal import err
-
-        if err().is_terminal:
-            self._status = err().status("")
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+    _head = ""
 
     def started(self, step: Step, position: int, total: int) -> None:
         """See `Watcher`."""
         self._head = f"{position + 1} of {total}: {step.label}"
-        self._say(self._head)
+        if not self.show(self._head):
+            note(self._head)
 
     def progressed(self, step: Step, progress: float, message: str | None) -> None:  # noqa: ARG002
         """See `Watcher`."""
-        if self._status is not None:
-            self._say(f"{self._head} {progress:.0%} {message or ''}")
+        self.show(f"{self._head} {progress:.0%} {message or ''}")
 
     def finished(self, outcome: NodeOutcome) -> None:
         """See `Watcher`."""
@@ -273,14 +260,6 @@ class _Progress:
             note(f"{self._head}: {outcome.seconds:.2f} s{rows and f', {rows}'}")
         for warning in outcome.done.warnings:
             note(f"{outcome.label}: {warning}")
-
-    def _say(self, text: str) -> None:
-        if self._status is None:
-            note(text)
-            return
-        from .terminal import plain
-
-        self._status.update(plain(text))
 
 
 def _show(report: RunReport) -> None:

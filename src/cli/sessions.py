@@ -1,25 +1,30 @@
 """From the command line's options to clients, and to what runs and records calls."""
 
+from __future__ import annotations
+
 import threading
-from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from ..audit.definitions import Definitions, Pinning
-from ..audit.dispatch import Call, Dispatcher
-from ..audit.journal import new_run_id
-from ..audit.secrets import SecretMarker
-from ..tools.auth import Authorization
 from ..tools.credentials import fill
-from ..tools.mcp_client import MCPClient, Progress, Step
+from ..tools.mcp_client import MCPClient
 from ..tools.session_pool import SessionPool
-from ..types.routing import ServerRoute
 from .credentials import Credentials
-from .interrupt import Interrupt
-from .options import ConnectionOptions
 from .stdio import is_command, named_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from ..audit.definitions import Definitions
+    from ..audit.dispatch import Call, Dispatcher
+    from ..tools.auth import Authorization
+    from ..tools.mcp_client import Progress, Step
+    from ..types.routing import ServerRoute
+    from .interrupt import Interrupt
+    from .options import ConnectionOptions
 
 
 class Sessions:
@@ -45,8 +50,6 @@ class Sessions:
         self.stop = threading.Event()
         self.credentials = Credentials(options)
         self.pool = SessionPool(self.client)
-        self.definitions = Definitions(self.pool)
-        self.run = new_run_id()
         self._options = options
         self._on_progress = on_progress
 
@@ -57,6 +60,22 @@ class Sessions:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.pool.close()
+
+    # What only calls need: a list of tools does without.
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        """The tools as servers define them now."""
+        from ..audit.definitions import Definitions
+
+        return Definitions(self.pool)
+
+    @cached_property
+    def run(self) -> str:
+        """Id of the run that the calls of the command belong to."""
+        from ..audit.journal import new_run_id
+
+        return new_run_id()
 
     def client(self, route: ServerRoute, trace: Callable[[Step], None] | None = None) -> MCPClient:
         """Makes a client, which connects to nobody yet.
@@ -95,6 +114,10 @@ class Sessions:
             routes: The servers; their credentials are kept out of all records.
             save_dir: Where to save pictures and other blobs; None keeps none.
         """
+        from ..audit.definitions import Pinning
+        from ..audit.dispatch import Dispatcher
+        from ..audit.secrets import SecretMarker
+
         for route in routes:
             self.credentials(route.credential)
         variables = (secret for server in self._options.servers for secret in server.secrets())

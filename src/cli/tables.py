@@ -6,8 +6,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Self
 
-from .exits import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -15,25 +13,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-ENDINGS = (".csv", ".parquet", ".json")
 _ROW_ID = "<RowID>"
 _JSON_COLUMNS = frozenset(
     {"Tool (JSON)", "Parameters", "Example arguments", "Security findings", "Arguments", "Structured result"}
 )
-
-
-def check_ending(file: Path | None, endings: tuple[str, ...] = ENDINGS) -> None:
-    """Refuses a file whose name does not say what to write, before anything is done.
-
-    Raises:
-        UsageError: Another ending, or a folder that does not exist.
-    """
-    if file is None:
-        return
-    if file.suffix.lower() not in endings:
-        raise UsageError(f"{file} has no ending that says what to write. Use one of {', '.join(endings)}.")
-    if not file.parent.is_dir():
-        raise UsageError(f"There is no folder {file.parent} to write {file.name} into.")
 
 
 class TableFile:

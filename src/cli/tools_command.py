@@ -10,9 +10,10 @@ import typer
 
 from ..types.errors import Canceled
 from .exits import ExitCode, how_here, reports_errors
+from .files import TABLES, check_table
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
-from .tables import TableFile, check_ending, json_rows
+from .tables import TableFile, json_rows
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def list_tools(
     The table is the one that KNIME's node MCP Tool Provider makes. A server that fails does not lose the
     others.
     """
-    check_ending(out)
+    check_table(out, (*TABLES, ".json"))
     routes = connection.routes(urls or [])
     from ..tools.provider.provide import ServerRequest, provide
     from ..tools.provider.tool_names import NameFilter

@@ -2,16 +2,18 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support import waiting
 
 DEADLINE = 60
 SECRET = "canary-7f3a9c51d2"
@@ -109,21 +111,25 @@ class CommandLine:
     def __call__(self, *arguments: object, env: Mapping[str, str] | None = None) -> Done:
         return self.finish(self.start(*arguments, env=env))
 
+    def closing(self, what: str, *arguments: object) -> Done:
+        """Runs it with a stream closed by the shell, such as ``>&-``."""
+        done = subprocess.run(
+            f"{shlex.join([sys.executable, '-m', 'knime_mcp.cli.app', *map(str, arguments)])} {what}",
+            shell=True,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
 
 @pytest.fixture
 def cli(tmp_path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
-def wait_until(condition, what: str, seconds: float = 20) -> None:
-    """Waits until a condition holds, or fails."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def until():
-    return wait_until
+    return waiting.until

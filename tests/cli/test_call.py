@@ -3,6 +3,8 @@ import signal
 
 import pytest
 
+from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
+
 from .conftest import SECRET
 
 
@@ -18,6 +20,17 @@ def test_values_have_the_types_of_the_schema(cli, server):
     assert record["structured_result"]["code"] == "007"
     assert (record["status"], record["tool_name"], record["server"]) == ("ok", "show", server.url)
     assert record["protocol"] >= "2025-11-25"
+
+
+def test_a_schema_that_cannot_be_used_is_said_and_the_call_made(cli):
+    script = modern(
+        tools__list=rpc({"tools": [tool(inputSchema={"properties": {"a": {"type": "str"}}})]}),
+        tools__call=rpc(text("done")),
+    )
+    with ScriptedServer(script) as server:
+        done = cli("call", server.url, "echo", "a=x")
+    assert (done.code, done.out) == (0, "done\n")
+    assert "were not checked" in done.err
 
 
 def test_json_values_and_json_arguments(cli, server, tmp_path):

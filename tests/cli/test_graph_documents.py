@@ -103,5 +103,5 @@ def test_a_missing_extra_is_named(tmp_path, module):
         [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1
-    assert "pip install 'knime-mcp[graph,server]'" in done.stderr
+    assert "pip install 'knime-mcp[cli,server,graph]'" in done.stderr
     assert "Traceback" not in done.stderr

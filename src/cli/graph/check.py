@@ -8,8 +8,8 @@ import typer
 
 from ...tools.words import counted
 from ..exits import ExitCode, reports_errors
+from ..extras import needs_graph
 from ..terminal import complain, note, print_json, say
-from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document
 
 if TYPE_CHECKING:

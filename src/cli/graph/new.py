@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from ..extras import needs_graph
 from ..terminal import note
-from .extra import needs_graph
 
 
 @reports_errors

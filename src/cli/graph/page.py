@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ...graph.documents.shapes import mapping
-from ...graph.model import Expression, HttpConfig, SseConfig, StdioConfig
 from ...graph.nodes import (
     EntryNode,
     ExitNode,
@@ -17,7 +16,9 @@ from ...graph.nodes import (
     ToolNode,
     TransformNode,
     exits,
+    template_json,
 )
+from ...graph.server_config import HttpConfig, SseConfig, StdioConfig
 from ...tools.views.html import (
     badge,
     details,
@@ -38,8 +39,9 @@ from .recorded import calling_node, read_run, tool_of, ways_taken
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...graph.model import GraphDocument, ServerConfig, ToolDefinition
+    from ...graph.model import GraphDocument, ToolDefinition
     from ...graph.nodes import Node
+    from ...graph.server_config import ServerConfig
     from ...tools.views.html import Html
     from .recorded import RecordedRun
 
@@ -211,7 +213,7 @@ def _code_of(node: Node) -> tuple[tuple[str, Any], ...]:  # @NodeTypeDispatch
         case ForEachNode():
             return (("Items (JSONata)", node.items.text),)
         case McpNode() | ToolNode():
-            return (("Arguments", _plain(dict(node.args))),)
+            return (("Arguments", template_json(node.args)),)
         case SwitchNode():
             return tuple(
                 (f"Condition {number} → {condition.next}", condition.rule)
@@ -220,21 +222,6 @@ def _code_of(node: Node) -> tuple[tuple[str, Any], ...]:  # @NodeTypeDispatch
             )
         case EntryNode() | ExitNode() | ParallelNode():
             return ()
-
-
-def _plain(template: Any) -> Any:
-    """A template as JSON, expressions as ``{expr: ...}``."""
-    match template:
-        case Expression():
-            return {"expr": template.text}
-        case dict():
-            return {name: _plain(value) for name, value in cast("dict[str, Any]", template).items()}
-        case list():
-            return [_plain(value) for value in cast("list[Any]", template)]
-        case None | str() | bool() | int() | float():
-            return template
-        case _:
-            return str(template)
 
 
 def _servers(servers: Mapping[str, ServerConfig]) -> Html | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer evaluates annotations
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ..exits import ExitCode, UsageError, reports_errors
+from ..extras import needs_graph
+from ..files import check_output, text_or_file, why_no_json
 from ..interrupt import Interrupt
 from ..terminal import complain, note, print_json
-from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
 from .running import AuditOption, opened_journal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ...graph.nodes import Node
 
 _LONGEST = 2000
+_EXAMPLE = '{"name": "value"}'
 
 
 @reports_errors
@@ -31,7 +33,10 @@ def run(
     file: FileArgument,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
     arguments: Annotated[
-        str, typer.Argument(metavar="JSON|@FILE", help="Its arguments as a JSON object, or a file with one.")
+        str,
+        typer.Argument(
+            metavar="JSON|@FILE", help="Its arguments as a JSON object, or a file with one; @- reads stdin."
+        ),
     ] = "{}",
     trace: Annotated[
         bool, typer.Option("--trace", help="Show input, expression and output of each node.")
@@ -54,6 +59,7 @@ def run(
     Example: knime-mcp graph run tools.yaml count_files '{"directory": "/tmp"}' --trace
     """
     given = _arguments(arguments)
+    check_output(save_run)
     document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp))
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
@@ -112,7 +118,7 @@ class _Printer:
 
 def _expressions(node: Node) -> list[tuple[str, str]]:
     """What a node evaluates."""
-    from ...graph.nodes import ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
+    from ...graph.nodes import ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode, template_json
 
     match node:
         case TransformNode():
@@ -120,7 +126,7 @@ def _expressions(node: Node) -> list[tuple[str, str]]:
         case ForEachNode():
             return [("items", _lines(node.items.text))]
         case McpNode() | ToolNode():
-            return [("arguments", _short(_template(node.args)))]
+            return [("arguments", _short(template_json(node.args)))]
         case SwitchNode():
             return [
                 ("rule", f"{'(always)' if condition.always else _short(condition.rule)} -> {condition.next}")
@@ -128,22 +134,6 @@ def _expressions(node: Node) -> list[tuple[str, str]]:
             ]
         case _:
             return []
-
-
-def _template(value: Any) -> Any:
-    from ...graph.nodes import Expression, InvalidExpression
-
-    match value:
-        case Expression():
-            return {"expr": value.text}
-        case InvalidExpression():
-            return {"expr": value.message}
-        case dict():
-            return {key: _template(member) for key, member in cast("dict[str, Any]", value).items()}
-        case list():
-            return [_template(entry) for entry in cast("list[Any]", value)]
-        case _:
-            return value
 
 
 def _lines(text: str) -> str:
@@ -161,16 +151,14 @@ def _short(value: Any) -> str:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text(encoding="utf-8-sig")
+    said, source = text_or_file(text, "the arguments")
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UsageError(
-            f'The arguments are no JSON: {error}. Write them as \'{{"name": "value"}}\'.'
-        ) from None
+        found = json.loads(said)
+    except (ValueError, RecursionError) as error:
+        why = f"What {source} says cannot be read as JSON: {why_no_json(error)}."
+        raise UsageError(f"{why} Write it as '{_EXAMPLE}'.") from None
     if not isinstance(found, dict):
-        raise UsageError('The arguments must be a JSON object, such as \'{"name": "value"}\'.')
+        raise UsageError(f"The arguments must be a JSON object, such as '{_EXAMPLE}'.")
     return cast("dict[str, Any]", found)
 
 

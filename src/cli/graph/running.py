@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..exits import CommandError, UsageError
+from ..files import check_journal, open_journal
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,13 +36,8 @@ def opened_journal(file: Path | None, about: str) -> Generator[Journal | None]:
     if file is None:
         yield None
         return
-    if file.suffix.lower() != ".jsonl":
-        raise UsageError(f"{file} should end in .jsonl: it gets one line of JSON per call.")
-    from ...audit.journal import Journal, JournalError, new_run_id
+    check_journal(file)
+    from ...audit.journal import new_run_id
 
-    try:
-        journal = Journal(file, run=new_run_id(), about=about, append=True)
-    except JournalError as error:
-        raise CommandError(f"{error}. Name another file for --audit.") from None
-    with journal:
+    with open_journal(file, run=new_run_id(), about=about) as journal:
         yield journal

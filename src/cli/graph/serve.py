@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from ..extras import needs_graph
 from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
-from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, error_lines, read_document
 from .running import AuditOption, opened_journal
 
@@ -80,6 +80,7 @@ def serve_document(
     Raises:
         CommandError: The document cannot be served; says everything that is wrong with it.
     """
+    gc.disable()  # a tenth of the start would be spent on looking for garbage in what is loaded now
     import anyio
 
     from ...graph.execution.spans import spans_from_environment
@@ -90,6 +91,7 @@ def serve_document(
     for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "opentelemetry"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with ExitStack() as stack:
+        stack.callback(gc.enable)
         journal = stack.enter_context(opened_journal(audit, f"knime-mcp graph serve {file.name}"))
         spans = spans_from_environment()
         if spans is not None:
@@ -102,6 +104,7 @@ def serve_document(
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         # Who asks for the old dialect gets lists of tools as its programs wrote them.
         served = GraphServer(load(), output_schemas=dialect is not DialectChoice.TARGET)
+        gc.enable()
         gc.freeze()  # what is there by now stays; looking for garbage in it would hold up calls
         if http is None:
             return anyio.run(serve_stdio, served, watch)

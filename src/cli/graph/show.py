@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path  # noqa: TC003 - typer evaluates annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..exits import CommandError, ExitCode, UsageError, reports_errors
+from ..exits import ExitCode, UsageError, reports_errors
+from ..extras import needs_graph
+from ..files import check_page, read_json
 from ..terminal import note, print_text
-from .extra import needs_graph
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def show(
 
     Example: knime-mcp graph show tools.yaml --html tools.html
     """
-    if html is not None and html.suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"{html} should end in .html: it gets a page for a browser.")
+    check_page(html)
     if run is not None and html is None:
         raise UsageError("--run needs --html OUT.html: a run is shown in a page.")
     if mermaid and html is not None:
@@ -60,7 +59,7 @@ def show(
         return ExitCode.OK
     from .page import graph_page
 
-    recorded = _recorded(run) if run is not None else None
+    recorded = read_json(run) if run is not None else None
     html.write_text(graph_page(file.name, document, tools, recorded), encoding="utf-8")
     note(f"Wrote {html}")
     return ExitCode.OK
@@ -74,10 +73,3 @@ def _chosen(document: GraphDocument, name: str | None) -> tuple[ToolDefinition, 
         known = ", ".join(tool.name for tool in document.tools) or "none"
         raise UsageError(f"There is no tool '{name}'. The document has: {known}.")
     return (found,)
-
-
-def _recorded(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CommandError(f"{file} is no JSON: {error}.") from None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import Annotated, Any
 
 import typer
 
-from ..exits import CommandError, ExitCode, reports_errors
+from ..exits import ExitCode, reports_errors
+from ..extras import needs_gateway
 from ..terminal import note
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
-
-_EXTRA = "gateway"
 
 
 @reports_errors
@@ -55,6 +55,7 @@ def gateway(
     return ExitCode.OK
 
 
+@needs_gateway
 def serve_gateway(catalogue: Path | None, **given: Any) -> None:
     """Serves the gateway until a signal comes.
 
@@ -67,28 +68,18 @@ def serve_gateway(catalogue: Path | None, **given: Any) -> None:
         MCPError: The catalogue, the keys or a setting cannot work.
         OSError: An address cannot be bound, or a certificate cannot be read.
     """
-    try:
-        from ...knowledge.gateway.building import opened_gateway
-        from ...knowledge.gateway.observability import configure_logging
-        from ...knowledge.gateway.serving import serve
-        from ...knowledge.gateway.settings import read_settings
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in _BROUGHT:
-            raise
-        raise CommandError(
-            f"The gateway needs the extra '{_EXTRA}' ({error.name} is missing)."
-            f" Install it with: pip install 'knime-mcp[cli,{_EXTRA}]'"
-        ) from None
+    from ...knowledge.gateway.building import opened_gateway
+    from ...knowledge.gateway.observability import configure_logging
+    from ...knowledge.gateway.serving import serve
+    from ...knowledge.gateway.settings import read_settings
+
     settings = read_settings(**given)
     configure_logging(settings)
     with open_catalogue(catalogue) as opened, opened_gateway(settings, opened) as built:
         tell_origin(opened.origin)
         if not any(key.works() for key in built.keys.all()):
             note(f"There are no keys in {settings.gateway_keys_file} yet: knime-mcp nodes keys create NAME")
-        serve(built, on_ready=_announce)
-
-
-_BROUGHT = frozenset({"fastapi", "jinja2", "starlette", "uvicorn", "prometheus_client", "opentelemetry"})
+        asyncio.run(serve(built, on_ready=_announce))
 
 
 def _announce(public: str, internal: str | None) -> None:

@@ -11,8 +11,6 @@ from ..exits import ExitCode, UsageError, reports_errors
 from ..terminal import note, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...knowledge.gateway.keys import ApiKey, KeyStore
 
 _SCOPES = ("tools:read", "tools:execute", "health:check")
@@ -24,7 +22,9 @@ KeysFileOption = Annotated[
 
 @reports_errors
 def create(
-    name: Annotated[str, typer.Argument(help="Who gets the key; the gateway's log names it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Who gets the key; the gateway's log names it.")
+    ],
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,7 +94,7 @@ def list_keys(
 
 @reports_errors
 def revoke(
-    key: Annotated[str, typer.Argument(help="Its id, or its name if only one key has it.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Its id, or its name if only one key has it.")],
     keys_file: KeysFileOption = None,
 ) -> ExitCode:
     """Revoke a key: a gateway that runs refuses it from the next request on.
@@ -105,21 +105,6 @@ def revoke(
         revoked = store.revoke(key)
     note(f"Key {revoked.id} for {revoked.name} is revoked.")
     return ExitCode.OK
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"create": create, "list": list_keys, "revoke": revoke}
-
-
-def keys_app(help_of: Callable[[str], str]) -> typer.Typer:
-    """Builds the command group.
-
-    Args:
-        help_of: Makes help text of a docstring.
-    """
-    app = typer.Typer(help="Who may call the gateway: make, list and revoke keys.", no_args_is_help=True)
-    for name, command in COMMANDS.items():
-        app.command(name, help=help_of(command.__doc__ or ""))(command)
-    return app
 
 
 def _store(file: Path | None) -> KeyStore:

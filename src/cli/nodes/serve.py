@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..exits import CommandError, ExitCode, reports_errors
+from ..exits import ExitCode, reports_errors
+from ..extras import needs_server
 from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
 from ..terminal import complain
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @reports_errors
+@needs_server
 def serve(
     http: HttpOption = None,
     host: HostOption = "127.0.0.1",
@@ -38,11 +39,6 @@ def serve(
 
         serve_gateway(catalogue, gateway_port=http, gateway_host=None if host == "127.0.0.1" else host)
         return ExitCode.OK
-    if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
-        raise CommandError(
-            f"The server needs {' and '.join(missing)}. Install what is missing with: pip install"
-            " 'knime-mcp[cli,server]'."
-        )
     log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
     with open_catalogue(catalogue) as opened:
         signaled = _serve(opened, http=http, host=host)

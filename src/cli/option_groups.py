@@ -1,0 +1,48 @@
+"""Options that belong together as a dataclass, which a command takes as one argument."""
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+
+def takes(group: type[Any], name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Gives a command all options of a group, after its own.
+
+    Args:
+        group: A dataclass whose fields are annotated for typer.
+        name: The command's keyword argument for it.
+
+    Returns:
+        A decorator for the command, which puts the options into its signature, where typer looks for them.
+    """
+    hints = typing.get_type_hints(group, include_extras=True)
+    added = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in dataclasses.fields(group)
+    ]
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+
+        @functools.wraps(command)
+        def run(**values: Any) -> R:
+            options = group(**{parameter.name: values.pop(parameter.name) for parameter in added})
+            return command(**values, **{name: options})
+
+        del run.__wrapped__  # inspect would ask it before the signature below
+        run.__signature__ = inspect.Signature([*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+        return run
+
+    return decorate
