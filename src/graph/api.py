@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,8 @@ from .execution.control import Controller, Hooks, RunStatus
 from .execution.executor import GraphExecutor, RunResult
 from .execution.sessions import GraphSessions
 from .expressions.bounds import DEFAULT_SECONDS
-from .model import exits
+from .model import GraphDocument
+from .nodes import exits
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from .execution.calls import CallTool
     from .execution.history import NodeRecord
     from .execution.spans import Spans
-    from .model import Dialect, GraphDocument, Node, ServerMetadata, ToolDefinition
+    from .model import Dialect, ServerMetadata, ToolDefinition
+    from .nodes import Node
 
 
 class Graph:
@@ -135,14 +138,7 @@ class GraphRun:
             if hooks.on_node_error is not None:
                 hooks.on_node_error(record, node, error)
 
-        watched = Hooks(
-            on_node_start=hooks.on_node_start,
-            on_node_complete=complete,
-            on_node_error=failed,
-            on_pause=hooks.on_pause,
-            on_resume=hooks.on_resume,
-            on_progress=hooks.on_progress,
-        )
+        watched = replace(hooks, on_node_complete=complete, on_node_error=failed)
         try:
             found = executor.run(self.tool, arguments, hooks=watched, controller=self.controller)
         except BaseException as error:
@@ -184,11 +180,9 @@ class McpGraphApi:
         check_schemas: bool = True,
         expression_seconds: float = DEFAULT_SECONDS,
     ) -> None:
-        from .model import GraphDocument as Document
-
-        if not isinstance(document, Document):
+        if not isinstance(document, GraphDocument):
             document = load_document(document, mcp_file=mcp_file, dialect=dialect)
-        self.document: GraphDocument = document
+        self.document = document
         self.sessions = GraphSessions(document.servers, journal=journal)
         self.executor = GraphExecutor(
             document,

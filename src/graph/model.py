@@ -11,63 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from .nodes import (
-    Cache,
-    Condition,
-    EntryNode,
-    ExitNode,
-    Expression,
-    ForEachNode,
-    InvalidExpression,
-    McpNode,
-    Node,
-    ParallelNode,
-    Position,
-    Retry,
-    SwitchNode,
-    Template,
-    ToolNode,
-    TransformNode,
-    exits,
-    key_path,
-)
-from .server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
+from .nodes import EntryNode, ExitNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from .documents.problems import Problem
-
-__all__ = [
-    "Cache",
-    "Condition",
-    "Dialect",
-    "EntryNode",
-    "ExecutionLimits",
-    "ExitNode",
-    "Expression",
-    "ForEachNode",
-    "GraphDocument",
-    "HttpConfig",
-    "InvalidExpression",
-    "McpNode",
-    "Node",
-    "ParallelNode",
-    "Position",
-    "Retry",
-    "ServerConfig",
-    "ServerMetadata",
-    "SseConfig",
-    "StdioConfig",
-    "SwitchNode",
-    "Template",
-    "ToolDefinition",
-    "ToolNode",
-    "TransformNode",
-    "exits",
-    "key_path",
-]
+    from .nodes import Node, Position
+    from .server_config import ServerConfig
 
 DEFAULT_NODE_EXECUTIONS: Final = 1000
 DEFAULT_EXECUTION_TIME_MS: Final = 300_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,9 +63,24 @@ class InvalidExpression:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
-#: Arguments: JSON in which an `Expression` (or `InvalidExpression`) may stand for any value. Mappings are
-#: dicts, sequences are lists.
+#: Arguments: JSON in which an `Expression` (or `InvalidExpression`) may stand for any value, also for the
+#: whole. Mappings are dicts, sequences are lists.
 Template = Any
+
+
+def template_json(template: Template) -> Any:
+    """A template as documents write it: expressions as ``{expr: ...}``."""
+    match template:
+        case Expression():
+            return {"expr": template.text}
+        case InvalidExpression():
+            return {"expr": template.message}
+        case dict():
+            return {name: template_json(value) for name, value in cast("dict[str, Any]", template).items()}
+        case list():
+            return [template_json(value) for value in cast("list[Any]", template)]
+        case _:
+            return template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +168,7 @@ class McpNode:
         id: Name of the node, unique in its tool.
         server: Key in `GraphDocument.servers`.
         tool: Name of the tool on that server.
-        args: Arguments: name to template (JSON with `Expression` values in it).
+        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
         next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
         retry: When to call again; None: once.
@@ -166,7 +181,7 @@ class McpNode:
     id: str
     server: str
     tool: str
-    args: Mapping[str, Template]
+    args: Template
     next: str
     on_error: str | None = None
     retry: Retry | None = None
@@ -273,7 +288,7 @@ class ToolNode:
     Attributes:
         id: Name of the node, unique in its tool.
         tool: Name of a tool of the document.
-        args: Arguments: name to template (JSON with `Expression` values in it).
+        args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
         next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
         retry: When to call again; None: once.
@@ -283,7 +298,7 @@ class ToolNode:
 
     id: str
     tool: str
-    args: Mapping[str, Template]
+    args: Template
     next: str
     on_error: str | None = None
     retry: Retry | None = None

@@ -30,8 +30,8 @@ class StdioConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SseConfig:
-    """A server behind the older HTTP+SSE transport. URL and headers may hold secrets: they are never shown.
+class UrlConfig:
+    """A server behind a URL. URL and headers may hold secrets: they are never shown.
 
     Attributes:
         name: Key in the document.
@@ -45,18 +45,13 @@ class SseConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpConfig:
-    """A server behind streamable HTTP. URL and headers may hold secrets: they are never shown.
+class SseConfig(UrlConfig):
+    """A server behind the older HTTP+SSE transport."""
 
-    Attributes:
-        name: Key in the document.
-        url: Its URL.
-        headers: What is sent with each request.
-    """
 
-    name: str
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpConfig(UrlConfig):
+    """A server behind streamable HTTP."""
 
 
 ServerConfig = StdioConfig | SseConfig | HttpConfig

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TWO_ESCAPES: Final = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+# They end lines in YAML 1.1, which libyaml reads, and are text in 1.2. What stands for them is no character.
+_BREAKS: Final = "\x85\u2028\u2029"
+_STAND_INS: Final = "\ufdd0\ufdd1\ufdd2"
+_AS_TEXT: Final = str.maketrans(_BREAKS, _STAND_INS)
+_AS_WRITTEN: Final = str.maketrans(_STAND_INS, _BREAKS)
 _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -80,6 +85,7 @@ def compose(text: str, *, deepest: int) -> Node | None:
     Raises:
         YamlError: It is no YAML, has several documents, or is nested deeper.
     """
+    text = text.translate(_AS_TEXT)
     while True:
         try:
             return _Composing(_parse(text), deepest).document()
@@ -119,7 +125,8 @@ class _Composing:
         mark = event.start_mark
         place: dict[str, Any] = {"line": mark.line + 1, "column": mark.column + 1, "tag": event.tag}
         if isinstance(event, yaml.ScalarEvent):
-            return self._known(event, Scalar(**place, text=event.value, plain=not event.style))
+            text = event.value.translate(_AS_WRITTEN)
+            return self._known(event, Scalar(**place, text=text, plain=not event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             sequence = self._known(event, Sequence(**place))
             while not isinstance(entry := next(self._events), yaml.SequenceEndEvent):

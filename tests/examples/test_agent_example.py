@@ -1,72 +1,19 @@
 """``examples/agent.knwf``: made by its script, sound, and run with the demo's server and a scripted model."""
 
-import os
-import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 
 from knime_mcp.knwf import NativeNode, NodeState, check, read_workflow
+from tests.examples.running import EXAMPLES, command
 from tests.support import real_knime_host as rig
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
 AGENT = EXAMPLES / "agent.knwf"
-DEADLINE = 60
-
-
-@pytest.fixture(scope="module")
-def demo():
-    """The URL of the demo's server."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "knime_mcp.cli.app", "demo", "--serve"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        line = process.stdout.readline()
-        assert "http://" in line, f"the demo's server did not start: {line}"
-        yield re.search(r"http://\S+", line)[0]
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-
-
-def command(*arguments, folder):
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=folder,
-        env=os.environ
-        | {
-            "PYTHONPATH": str(ROOT / "src"),
-            "PYTHONWARNINGS": "error",
-            "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=DEADLINE,
-        check=False,
-    )
 
 
 def test_the_file_is_what_its_script_makes(tmp_path):
-    done = command(EXAMPLES / "make_agent_example.py", tmp_path, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    command(EXAMPLES / "make_agent_example.py", tmp_path, folder=tmp_path)
     made = read_workflow(tmp_path / "agent.knwf")
     assert made == read_workflow(AGENT), "run: python examples/make_agent_example.py"
 
@@ -121,8 +68,7 @@ def test_it_runs_without_knime(demo, tmp_path):
     with ChatServer([looks, reads]) as chat:
         settings = [f"server_url={demo}", f"model_url={chat.url}", "model=test-model"]
         options = [word for setting in settings for word in ("--set", setting)]
-        done = command("-m", "knime_mcp.cli.app", "run", AGENT, *options, "--out", "out", folder=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
+        command("-m", "knime_mcp.cli.app", "run", AGENT, *options, "--out", "out", folder=tmp_path)
         assert chat.complaints == []
         assert chat.unplayed == 0
     files = {path.name: path for path in (tmp_path / "out").rglob("*") if path.is_file()}
@@ -168,6 +114,5 @@ def test_the_tool_workflow_runs_for_an_agent(demo, tmp_path):
             folder=tmp_path,
         )
         assert chat.complaints == []
-    assert done.returncode == 0, done.stderr
     assert "orders.csv" in done.stdout
     assert "⧉ workflow word-count-tool ok" in done.stderr

@@ -1,69 +1,16 @@
 """The workflows of ``examples/``: what their script makes, sound, and running on the demo's server."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from knime_mcp.knwf import NativeNode, NodeState, check, read_workflow
+from tests.examples.running import EXAMPLES, command
 from tests.support import real_knime_host as rig
 from tests.support.host import get_host
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
 NAMES = ["first-call", "batch", "word-count-tool"]
-DEADLINE = 60
-ENVIRONMENT = os.environ | {
-    "PYTHONPATH": str(ROOT / "src"),
-    "PYTHONWARNINGS": "error",
-    "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
-}
-
-
-@pytest.fixture(scope="module")
-def demo():
-    """The URL of the demo's server."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "knime_mcp.cli.app", "demo", "--serve"],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        line = process.stdout.readline()
-        assert "http://" in line, f"the demo's server did not start: {line}"
-        yield re.search(r"http://\S+", line)[0]
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-
-
-def command(*arguments, folder):
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=folder,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=DEADLINE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
 
 
 def run(name, folder, *options):

@@ -8,15 +8,9 @@ import pytest
 
 from knime_mcp.graph.documents.loading import check_text, load_document
 from knime_mcp.graph.documents.problems import DocumentError, Severity
-from knime_mcp.graph.model import (
-    Dialect,
-    Expression,
-    HttpConfig,
-    InvalidExpression,
-    SseConfig,
-    StdioConfig,
-    SwitchNode,
-)
+from knime_mcp.graph.model import Dialect
+from knime_mcp.graph.nodes import Expression, InvalidExpression, SwitchNode
+from knime_mcp.graph.server_config import HttpConfig, SseConfig, StdioConfig
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 PLACEHOLDERS = ("PYTHON", "FIXTURE_SERVER", "WORKDIR", "FILESYSTEM_SERVER", "EVERYTHING_SERVER", "TOOLS_DIR")
@@ -288,3 +282,12 @@ def test_what_is_no_document(content, said, tmp_path):
 def test_a_missing_file(tmp_path):
     with pytest.raises(DocumentError, match="there is no such file"):
         load_document(tmp_path / "none.yaml")
+
+
+def test_empty_texts():
+    head = 'version: "1.0"\nserver: {name: s, version: "1", title: "", instructions: ""}\n'
+    nodes = ("{id: '', type: entry, next: exit}", "{id: exit, type: exit}")
+    found = check_text(document(*nodes).replace(HEAD, head)).document
+    assert found is not None
+    assert (found.server.title, found.server.instructions) == ("s", None)
+    assert found.tools[0].entry.id == ""

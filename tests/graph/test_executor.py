@@ -354,3 +354,12 @@ def test_unknown_tool(run):
         pytest.raises(RunError, match="Tool not found: y"),
     ):
         api.execute_tool("y")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("some text", "text"), ("{a: 1}", "a mapping"), ("0", "the number 0")]
+)
+def test_content_that_is_no_list_is_said(run, content, said):
+    error = failed(run, call("blocks", f"{{content: {content}}}"))
+    assert error.kind == "call"
+    assert f"'content' must be a list, not {said}" in str(error)

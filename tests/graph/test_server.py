@@ -39,7 +39,8 @@ def filled(text, folder):
 def test_recorded_cases(case, dialect, tmp_path):
     said = case["dialects"][dialect]
     file = tmp_path / "graph.yaml"
-    file.write_text(filled(said["yaml"], tmp_path))
+    if "yaml" in said:  # without it, there is no file
+        file.write_text(filled(said["yaml"], tmp_path))
     argv = [*PROGRAM, "--dialect", dialect, "-g", file]
     if case.get("mcp_json"):
         (tmp_path / "mcp.json").write_text(filled(json.dumps(case["mcp_json"]), tmp_path))

@@ -44,12 +44,13 @@ def test_plain_scalars(text, value):
 def test_numbers_are_those_of_javascript():
     assert math.isnan(javascript_scalar(".nan"))
     assert javascript_scalar("9007199254740993") == 9007199254740992
+    assert javascript_scalar("-9223372036854775808") == -9223372036854776000
     assert javascript_scalar("1" * 5000) == math.inf
 
 
 def test_keys_become_text_as_in_javascript():
-    source = read_yaml("010: ten\n1.0: one\nTrue: word\n~: nothing\n'01': quoted\n", "f")
-    assert list(source.data) == ["10", "1", "true", "null", "01"]
+    source = read_yaml("010: ten\n1.0: one\nTrue: word\n~: nothing\n'01': quoted\n1e-7: small\n", "f")
+    assert list(source.data) == ["10", "1", "true", "null", "01", "1e-7"]
 
 
 def test_mistakes_are_problems_with_their_place():

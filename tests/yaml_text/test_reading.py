@@ -122,3 +122,12 @@ def test_aliases_cannot_nest_beyond_the_bound():
     lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 300))]
     with pytest.raises(YamlError, match="nested more than 200 levels deep"):
         read("\n".join(lines), RULES)
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("form", ["a: x{}y", 'a: "x{}y"', "a: 'x{}y'", "a: |-\n  x{}y", "{{a: x{}y}}"])
+def test_what_ends_lines_in_yaml_1_1_alone_is_text(character, form):
+    found = read(form.format(character) + "\nb: 1\n" * form.startswith("a"), RULES)
+    assert found.data["a"] == f"x{character}y"
+    if "b" in found.data:
+        assert found.at(("b",))[0] == form.count("\n") + 2

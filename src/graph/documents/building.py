@@ -25,7 +25,7 @@ from ..nodes import (
     key_path,
 )
 from .dialect import looks_like_jsonata
-from .fitting import did_you_mean, kind_of
+from .fitting import did_you_mean
 from .schema import (
     NODE_TYPES,
     CacheYaml,
@@ -41,6 +41,7 @@ from .schema import (
     ToolNodeYaml,
     TransformYaml,
 )
+from .shapes import kind_of
 
 if TYPE_CHECKING:
     from ..nodes import Position
@@ -208,13 +209,13 @@ class NodeBuilder:
         position = self._findings.source.at((*path, "rule") if raw.rule is not None else path)
         return Condition(rule=raw.rule, next=way, always=always, position=position)
 
-    def _args(self, raw: dict[str, Any], path: Path) -> dict[str, Template]:
+    def _args(self, raw: dict[str, Any], path: Path) -> Template:
         if self._dialect is Dialect.NEXT:
             for name, value in raw.items():
-                if isinstance(value, str) and looks_like_jsonata(value):
+                if name != "expr" and isinstance(value, str) and looks_like_jsonata(value):
                     said = f"{self._node}: the argument '{name}' is sent as this text, it is no expression"
                     self._findings.warn(said, (*path, name), "Expressions are written {expr: ...}")
-            return {name: self._template(value, (*path, name)) for name, value in raw.items()}
+            return self._template(raw, path)
         found: dict[str, Template] = {}
         for name, value in raw.items():
             is_expression = isinstance(value, str) and value.startswith("$")

@@ -83,5 +83,6 @@ def _conditions(node: dict[str, Any]) -> list[dict[str, Any]]:
 def _has_expr(value: Any) -> bool:
     if isinstance(value, dict):
         values = cast("dict[str, Any]", value)
-        return isinstance(values.get("expr"), str) or any(_has_expr(entry) for entry in values.values())
+        is_expression = len(values) == 1 and isinstance(values.get("expr"), str)
+        return is_expression or any(_has_expr(entry) for entry in values.values())
     return isinstance(value, list) and any(_has_expr(entry) for entry in cast("list[Any]", value))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ..expressions import check_jsonata
 from ..expressions.json_logic import OPERATORS
 from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
-from .fitting import did_you_mean, kind_of
+from .fitting import did_you_mean
+from .shapes import kind_of
 
 if TYPE_CHECKING:
     from ..nodes import Node, Position, Template

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 from ..nodes import Position, key_path
 from .problems import Problem, Severity
 from .schema import Raw
+from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,23 +127,6 @@ class Findings:
         self.problems.append(
             Problem(message=message, position=position, severity=severity, fix=fix, file=self.file)
         )
-
-
-def kind_of(value: Any) -> str:
-    """What a value is, in words: ``text``, ``a number``, ``nothing`` ..."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return json.dumps(value)
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -101,7 +101,7 @@ class GraphChecks:
 
     def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
         found = [placed for placed in tool.nodes if mapping(placed.raw).get("type") == kind]
-        ids = [placed.id or "?" for placed in found]
+        ids = ["?" if placed.id is None else placed.id for placed in found]
         if not found:
             self._findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
         elif len(found) > 1:

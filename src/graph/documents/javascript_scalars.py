@@ -7,6 +7,8 @@ import re
 from typing import Any, Final
 
 from ...yaml_text import core_scalar
+from ..expressions.coercion import to_string
+from ..expressions.values import plain_number
 
 _LARGEST_EXACT: Final = 2**53
 _INT: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)(?<!_)")
@@ -30,7 +32,7 @@ def javascript_scalar(text: str) -> Any:
     if _INT.fullmatch(text):
         return _whole(text.replace("_", ""))
     if _FLOAT.fullmatch(text):
-        return _integral(float(text.replace("_", "")))
+        return plain_number(float(text.replace("_", "")))
     if text in _NAN:
         return math.nan
     if infinite := _INFINITE.fullmatch(text):
@@ -42,13 +44,7 @@ def javascript_scalar(text: str) -> Any:
 
 def javascript_key(text: str) -> str:
     """What JavaScript makes of a key without quotes: every key is a text."""
-    match javascript_scalar(text):
-        case None:
-            return "null"
-        case bool() as truth:
-            return "true" if truth else "false"
-        case value:
-            return str(value)
+    return to_string(javascript_scalar(text))
 
 
 def _whole(text: str) -> int | float:
@@ -58,7 +54,7 @@ def _whole(text: str) -> int | float:
     # A document's number is a JavaScript number; longer ones would also be slow to read.
     exact = int(digits[2:], base) if base != 10 else int(digits[:400])
     whole = sign * (exact if len(digits) <= 400 else 10**400)
-    return whole if abs(whole) <= _LARGEST_EXACT else _integral(_as_float(whole))
+    return whole if abs(whole) <= _LARGEST_EXACT else plain_number(_as_float(whole))
 
 
 def _as_float(whole: int) -> float:
@@ -66,7 +62,3 @@ def _as_float(whole: int) -> float:
         return float(whole)
     except OverflowError:
         return math.inf if whole > 0 else -math.inf
-
-
-def _integral(number: float) -> int | float:
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number

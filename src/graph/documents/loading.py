@@ -155,8 +155,8 @@ def check_text(
         server=ServerMetadata(
             name=fitted.server.name,
             version=fitted.server.version,
-            title=fitted.server.title if fitted.server.title is not None else fitted.server.name,
-            instructions=fitted.server.instructions,
+            title=fitted.server.title or fitted.server.name,
+            instructions=fitted.server.instructions or None,
         ),
         limits=_limits(fitted.execution_limits),
         servers=servers,

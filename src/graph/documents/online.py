@@ -61,14 +61,17 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
         fix = f"Did you mean '{close[0]}'?" if close else f"It has: {known}"
         said = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
         return [_problem(said, _at(node, "tool"), Severity.ERROR, fix)]
+    if isinstance(node.args, Expression | InvalidExpression):
+        return []  # it gives all of them
+    args = mapping(node.args)
     schema = mapping(tool.input_schema)
     properties = mapping(schema.get("properties"))
     problems: list[Problem] = []
     for name in entries(schema.get("required")):
-        if name not in node.args:
+        if name not in args:
             said = f'Node "{node.id}": the tool "{node.tool}" wants the argument "{name}"'
             problems.append(_problem(said, _at(node, "args"), Severity.ERROR))
-    for name, value in node.args.items():
+    for name, value in args.items():
         if name not in properties:
             if schema.get("additionalProperties", True) is False or properties:
                 close = difflib.get_close_matches(name, properties, n=1)

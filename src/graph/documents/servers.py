@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
 from .environment import substitute
-from .fitting import did_you_mean, kind_of
+from .fitting import did_you_mean
 from .schema import HttpYaml, LenientStdioYaml, SseYaml, StdioYaml
+from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

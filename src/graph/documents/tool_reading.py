@@ -11,10 +11,10 @@ from ...tools.validation.schemas import compile_schema
 from ...types.errors import MCPError
 from ..model import ToolDefinition
 from ..nodes import exits
-from .fitting import did_you_mean, kind_of
+from .fitting import did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
 from .schema import ToolYaml
-from .shapes import entries, mapping
+from .shapes import entries, kind_of, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,10 +131,8 @@ class ToolReading:
             if schema["type"] != "object":
                 what = "the arguments of a tool are" if key == "inputSchema" else "the result of a tool is"
                 self._findings.warn(f"{what} always an object", (*place, "type"), "Write 'type: object'")
-            try:
-                compile_schema(json.dumps(schema), Limits())
-            except (MCPError, ValueError) as error:
-                said = error.what if isinstance(error, MCPError) else str(error)
+            said = _fault_of(schema)
+            if said is not None:
                 what = "Arguments are" if key == "inputSchema" else "Results are"
                 self._findings.warn(f"'{key}': {said}", place, f"{what} not checked until it is corrected")
 
@@ -158,6 +156,13 @@ class ToolReading:
         if not isinstance(schema.get("description", ""), str):
             self._findings.error("'description' must be text", (*path, "description"), "Put it in quotes")
         return len(self._findings.problems) == before
+
+
+def _fault_of(schema: dict[str, Any]) -> str | None:
+    try:
+        return compile_schema(json.dumps(schema), Limits()).fault
+    except (MCPError, ValueError) as error:
+        return error.what if isinstance(error, MCPError) else str(error)
 
 
 def _owner(placed: PlacedNode) -> str | None:

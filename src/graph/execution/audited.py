@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...audit.definitions import Definitions, pinned_tool
 from ...audit.dispatch import Answer, Call, Dispatcher, Trace
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from ...audit.journal import Journal
     from ...audit.record import CallRecord
-    from ...tools.mcp_client import MCPClient, Progress
+    from ...tools.mcp_client import MCPClient
     from ...tools.protocol.results import CallToolResult
     from ...types.routing import ServerRoute
+    from .calls import CallOptions
 
 
 class AuditedCalls:
@@ -52,14 +53,7 @@ class AuditedCalls:
         )
 
     def __call__(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        timeout: float,
-        on_progress: Callable[[Progress], None] | None,
-        is_canceled: Callable[[], bool],
+        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
         """Makes a call; see `CallTool`. However it ends, it is recorded."""
         started, clock = datetime.now(UTC), time.perf_counter()
@@ -67,7 +61,7 @@ class AuditedCalls:
         self._names[route.url] = server
         trace, error, result = None, None, None
         try:
-            definition = self._dispatcher.definitions.find(route, tool, is_canceled=is_canceled)
+            definition = self._dispatcher.definitions.find(route, tool, is_canceled=options["is_canceled"])
             trace = Trace(
                 tool=pinned_tool(definition, replace(route, tool=tool), shown_name=tool), arguments=arguments
             )
@@ -78,12 +72,7 @@ class AuditedCalls:
         if error is None:
             try:
                 result = self._client(server).call_tool(
-                    tool,
-                    arguments,
-                    timeout=timeout,
-                    on_progress=on_progress,
-                    on_attempt=None if trace is None else trace.sent,
-                    is_canceled=is_canceled,
+                    tool, arguments, on_attempt=None if trace is None else trace.sent, **options
                 )
             except MCPError as caught:
                 error = caught

@@ -6,11 +6,12 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, cast
 
 from ...tools.protocol.results import ABSENT
 from ...types.canonical import canonical_json
 from ...types.errors import ArgumentsInvalid, AuthError, Canceled, MCPError, ServerError, TimedOut
+from ..documents.shapes import kind_of
 from ..expressions.values import UNDEFINED, json_value, plain_number
 from ..nodes import Expression, InvalidExpression
 from .failures import RunError, ToolFailedError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...tools.mcp_client import Progress
     from ...tools.protocol.results import CallToolResult
-    from ..nodes import McpNode, Retry
+    from ..nodes import McpNode, Retry, Template
     from .run import Line
 
 _INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
@@ -30,18 +31,25 @@ DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for a call of a node that does not say how long it may take, as in the reference."""
 
 
+class CallOptions(TypedDict):
+    """How a call is made.
+
+    Attributes:
+        timeout: Seconds.
+        on_progress: Told how far the tool is; None: nobody.
+        is_canceled: Asked again and again; True ends the call.
+    """
+
+    timeout: float
+    on_progress: Callable[[Progress], None] | None
+    is_canceled: Callable[[], bool]
+
+
 class CallTool(Protocol):
     """Calls a tool on one of the document's servers."""
 
     def __call__(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        timeout: float,
-        on_progress: Callable[[Progress], None] | None,
-        is_canceled: Callable[[], bool],
+        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
         """Gives the result, also one that says that the tool failed.
 
@@ -75,6 +83,27 @@ def filled(template: Any, line: Line) -> Any:
             return [None if entry is UNDEFINED else entry for entry in entries]
         case _:
             return json_value(template)
+
+
+def arguments_of(template: Template, line: Line) -> dict[str, Any]:
+    """Evaluates the arguments of a node.
+
+    Args:
+        template: The arguments, or an expression that gives all of them; nothing is no arguments.
+        line: Where it is evaluated.
+
+    Returns:
+        The arguments, JSON.
+
+    Raises:
+        RunError: What the expression gives is no object.
+    """
+    found = filled(template, line)
+    if found is UNDEFINED:
+        return {}
+    if not isinstance(found, dict):
+        raise RunError(f"'args' must give an object, not {kind_of(found)}", kind="arguments")
+    return cast("dict[str, Any]", found)
 
 
 def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTool) -> Any:
@@ -127,13 +156,18 @@ def output_of(result: CallToolResult) -> Any:
 
     The structured content, if there is any; else the first block alone: its text, read as JSON if it is some,
     or the whole block if it has no text; `UNDEFINED` if there is no block.
+
+    Raises:
+        RunError: The content is no list of blocks.
     """
     structured = result.structured_content
     if structured is not ABSENT and structured is not None:
         return structured
     blocks = result.raw.get("content")
-    if not isinstance(blocks, list) or not blocks:
+    if not blocks and (blocks is None or isinstance(blocks, list)):
         return UNDEFINED
+    if not isinstance(blocks, list):
+        raise RunError(f"The result's 'content' must be a list, not {kind_of(blocks)}", kind="call")
     block: Any = cast("list[Any]", blocks)[0]
     fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
     text: Any = fields.get("text")

@@ -65,10 +65,14 @@ class ToolSchemas:
 
 def _compiled(tool: ToolDefinition, name: str, schema: Any) -> CompiledSchema | None:
     try:
-        return compile_schema(compact_json(schema), Limits())
+        compiled = compile_schema(compact_json(schema), Limits())
+        fault = compiled.fault
     except ProtocolError as error:
-        _log.warning("%s of the tool %s is not checked: %s", name, tool.name, error.what)
-        return None
+        compiled, fault = None, error.what
+    if fault is None:
+        return compiled
+    _log.warning("%s of the tool %s is not checked: %s", name, tool.name, fault)
+    return None
 
 
 def _problem(schema: CompiledSchema | None, value: Any, whole: str) -> str | None:

@@ -19,7 +19,7 @@ from ..nodes import (
     ToolNode,
     TransformNode,
 )
-from .calls import call_node, filled, retried
+from .calls import arguments_of, call_node, retried
 from .containers import run_each, run_parallel
 from .control import now_ms
 from .failures import RunError, UnreachableError
@@ -210,7 +210,7 @@ def _route(line: Line, node: SwitchNode) -> str:
 
 
 def _call(executor: GraphExecutor, line: Line, node: McpNode, record: NodeRecord) -> Any:
-    arguments: dict[str, Any] = filled(node.args, line)
+    arguments = arguments_of(node.args, line)
     record.input = arguments
     if node.cache is not None:
         kept = executor.cache.get(node, arguments)
@@ -227,7 +227,7 @@ def _call(executor: GraphExecutor, line: Line, node: McpNode, record: NodeRecord
 
 
 def _call_tool(executor: GraphExecutor, line: Line, node: ToolNode, record: NodeRecord) -> Any:
-    arguments: dict[str, Any] = filled(node.args, line)
+    arguments = arguments_of(node.args, line)
     record.input = arguments
     tool = executor.document.tool(node.tool)
     if tool is None:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from ...tools.auth import header_secrets
 from ...tools.limits import Timeouts
 from ...types.errors import ConnectError, SettingInvalid
 from ...types.routing import ServerRoute, looks_secret
 from ..server_config import StdioConfig
-from .connections import client_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from ...audit.journal import Journal
-    from ...tools.mcp_client import MCPClient, Progress
+    from ...tools.mcp_client import MCPClient
     from ...tools.protocol.results import CallToolResult
     from ..server_config import ServerConfig
-    from .calls import CallTool
+    from .calls import CallOptions, CallTool
 
 # Each call has a time of its own; a program that is fetched before it starts may take long to connect.
 _CLOCKS: Final = Timeouts(connect=60, idle=86_400, total=86_400)
@@ -63,6 +62,8 @@ class GraphSessions:
             config = self._servers.get(server)
             if config is None:
                 raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
+            from .connections import client_for  # a server starts sooner without what reaches others
+
             made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
             return made
 
@@ -74,23 +75,12 @@ class GraphSessions:
         return ServerRoute(url=config.url.partition("?")[0])
 
     def call(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        timeout: float,
-        on_progress: Callable[[Progress], None] | None,
-        is_canceled: Callable[[], bool],
+        self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
         """Calls a tool; see `CallTool`."""
         if self._audited is not None:
-            return self._audited(
-                server, tool, arguments, timeout=timeout, on_progress=on_progress, is_canceled=is_canceled
-            )
-        return self.client(server).call_tool(
-            tool, arguments, timeout=timeout, on_progress=on_progress, is_canceled=is_canceled
-        )
+            return self._audited(server, tool, arguments, **options)
+        return self.client(server).call_tool(tool, arguments, **options)
 
     def close(self) -> None:
         """Closes all connections and ends all processes; calls under way fail."""

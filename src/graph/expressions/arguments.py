@@ -68,7 +68,7 @@ def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list
             is_array = parameter.type == "a"
             validated += [_array(arg, parameter, position, name) for arg in taken] if is_array else taken
         elif parameter.context:
-            if not re.fullmatch(parameter.regex, _symbol(context)):
+            if not re.fullmatch(parameter.regex, _symbol(NULL if context is None else context)):
                 raise JException("T0411", -1, position, name)
             validated.append(context)
         else:

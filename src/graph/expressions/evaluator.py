@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, cast
+import re
+from typing import Any, Final, cast
 
+from .coercion import strictly_equal
 from .engine import Jsonata, Parser, Utils
-from .own_functions import OwnFunctions, identity
+from .own_functions import OwnFunctions
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class Evaluator(Jsonata):
@@ -18,11 +22,11 @@ class Evaluator(Jsonata):
         return (OwnFunctions.string(lhs, None) or "") + (OwnFunctions.string(rhs, None) or "")
 
     def evaluate_includes_expression(self, lhs: Any, rhs: Any) -> bool:
-        """``in``; Python takes true for one."""
+        """``in``; Python takes true for one, and objects that look alike for the same."""
         if lhs is None or rhs is None:
             return False
         entries = cast("list[Any]", rhs) if isinstance(rhs, list) else [rhs]
-        return any(identity(entry) == identity(lhs) for entry in entries)
+        return any(strictly_equal(entry, lhs) for entry in entries)
 
     def evaluate_numeric_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
         """``+ - * / %``; the library's ``%`` drops fractions, and zero cannot divide there."""
@@ -43,10 +47,16 @@ class Evaluator(Jsonata):
 
 
 class ExpressionParser(Parser):
-    """Reads expressions. A part that stands for two, as before ``?:``, is not negated twice."""
+    """Reads expressions. A part that stands for two, as before ``?:``, is not negated twice.
+
+    Two escapes that stand for one character, as in JSON, are that character.
+    """
 
     def process_ast(self, expr: Any) -> Any:
         """Turns what was read into what is evaluated."""
+        if expr.type == "string" and _HALF.search(expr.value):
+            expr = copy.copy(expr)
+            expr.value = expr.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         if expr.type == "unary" and str(expr.value) == "-" and expr.expression.type == "number":
             expr = copy.copy(expr)
             expr.expression = copy.copy(expr.expression)

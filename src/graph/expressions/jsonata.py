@@ -191,7 +191,9 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
             return _timed_out(bounds), "D1012"
         case _ if isinstance(error, JException):
             return message(error), cast("Any", error).get_error()
-        case ZeroDivisionError() | OverflowError():
+        case TypeError() | AttributeError():  # in the library's words, which say nothing about the expression
+            return "A value has another type than what is done with it needs", None
+        case ZeroDivisionError() | OverflowError() | OSError():
             return f"Number out of range: {_one_line(error)}", "D1001"
         case _:
             return _one_line(error) or type(error).__name__, None

@@ -5,27 +5,26 @@ https://docs.jsonata.org says what they do; where it leaves room, npm's ``jsonat
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any, Final, cast
 
 from .arguments import Checked
 from .coercion import number_text, truthy
 from .engine import Functions, JException, Jsonata, Utils
 from .nulls import NULL
+from .own_numbers import OwnNumbers
 
-_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
-_RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
 _TIME: Final = re.compile(
     r"(\d{4})(?:-([01]\d)(?:-([0-3]\d))?)?(?:T([0-2]\d):([0-5]\d):([0-5]\d))?(?:\.(\d+))?"
     r"(?:Z|([+-])([0-2]\d):?([0-5]\d))?",
     re.ASCII,
 )
-_PLAIN_PICTURE: Final = re.compile(r"[^0-9#.,;eE]*([0-9#,]*)(?:\.([0-9#,]*))?[^0-9#.,;eE]*")
-_SCALES: Final = {"%": 2, "\u2030": 3}
+_NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
+_URL_BASE64: Final = str.maketrans("-_", "+/")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -138,26 +137,16 @@ class OwnFunctions:
         return text_of(value, prettify=bool(prettify))
 
     @staticmethod
-    def number(value: Any) -> Any:
-        """``$number``."""
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-            return value
-        if isinstance(value, bool):
-            return int(value)
-        if isinstance(value, str):
-            if _RADIX.fullmatch(value):
-                return int(value, 0)
-            if _NUMBER.fullmatch(value) and math.isfinite(float(value)):
-                return Utils.convert_number(float(value))
-            raise JException("D3030", -1, value)
-        raise JException("T0410", -1)
-
-    @staticmethod
     def contains(text: Any, token: Any) -> Any:
         """``$contains``."""
         if token is None or not isinstance(text, str) or isinstance(token, str):
             return None if token is None else Functions.contains(text, token)
-        return token.search(text) is not None
+        return _pattern(token, "contains").search(text) is not None
+
+    @staticmethod
+    def match(text: Any, pattern: Any, limit: Any) -> Any:
+        """``$match``."""
+        return Functions.match_(text, pattern and _pattern(pattern, "match"), limit)
 
     @staticmethod
     def replace(text: Any, pattern: Any, replacement: Any, limit: Any) -> Any:
@@ -180,14 +169,16 @@ class OwnFunctions:
                 raise JException("D3012", -1)
             return said
 
-        return pattern.sub(call, text, max(most, 0))
+        return _pattern(pattern, "replace").sub(call, text, max(most, 0))
 
     @staticmethod
     def split(text: Any, separator: Any, limit: Any) -> Any:
         """``$split``: an array also if nothing separates."""
-        if not isinstance(text, str) or isinstance(separator, str) or (limit is not None and limit < 0):
+        if limit is not None and limit < 0:
+            raise JException("D3020", -1, limit)
+        if not isinstance(text, str) or isinstance(separator, str):
             return Functions.split(text, separator, limit)
-        parts: list[str] = separator.split(text)
+        parts: list[str] = _pattern(separator, "split").split(text)
         return parts if limit is None else parts[: math.ceil(limit)]
 
     @staticmethod
@@ -203,12 +194,17 @@ class OwnFunctions:
         return sorted(entries)
 
     @staticmethod
-    def power(base: Any, exponent: Any) -> Any:
-        """``$power``."""
+    def base64decode(text: Any) -> Any:
+        """``$base64decode``: as Node reads base64, which passes over what is none."""
+        if text is None:
+            return None
+        digits = _NO_BASE64.sub("", text.partition("=")[0].translate(_URL_BASE64))
+        digits = digits[:-1] if len(digits) % 4 == 1 else digits
+        decoded = base64.b64decode(digits + "=" * (-len(digits) % 4))
         try:
-            return None if base is None else math.pow(base, exponent)
-        except (OverflowError, ValueError, TypeError):
-            raise JException("D3061", -1, base, exponent) from None
+            return decoded.decode()
+        except UnicodeDecodeError:
+            return decoded.decode("latin-1")
 
     @staticmethod
     def decode_url(text: Any) -> Any:
@@ -253,28 +249,12 @@ class OwnFunctions:
         moment = first + timedelta(days=(day or 1) - 1, hours=hour, minutes=minute, seconds=second)
         return (moment - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or ''}000"[:3])
 
-    @staticmethod
-    def format_number(value: Any, picture: Any, options: Any) -> Any:
-        """``$formatNumber``: halves are rounded to the even neighbour, as written in decimal digits."""
-        if not isinstance(value, int | float) or not isinstance(picture, str) or options is not None:
-            return Functions.format_number(value, picture, options)
-        positive, _, negative = picture.partition(";")
-        shown = negative or positive if value < 0 else positive
-        plain = _PLAIN_PICTURE.fullmatch(shown)
-        if plain is None or not math.isfinite(value):
-            return Functions.format_number(value, picture, None)
-        sign = "-" if value < 0 and not negative else ""
-        whole, fraction = plain[1], plain[2] or ""
-        if "0" not in whole + fraction and fraction:
-            start = plain.start(2)
-            shown, fraction = f"{shown[:start]}0{shown[start + 1 :]}", f"0{fraction[1:]}"
-        scale = _SCALES.get(next((mark for mark in _SCALES if mark in shown), ""), 0)
-        places = Decimal(1).scaleb(-len(fraction.replace(",", "")) - scale)
-        rounded = abs(Decimal(repr(value))).quantize(places, ROUND_HALF_EVEN)
-        text = Functions.format_number(float(rounded), shown, None)
-        if "0" not in whole and fraction and rounded.scaleb(scale) < 1:
-            text = text.replace("0.", ".", 1)
-        return sign + text
+
+def _pattern(token: Any, function: str) -> Any:
+    """The token, unless it is a function that is no regular expression."""
+    if not Functions.is_regex(token):
+        raise JException("T1010", -1, function)
+    return token
 
 
 def _decoded(text: Any, name: str, decode: Any) -> Any:
@@ -287,23 +267,30 @@ def _decoded(text: Any, name: str, decode: Any) -> Any:
 
 
 _SIGNATURES: Final = {
-    "power": ("<n-n:n>", "power"),
+    "base64decode": ("<s-:s>", "base64decode"),
     "decodeUrl": ("<s-:s>", "decode_url"),
     "decodeUrlComponent": ("<s-:s>", "decode_url_component"),
     "string": ("<x-b?:s>", "string"),
-    "number": ("<(nsb)-:n>", "number"),
     "contains": ("<s-(sf):b>", "contains"),
+    "match": ("<s-f<s:o>n?:a<o>>", "match"),
     "replace": ("<s-(sf)(sf)n?:s>", "replace"),
     "split": ("<s-(sf)n?:a<s>>", "split"),
     "sort": ("<af?:a>", "sort"),
     "distinct": ("<x:x>", "distinct"),
     "toMillis": ("<s-s?:n>", "to_millis"),
+}
+_NUMBER_SIGNATURES: Final = {
+    "number": ("<(nsb)-:n>", "number"),
+    "power": ("<n-n:n>", "power"),
+    "round": ("<n-n?:n>", "round"),
+    "parseInteger": ("<s-s:n>", "parse_integer"),
     "formatNumber": ("<n-so?:s>", "format_number"),
 }
 
 _OWN: Final = [
-    Jsonata.JNativeFunction(name, signature, OwnFunctions, method)
-    for name, (signature, method) in _SIGNATURES.items()
+    Jsonata.JNativeFunction(name, signature, functions, method)
+    for functions, signatures in ((OwnFunctions, _SIGNATURES), (OwnNumbers, _NUMBER_SIGNATURES))
+    for name, (signature, method) in signatures.items()
 ]
 _OTHERS: Final[dict[str, Any]] = Jsonata.static_frame.bindings
 

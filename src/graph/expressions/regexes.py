@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from .bounds import TooLong
-from .engine import JException
+from .engine import JException, Jsonata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +65,8 @@ class Matching(threading.local):
 matching: Final = Matching()
 
 
-class BoundedPattern:
-    """A compiled pattern as `jsonata` uses one.
+class BoundedPattern(Jsonata.JLambda):
+    """A compiled pattern as `jsonata` uses one, also as a function of a text that gives its first match.
 
     Args:
         pattern: The pattern's text.
@@ -74,7 +74,11 @@ class BoundedPattern:
     """
 
     def __init__(self, pattern: str, flags: int) -> None:
+        Jsonata.JLambda.__init__(self, self._first)
         self._pattern: Any = regex.compile(_as_javascript(pattern), flags | regex.VERSION0)
+
+    def _first(self, text: Any = None, *_others: Any) -> dict[str, Any] | None:
+        return _described(self.finditer(text)) if isinstance(text, str) else None
 
     def search(self, text: str) -> Any:
         """The first match, or None."""
@@ -143,6 +147,20 @@ class BoundedPattern:
             return method(*args, timeout=watch.left if watch is not None else _DEFAULT_SECONDS)
         except TimeoutError:
             raise TooLong from None
+
+
+def _described(matches: Iterator[Any]) -> dict[str, Any] | None:
+    """The next of the matches, as an expression sees it."""
+    match = next(matches, None)
+    if match is None:
+        return None
+    return {
+        "match": match[0],
+        "start": match.start(),
+        "end": match.end(),
+        "groups": list(match.groups("")),
+        "next": Jsonata.JLambda(partial(_described, matches)),
+    }
 
 
 def _expanded(template: str, match: Any) -> str:

@@ -1,0 +1,89 @@
+"""Functions of numbers that the library answers differently from JavaScript's; see `own_functions`."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any, Final
+
+from .engine import Functions, JException, Utils
+
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
+_RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
+_PLAIN_PICTURE: Final = re.compile(r"[^0-9#.,;eE]*([0-9#,]*)(?:\.([0-9#,]*))?[^0-9#.,;eE]*")
+_SCALES: Final = {"%": 2, "\u2030": 3}
+_LEADING_INTEGER: Final = re.compile(r"\s*[-+]?[0-9]+")
+_MOST_PLACES: Final = 400
+
+
+class OwnNumbers:
+    """The functions, by the names that the library looks them up by."""
+
+    @staticmethod
+    def number(value: Any) -> Any:
+        """``$number``."""
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, str):
+            if _RADIX.fullmatch(value):
+                return int(value, 0)
+            if _NUMBER.fullmatch(value) and math.isfinite(float(value)):
+                return Utils.convert_number(float(value))
+            raise JException("D3030", -1, value)
+        raise JException("T0410", -1)
+
+    @staticmethod
+    def power(base: Any, exponent: Any) -> Any:
+        """``$power``."""
+        try:
+            return None if base is None else math.pow(base, exponent)
+        except (OverflowError, ValueError, TypeError):
+            raise JException("D3061", -1, base, exponent) from None
+
+    @staticmethod
+    def round(value: Any, places: Any) -> Any:
+        """``$round``: to a number of places that is no whole number, there is no result."""
+        if value is None or places is None:
+            return Functions.round(value, places)
+        if places != int(places) or abs(places) > _MOST_PLACES:
+            return math.nan
+        return Functions.round(value, int(places))
+
+    @staticmethod
+    def parse_integer(text: Any, picture: Any) -> Any:
+        """``$parseInteger``: the digits that the text begins with, where it is not written as the picture."""
+        try:
+            return Functions.parse_integer(text, picture)
+        except ValueError:
+            found = _LEADING_INTEGER.match(text)
+            return int(found[0]) if found else math.nan
+
+    @staticmethod
+    def format_number(value: Any, picture: Any, options: Any) -> Any:
+        """``$formatNumber``: halves are rounded to the even neighbour, as written in decimal digits."""
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or not isinstance(picture, str) or options is not None:
+            return Functions.format_number(value, picture, options)
+        positive, _, negative = picture.partition(";")
+        if ";" in negative:
+            raise JException("D3080", -1)
+        shown = negative or positive if value < 0 else positive
+        plain = _PLAIN_PICTURE.fullmatch(shown)
+        if plain is None or not math.isfinite(value):
+            return Functions.format_number(value, picture, None)
+        sign = "-" if value < 0 and not negative else ""
+        whole, fraction = plain[1], plain[2] or ""
+        if "0" not in whole + fraction and fraction:
+            start = plain.start(2)
+            shown, fraction = f"{shown[:start]}0{shown[start + 1 :]}", f"0{fraction[1:]}"
+        scale = _SCALES.get(next((mark for mark in _SCALES if mark in shown), ""), 0)
+        places = Decimal(1).scaleb(-len(fraction.replace(",", "")) - scale)
+        rounded = abs(Decimal(repr(value))).quantize(places, ROUND_HALF_EVEN)
+        text = Functions.format_number(float(rounded), shown, None)
+        if "0" not in whole and fraction and rounded.scaleb(scale) < 1:
+            text = text.replace("0.", ".", 1)
+        return sign + text

@@ -1,0 +1,31 @@
+"""The scripts and workflows of ``examples/`` in processes of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+DEADLINE = 60
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONWARNINGS": "error",
+    "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+}
+
+
+def command(*arguments, folder):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
