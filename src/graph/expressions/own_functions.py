@@ -281,6 +281,8 @@ _SIGNATURES: Final = {
 }
 _NUMBER_SIGNATURES: Final = {
     "number": ("<(nsb)-:n>", "number"),
+    "sum": ("<a<n>:n>", "sum"),
+    "average": ("<a<n>:n>", "average"),
     "power": ("<n-n:n>", "power"),
     "round": ("<n-n?:n>", "round"),
     "parseInteger": ("<s-s:n>", "parse_integer"),
