@@ -20,6 +20,7 @@ from ..types.canonical import without_surrogates
 from ..types.tool import MCPTool
 from .audit_canvas import GRAY, GREEN, RED, YELLOW, Canvas
 from .audit_step import is_command, is_read_only, step_of
+from .words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +52,7 @@ class Exported:
 
     def text(self) -> str:
         """Says it in one sentence."""
-        parts = [f"{self.steps} calls as nodes"]
+        parts = [f"{counted(self.steps, 'call')} as nodes"]
         parts += [f"{self.notes} as notes"] if self.notes else []
         parts += [f"{self.left_out} left out"] if self.left_out else []
         parts += [f"to fill in: {', '.join(self.placeholders)}"] if self.placeholders else []

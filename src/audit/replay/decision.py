@@ -232,12 +232,15 @@ def _tool_of(recorded: RecordedCall) -> Tool:
 def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tuple[ReplayVerdict, str]:
     from ...tools.arguments import ArgumentValidator
 
+    validator = ArgumentValidator.for_schema(tool.schema_json)
     try:
-        ArgumentValidator.for_schema(tool.schema_json).check(arguments)
+        validator.check(arguments)
     except ArgumentsInvalid as error:
         if record.status is CallStatus.INVALID_ARGUMENTS:
             return ReplayVerdict.SKIPPED, "The arguments do not fit, as on record"
         return ReplayVerdict.FAILED, f"The arguments on record no longer fit: {error}"
+    if validator.fault is not None:
+        return ReplayVerdict.SKIPPED, f"Whether the arguments fit cannot be said: {validator.fault}"
     if record.status is CallStatus.INVALID_ARGUMENTS:
         return ReplayVerdict.SKIPPED, "The arguments, which did not fit on record, fit now"
     return ReplayVerdict.SKIPPED, "The arguments fit its present definition"

@@ -203,7 +203,10 @@ def _not_found(
         hint += f"{old.note.rstrip('.')}. "
     if known_type is None:
         valid = tuple(reader.type_names())
-        hint += f"There is no node type '{node_type}'; types: {', '.join(valid)}."
+        known = f"types: {', '.join(valid)}"
+        hint += (
+            f"There is no node type '{node_type}'; {known}." if node_type else f"Say the type, too; {known}."
+        )
     else:
         valid = index.subtypes(known_type)
         hint += f"get_node_types with type_filter '{known_type}' lists its subtypes."
