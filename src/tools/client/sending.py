@@ -162,6 +162,8 @@ class Requests:
             error = rpc_error(answer)
             return error is not None and error.code == jsonrpc.UNSUPPORTED_VERSION
         if answer.sent_session:
+            if answer.error is not None and answer.error.code == jsonrpc.METHOD_NOT_FOUND:
+                return False  # some say it with 404, which is about the method then
             said = (answer.error.message if answer.error is not None else answer.excerpt).lower()
             about_session = any(words in said for words in _SESSION_WORDS)
             return answer.status == 404 or (answer.status == 400 and about_session)
