@@ -1,5 +1,6 @@
 """No false alarm: valid settings of every node that comes along, made up from what is known about them."""
 
+import copy
 import math
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def valid_values(parameter):
     else:
         fitting = TEXTS
     if parameter.has_default:
-        fitting |= st.just(parameter.default_value)
+        fitting |= st.builds(copy.deepcopy, st.just(parameter.default_value))  # `nested` writes into it
     if not parameter.required:
         fitting |= st.none()
     return fitting | LATER
