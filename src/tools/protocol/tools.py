@@ -48,15 +48,16 @@ class ToolDefinition:
         # A frozen class sets its attributes one by one; thousands of tools are listed at once.
         tool = object.__new__(cls)
         get = raw.get
-        tool.__dict__.update(
-            name=name,
-            title=_text(get("title")),
-            description=_text(get("description")),
-            input_schema=_object(get("inputSchema")) or {},
-            output_schema=_object(get("outputSchema")),
-            annotations=_object(get("annotations")),
-            raw=raw,
-        )
+        values: dict[str, Any] = {
+            "name": name,
+            "title": title if isinstance(title := get("title"), str) else None,
+            "description": about if isinstance(about := get("description"), str) else None,
+            "input_schema": taken if isinstance(taken := get("inputSchema"), dict) else {},
+            "output_schema": given if isinstance(given := get("outputSchema"), dict) else None,
+            "annotations": hints if isinstance(hints := get("annotations"), dict) else None,
+            "raw": raw,
+        }
+        object.__setattr__(tool, "__dict__", values)
         return tool
 
     @cached_property
@@ -137,10 +138,6 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | N
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _object(value: object) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
 def _flag(annotations: Mapping[str, Any] | None, name: str) -> bool | None:
