@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 
 from ..types.errors import MCPError
-from .listening import Listener, serve
+from ..web.listening import Listener, serve
+from ..web.whole_requests import WholeRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from .server import NodeKnowledgeServer
 
@@ -94,34 +92,3 @@ async def serve_http(
             fix="Choose another port, or 0 for any that is free.",
         ) from None
     await serve([listener], on_ready=lambda urls: on_ready(f"{urls[0]}{PATH}") if on_ready else None)
-
-
-class WholeRequests:
-    """ASGI middleware that hands on a request when its body is there: who leaves before that is no error.
-
-    Args:
-        app: What answers; it says how large a body may be.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        parts: list[Message] = []
-        size = 0
-        while not parts or (parts[-1].get("more_body") and size <= DEFAULT_MAX_REQUEST_BODY_SIZE):
-            parts.append(await receive())
-            if parts[-1]["type"] == "http.disconnect":
-                _log.info("A client left before its request was complete")
-                return
-            size += len(parts[-1].get("body", b""))
-        begun = iter(parts)
-
-        async def again() -> Message:
-            return next(begun, None) or await receive()
-
-        await self._app(scope, again, send)

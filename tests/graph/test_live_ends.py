@@ -1,9 +1,11 @@
 """Servers that die while a graph uses them, and the end of a graph server while calls run."""
 
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -151,3 +153,19 @@ def has_listened(file, client):
     file.touch()
     time.sleep(0.3)
     return client.tool_changes > 0
+
+
+def test_a_client_that_leaves_before_its_request_is_whole_is_no_error(tmp_path):
+    file = graph_file(tmp_path, transform("{'a': 1}"))
+    with served(*SERVE, file, "--http", "0") as server, MCPClient(server.url) as client:
+        address = urlsplit(server.url)
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+            "Accept: application/json, text/event-stream\r\nContent-Length: 999\r\n\r\n{"
+        )
+        for _ in range(3):
+            with socket.create_connection((address.hostname, address.port), timeout=DEADLINE) as connection:
+                connection.sendall(head.encode())
+        assert client.call_tool("t", {}).structured_content == {"a": 1}
+        assert server.end("SIGTERM") == 0
+        assert "Traceback" not in "".join(server.said)

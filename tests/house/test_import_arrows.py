@@ -16,11 +16,12 @@ MAY_IMPORT = {
     "audit": {"types", "tools"},
     "knwf": set(),
     "yaml_text": set(),
+    "web": set(),
     "nodes": {"types", "tools", "audit", "knwf"},
     "agents": {"types", "tools", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
-    "graph": {"types", "tools", "audit", "yaml_text"},
-    "knowledge": {"types", "yaml_text"},
+    "graph": {"types", "tools", "audit", "yaml_text", "web"},
+    "knowledge": {"types", "yaml_text", "web"},
     "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ import anyio
 from .pipes import stdio_streams
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Generator
     from pathlib import Path
 
@@ -83,8 +83,11 @@ async def serve_http(
     """
     import uvicorn
 
+    from ...web.listening import bound
+    from ...web.whole_requests import WholeRequests
+
     # Bound here: uvicorn would end the process.
-    listening = _bound(host, port)
+    listening = bound(host, port)
 
     class Announcing(uvicorn.Server):
         @contextmanager
@@ -112,7 +115,7 @@ async def serve_http(
             await super().shutdown(sockets)
             ending.cancel()
 
-    app = served.server.streamable_http_app(host=host)
+    app = WholeRequests(served.server.streamable_http_app(host=host))
     config = uvicorn.Config(
         app,
         http="h11",  # httptools keeps spaces around header values, which is not how MCP compares them
@@ -128,19 +131,6 @@ async def serve_http(
             group.cancel_scope.cancel()
     finally:
         served.close()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only where the protocol is spelled out; it costs 40 ms a reply.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-    except OSError as error:
-        found.close()
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
-    return found
 
 
 class Reload:

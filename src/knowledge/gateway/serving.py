@@ -6,7 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from ...types.errors import SettingInvalid
-from .. import listening
+from ...web import listening
 from .app import internal_app, public_app
 from .observability import LOGGER
 

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from knime_mcp.knowledge.listening import bound
+from knime_mcp.web.listening import bound
 
 V1 = "/api/v1/mcp"
 JSON = {"content-type": "application/json"}

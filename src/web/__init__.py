@@ -1,0 +1,1 @@
+"""What the HTTP servers share: sockets, the end by a signal, requests that never become whole."""
