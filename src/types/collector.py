@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+LONGEST_SECONDS = 0.5
+"""After that a pause is not joined: blocks that overlap again and again would keep it off for good."""
 
 
 class _Pauses:
@@ -22,14 +27,21 @@ class _Pauses:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
+        self._began = 0.0
         self._was_on = False
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
+        """Whether the pause is joined, and has to be left."""
         with self._lock:
+            now = time.monotonic()
             if not self._count:
+                self._began = now
                 self._was_on = gc.isenabled()
                 gc.disable()
+            elif now - self._began > LONGEST_SECONDS:
+                return False
             self._count += 1
+            return True
 
     def end(self) -> None:
         with self._lock:
@@ -47,8 +59,9 @@ def collector_paused() -> Generator[None]:
 
     Blocks may be nested, and run in several threads. A collector that was off before stays off.
     """
-    _pauses.begin()
+    joined = _pauses.begin()
     try:
         yield
     finally:
-        _pauses.end()
+        if joined:
+            _pauses.end()
