@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..types.canonical import without_surrogates
 from ..types.errors import ArgumentsInvalid
 from .limits import Limits
-from .protocol.jsonrpc import DEEPEST
+from .protocol.json_text import DEEPEST
 from .validation.problems import describe_problems, pointer_text, wanted_types
 from .validation.schemas import CompiledSchema, compile_schema
 

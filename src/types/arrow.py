@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .collector import collector_paused
 from .errors import ToolFormatError
-from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_fields
+from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_columns, to_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,15 +39,13 @@ def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     Returns:
         An array of type `TOOL_STORAGE`, one struct per tool, null for None.
     """
-    width = len(FIELD_NAMES)
-    empty = (None,) * width
-    # Row after row in one list: to keep a tuple for each tool costs more than its texts.
-    values: list[int | str | None] = []
-    for tool in tools:
-        values += empty if tool is None else to_fields(tool)
-    arrays = [pa.array(values[i::width], entry.type) for i, entry in enumerate(TOOL_STORAGE)]
-    missing = pa.array([tool is None for tool in tools], pa.bool_())
-    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=missing)
+    arrays = [
+        pa.array(values, entry.type)
+        if isinstance(values, list)
+        else pa.repeat(pa.scalar(values, entry.type), len(tools))
+        for values, entry in zip(to_columns(tools), TOOL_STORAGE, strict=True)
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=arrays[TOOL_TYPE].is_null())
 
 
 def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None = None) -> list[Tool | None]:
@@ -108,13 +106,7 @@ def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
         to_list(column.cast(wanted.type))
         for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
     ]
-    # Spelled out, because this is the loop that costs: calls with unpacked arguments take twice as long.
-    return [
-        from_fields(kind, name, about, schema, ins, outs, index, files, uri, row=row) if present else None
-        for present, row, kind, name, about, schema, ins, outs, index, files, uri in zip(
-            to_list(structs.is_valid()), rows, *columns, strict=True
-        )
-    ]
+    return from_columns(columns, to_list(structs.is_valid()), rows)
 
 
 def to_list(column: pa.Array) -> list[Any]:

@@ -6,12 +6,14 @@ per-cell factory cannot drift apart. A new kind of tool is added here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from .errors import ToolFormatError
 from .tool import MCPTool, ToolType, WorkflowTool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .tool import Tool
 
 FIELD_NAMES: Final = (
@@ -130,14 +132,74 @@ def from_fields(
                 raise missing_field("server_uri", row, tool=name)
             return MCPTool.from_cell(
                 name=name,
-                description=description or "",
-                schema_json=parameter_schema or "",
-                declared_json=output_spec or None,
+                description=description,
+                schema_json=parameter_schema,
+                declared_json=output_spec,
                 server_uri=server_uri,
                 row=row,
             )
         case _:
             raise unknown_tool_type(tool_type, row, tool=name)
+
+
+def to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]:
+    """Gives what `to_fields` gives, field by field for all tools.
+
+    Args:
+        tools: The tools, None for a missing one.
+
+    Returns:
+        For each of the nine fields the values of all tools, None where a tool is missing; or, instead of a
+        list, the one value that all of them have.
+    """
+    if {*map(type, tools)} == {MCPTool}:
+        # The usual column, and a third of the time that asking tool by tool takes.
+        own = cast("Sequence[MCPTool]", tools)
+        return (
+            1,
+            [tool.name for tool in own],
+            [tool.description for tool in own],
+            [tool.schema_json for tool in own],
+            None,
+            [tool.declared_json for tool in own],
+            -1,
+            None,
+            [tool.server_uri if tool.tool_name == tool.name else tool.cell_uri for tool in own],
+        )
+    width = len(FIELD_NAMES)
+    # Row after row in one list: to keep a tuple for each tool costs more than its texts.
+    values: list[int | str | None] = []
+    for tool in tools:
+        values += (None,) * width if tool is None else to_fields(tool)
+    return [values[i::width] for i in range(width)]
+
+
+def from_columns(
+    columns: Sequence[Sequence[Any]], present: Sequence[bool], rows: Sequence[str | int]
+) -> list[Tool | None]:
+    """Makes the tools of a column, as `from_fields` makes one.
+
+    Args:
+        columns: For each of the nine fields the values of all tools.
+        present: Whether there is a tool.
+        rows: Where the tools come from, for errors.
+
+    Returns:
+        The tools, None where there is none.
+
+    Raises:
+        ToolFormatError: The discriminator of a tool is unknown, or a field is missing.
+    """
+    kinds, names, abouts, schemas, _, declared, _, _, uris = columns
+    if kinds.count(1) == len(kinds) and all(names) and all(uris):
+        # The usual column, and a third of the time that it takes tool by tool.
+        return [*MCPTool.from_cells(names, abouts, schemas, declared, uris, rows)]
+    return [
+        from_fields(kind, name, about, schema, ins, outs, index, files, uri, row=row) if there else None
+        for there, row, kind, name, about, schema, ins, outs, index, files, uri in zip(
+            present, rows, *columns, strict=True
+        )
+    ]
 
 
 def missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:

@@ -19,7 +19,7 @@ from .routing import ServerRoute, merge_tool, split_tool
 from .tool_texts import ToolPort, parse_declared, parse_object, parse_ports, ports_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 class ToolType(IntEnum):
@@ -189,6 +189,34 @@ class WorkflowTool(_AnyTool):
             return value
 
 
+class _Draft:
+    """An MCP tool from a cell while it is being made; then it changes its class.
+
+    Columns hold very many tools, and to fill a frozen one through its dict takes twice as long.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str | None,
+        schema_json: str | None,
+        declared_json: str | None,
+        server_uri: str,
+        row: str | int | None,
+    ) -> None:
+        self.name = name
+        self.description = description or ""
+        self.schema_json = schema_json or ""
+        self.declared_json = declared_json or None
+        if "tool=" in server_uri:
+            self.server_uri, tool_name = split_tool(server_uri)
+            self.tool_name = tool_name or name
+        else:  # most cells
+            self.server_uri = server_uri
+            self.tool_name = name
+        self._row = row
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class MCPTool(_AnyTool):
     """A tool on an MCP server.
@@ -233,8 +261,8 @@ class MCPTool(_AnyTool):
         cls,
         *,
         name: str,
-        description: str,
-        schema_json: str,
+        description: str | None,
+        schema_json: str | None,
         declared_json: str | None,
         server_uri: str,
         row: str | int | None = None,
@@ -243,28 +271,33 @@ class MCPTool(_AnyTool):
 
         Args:
             name: See the class.
-            description: See the class.
-            schema_json: See the class.
-            declared_json: See the class.
+            description: See the class; None and "" are the same.
+            schema_json: See the class; None and "" are the same.
+            declared_json: See the class; None and "" are the same.
             server_uri: URL and routing, with the tool's name where it is not `name`.
             row: Where the cell is, for errors.
 
         Returns:
             The tool.
         """
-        uri, tool_name = split_tool(server_uri)
-        tool = object.__new__(cls)
-        values: dict[str, Any] = {
-            "name": name,
-            "description": description,
-            "schema_json": schema_json,
-            "declared_json": declared_json,
-            "server_uri": uri,
-            "tool_name": tool_name or name,
-            "_row": row,
-        }
-        object.__setattr__(tool, "__dict__", values)
-        return tool
+        draft: Any = _Draft(name, description, schema_json, declared_json, server_uri, row)
+        draft.__class__ = cls
+        return draft
+
+    @classmethod
+    def from_cells(cls, *columns: Iterable[Any]) -> list[MCPTool]:
+        """Makes the tools of many cells, as `from_cell` does.
+
+        Args:
+            columns: For each of its arguments, in order, the values of all cells.
+
+        Returns:
+            One tool per cell.
+        """
+        drafts: list[Any] = list(map(_Draft, *columns))
+        for draft in drafts:
+            draft.__class__ = cls
+        return drafts
 
     @property
     def tool_type(self) -> Literal[ToolType.MCP]:

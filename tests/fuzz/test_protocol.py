@@ -13,7 +13,7 @@ from knime_mcp.tools.client.listing import ttl_seconds
 from knime_mcp.tools.client.task_calls import poll_pause
 from knime_mcp.tools.clock import Wait
 from knime_mcp.tools.limits import Timeouts
-from knime_mcp.tools.protocol import jsonrpc
+from knime_mcp.tools.protocol import json_text, jsonrpc
 from knime_mcp.tools.protocol.answers import Refusal, Response, rpc_error
 from knime_mcp.tools.protocol.challenges import parse_challenges, parse_retry_after
 from knime_mcp.tools.protocol.headers import (
@@ -124,7 +124,7 @@ def finite(value):
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300), JSON.map(lambda value: json.dumps(value))))
 def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data):
     try:
-        value = jsonrpc.decode(data)
+        value = json_text.decode(data)
     except ProtocolError:
         return
     finite(value)
@@ -136,10 +136,10 @@ def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data
 def test_depth_is_bounded(levels, opening, leaf):
     closing = "]" if opening == "[" else "}"
     try:
-        value = jsonrpc.decode(opening * levels + leaf + closing * levels)
+        value = json_text.decode(opening * levels + leaf + closing * levels)
     except ProtocolError as error:
         value = str(error)
-    assert ("too deeply" in value) == (levels > jsonrpc.DEEPEST)
+    assert ("too deeply" in value) == (levels > json_text.DEEPEST)
     canonical_json(value)
 
 

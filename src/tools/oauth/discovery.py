@@ -10,7 +10,7 @@ from typing import Any, Final
 from ...types.errors import AuthError, ProtocolError, origin_and_path
 from ..clock import IsCanceled
 from ..guard import Guard
-from ..protocol.jsonrpc import decode
+from ..protocol.json_text import decode
 from ..protocol.versions import ALL_VERSIONS
 from .metadata import (
     ResourceMetadata,

@@ -16,7 +16,7 @@ from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and
 from ..auth import BearerAuth
 from ..clock import IsCanceled
 from ..guard import Fetched, Guard
-from ..protocol.jsonrpc import decode
+from ..protocol.json_text import decode
 from .metadata import ServerMetadata
 from .tokens import AuthMethod, Client, Tokens, lifetime
 

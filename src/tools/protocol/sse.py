@@ -14,7 +14,8 @@ import httpx
 from httpx_sse import EventSource, ServerSentEvent
 
 from ...types.errors import ProtocolError, ResultTooLarge
-from .jsonrpc import Message, decode, messages_of
+from .json_text import decode
+from .jsonrpc import Message, messages_of
 
 _logger = logging.getLogger(__name__)
 _BOM: Final = b"\xef\xbb\xbf"

@@ -15,7 +15,8 @@ from ..clock import Wait
 from ..limits import Limits, Timeouts
 from ..protocol.answers import Refusal
 from ..protocol.challenges import parse_retry_after
-from ..protocol.jsonrpc import decode, error_of
+from ..protocol.json_text import decode
+from ..protocol.jsonrpc import error_of
 from ..protocol.results import format_size
 from .sockets import shut_down, waiting
 

@@ -18,7 +18,8 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
-from ..protocol.jsonrpc import Message, decode, encode
+from ..protocol.json_text import decode
+from ..protocol.jsonrpc import Message, encode
 from .base import Call, Inbox, Step, Trace, TransportKind
 from .pending import Pending, PendingCalls
 from .stdio_process import StdioProcess

@@ -14,16 +14,8 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarg
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
-from ..protocol.jsonrpc import (
-    Message,
-    answers,
-    answers_another,
-    decode,
-    encode,
-    error_of,
-    is_response,
-    messages_of,
-)
+from ..protocol.json_text import decode
+from ..protocol.jsonrpc import Message, answers, answers_another, encode, error_of, is_response, messages_of
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .answering import Answers
