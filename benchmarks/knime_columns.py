@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import pyarrow as pa  # noqa: E402
-from columns import SAMPLE, tools_like_real_ones  # noqa: E402
+from columns import ENOUGH, SAMPLE, tools_like_real_ones  # noqa: E402
 from timing import kept  # noqa: E402
 
 from knime_mcp.types.arrow import decode_tools, encode_tools  # noqa: E402
@@ -51,10 +51,11 @@ class Columns:
         self.some = self.tools[:SAMPLE]
         share = len(self.some) / count
         places = range(0, count, count // len(self.some))
+        times = max(1, ENOUGH // count)
         self.ways = {
-            ("encode", "ours"): kept(lambda: encode_tools(self.tools)),
-            ("encode", "knime"): kept(lambda: rig.column_of(self.some, MCPTool), share),
-            ("decode", "ours"): kept(lambda: decode_tools(self.cells)),
+            ("encode", "ours"): kept(lambda: encode_tools(self.tools), times=times),
+            ("encode", "knime"): kept(lambda: rig.column_of(self.some, MCPTool), share, times),
+            ("decode", "ours"): kept(lambda: decode_tools(self.cells), times=times),
             ("decode", "knime"): kept(lambda: [self.column[place].as_py() for place in places], share),
         }
 

@@ -90,14 +90,16 @@ def repeated(function: Callable[[], object], times: int = 1) -> Callable[[], flo
     return work
 
 
-def kept(function: Callable[[], object], share: float = 1.0) -> Callable[[], float]:
+def kept(function: Callable[[], object], share: float = 1.0, times: int = 1) -> Callable[[], float]:
     """Work that times the function without freeing its result; as if all were done, where a share is."""
 
     def work() -> float:
-        start = time.perf_counter()
-        result = function()
-        taken = time.perf_counter() - start
-        del result
-        return taken / share
+        taken = 0.0
+        for _ in range(times):
+            start = time.perf_counter()
+            result = function()
+            taken += time.perf_counter() - start
+            del result
+        return taken / times / share
 
     return work

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _JOINERS: Final = "\u200c\u200d"
 _DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
+_CONTROLS: Final = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), 127)]
 _CANDIDATES: Final = re.compile(
     "["
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab, line feed, carriage return
@@ -39,7 +40,8 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
     Yields:
         Position and character, for every one without an ordinary reason to be there.
     """
-    if text.isascii() and text.isprintable():
+    # Thirty searches for one character take a tenth of the time of one for any of them.
+    if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
         return
     in_flags = {i for match in _FLAG.finditer(text) for i in range(match.start() + 1, match.end())}
     right_to_left = any(mark in text for mark in _DIRECTION_MARKS) and _right_to_left(text)

@@ -29,6 +29,9 @@ TOOL_STORAGE: Final = pa.struct(
 )
 """The Arrow type of a tool. Field 0 is int32 because KNIME's Python API has no byte type."""
 
+_AT_ONCE: Final = 4_000
+"""Tools; of more, the first are out of the processor's cache when the next field is taken."""
+
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     """Writes tools as one Arrow array.
@@ -39,13 +42,8 @@ def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     Returns:
         An array of type `TOOL_STORAGE`, one struct per tool, null for None.
     """
-    arrays = [
-        pa.array(values, entry.type)
-        if isinstance(values, list)
-        else pa.repeat(pa.scalar(values, entry.type), len(tools))
-        for values, entry in zip(to_columns(tools), TOOL_STORAGE, strict=True)
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=arrays[TOOL_TYPE].is_null())
+    starts = range(0, max(1, len(tools)), _AT_ONCE)
+    return pa.concat_arrays([_encode(tools[start : start + _AT_ONCE]) for start in starts])
 
 
 def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None = None) -> list[Tool | None]:
@@ -70,7 +68,9 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
     tools: list[Tool | None] = []
     with collector_paused():
         for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
-            tools += _decode(chunk, labels[len(tools) : len(tools) + len(chunk)])
+            for start in range(0, len(chunk), _AT_ONCE):
+                part = chunk.slice(start, _AT_ONCE)
+                tools += _decode(part, labels[len(tools) : len(tools) + len(part)])
     return tools
 
 
@@ -85,6 +85,8 @@ def check_layout(kind: pa.DataType, row: str | None = None) -> None:
         ToolFormatError: It is another type; the message names the first field that differs, and the layout.
     """
     kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if kind == TOOL_STORAGE:
+        return
     if not pa.types.is_struct(kind):
         raise _wrong_layout(kind, FIELD_NAMES[0], "it is no struct", row)
     for i, (name, wanted) in enumerate(zip(FIELD_NAMES, TOOL_STORAGE, strict=True)):
@@ -99,11 +101,21 @@ def check_layout(kind: pa.DataType, row: str | None = None) -> None:
         raise _wrong_layout(kind, extra, f"field '{extra}' is unknown", row)
 
 
+def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
+    arrays = [
+        pa.array(values, entry.type)
+        if isinstance(values, list)
+        else pa.repeat(pa.scalar(values, entry.type), len(tools))
+        for values, entry in zip(to_columns(tools), TOOL_STORAGE, strict=True)
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=arrays[TOOL_TYPE].is_null())
+
+
 def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
     structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
     # flatten, other than field(i), applies the validity of the struct as well as its offset.
     columns = [
-        to_list(column.cast(wanted.type))
+        to_list(column if column.type == wanted.type else column.cast(wanted.type))
         for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
     ]
     return from_columns(columns, to_list(structs.is_valid()), rows)

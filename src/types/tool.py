@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, assert_never, cast, overload
 
 from .canonical import compact_json, without_surrogates
@@ -77,8 +77,23 @@ class _AnyTool:
                 object.__setattr__(self, part, without_surrogates(value))
 
 
+# What a tool from a cell holds as text, and reads when somebody asks. The properties have own classes: a
+# dataclass takes one of its own for a default value, and `__getattr__` would slow down all other attributes.
+class _PortTexts:
+    if not TYPE_CHECKING:
+        input_ports = cached_property(lambda tool: _ports(tool, "input_spec"))
+        output_ports = cached_property(lambda tool: _ports(tool, "output_spec"))
+
+
+class _DeclaredText:
+    if not TYPE_CHECKING:
+        output_schema = cached_property(lambda tool: _declared(tool, "output_schema"))
+        annotations = cached_property(lambda tool: _declared(tool, "annotations"))
+        title = cached_property(lambda tool: _declared(tool, "title"))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class WorkflowTool(_AnyTool):
+class WorkflowTool(_AnyTool, _PortTexts):
     """A KNIME workflow as a tool.
 
     Attributes:
@@ -175,19 +190,6 @@ class WorkflowTool(_AnyTool):
         spec = self.__dict__["_output_spec"]
         return spec if spec and isinstance(spec, str) else ports_text(self.output_ports)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # Called only for what a decoder left out, see `from_cell`.
-            if name not in {"input_ports", "output_ports"} or "_input_spec" not in self.__dict__:
-                raise AttributeError(name)
-            spec = name.replace("ports", "spec")
-            value = self.__dict__[f"_{spec}"]
-            if not isinstance(value, tuple):
-                value = _parsed(self, spec, value, parse_ports)
-            self.__dict__[name] = value
-            return value
-
 
 class _Draft:
     """An MCP tool from a cell while it is being made; then it changes its class.
@@ -218,7 +220,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MCPTool(_AnyTool):
+class MCPTool(_AnyTool, _DeclaredText):
     """A tool on an MCP server.
 
     Attributes:
@@ -327,16 +329,6 @@ class MCPTool(_AnyTool):
         """`server_uri` as a cell holds it: with the tool's name where it is not the one shown."""
         return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            # Called only for what a decoder left out, see `from_cell`.
-            if name not in {"output_schema", "annotations", "title"} or "declared_json" not in self.__dict__:
-                raise AttributeError(name)
-            declared = _parsed(self, "output_spec", self.declared_json, parse_declared)
-            self.__dict__.update(declared)
-            return declared[name]
-
 
 Tool = WorkflowTool | MCPTool
 
@@ -358,6 +350,15 @@ def describe(tool: Tool) -> str:
             return f"MCP tool {tool.name!r} on {origin_and_path(tool.server_uri)}{remote}"
         case _:
             assert_never(tool)
+
+
+def _ports(tool: WorkflowTool, spec: str) -> tuple[ToolPort, ...]:
+    value: str | tuple[ToolPort, ...] | None = tool.__dict__[f"_{spec}"]
+    return value if isinstance(value, tuple) else _parsed(tool, spec, value, parse_ports)
+
+
+def _declared(tool: MCPTool, name: str) -> Any:
+    return _parsed(tool, "output_spec", tool.declared_json, parse_declared)[name]
 
 
 def _parsed(tool: _AnyTool, name: str, text: str | None, parse: Callable[[str], Any]) -> Any:
