@@ -83,7 +83,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     for latency, in_flight in itertools.product((0, 5, 50), (1, 8, 32)):
         ideal = latency / 1000 * -(-rows // in_flight)
         kinds = KINDS if not smoke and ideal < LONG else KINDS[:1]
-        few = rounds if latency == 0 else min(rounds, 3) if latency == 5 else 1
+        few = rounds if latency == 0 else min(rounds, 3) if latency == 5 or in_flight == 32 else 1
         _compare(table, latency, in_flight, rows, kinds, few, ideal)
     _memory(table, rows, rounds)
     table.notes.append(

@@ -35,10 +35,12 @@ LINEAR = 1.15
 """The largest exponent that is still called linear: above it is more than the noise of a quiet machine."""
 LISTING, COLUMN = "listing tools", "a column of tools, there and back"
 IN_FLIGHT = "calls in flight, 20 calls each"
+BESIDE = "the same by bare httpx"
 COLLECTOR = "Python's garbage collector looks at all tools again and again; linear without it"
 WORSE = {
     LISTING: COLLECTOR,
     COLUMN: COLLECTOR,
+    BESIDE: "not ours; its threads take turns at Python's interpreter",
     IN_FLIGHT: "while few are in flight the server's 5 ms hide what calls cost; with more, their threads take"
     " turns at Python's interpreter, as those of bare httpx do",
 }
@@ -193,7 +195,7 @@ AXES = (
     Axis(COLUMN, "tools", (1_000, 5_000, 20_000, 100_000, 300_000), _column),
     Axis("a batch, 8 in flight", "rows", (100, 300, 1_000, 3_000, 10_000), _rows),
     Axis(IN_FLIGHT, "calls in flight", (1, 4, 16, 32, 64), _in_flight),
-    Axis("the same by bare httpx", "calls in flight", (1, 4, 16, 32, 64), _in_flight_httpx),
+    Axis(BESIDE, "calls in flight", (1, 4, 16, 32, 64), _in_flight_httpx),
     Axis("one call", "kB of result", (1, 10, 100, 1_000, 10_000), _results),
     Axis("a journal, written and checked", "audit rows", (300, 1_000, 3_000, 10_000, 30_000), _journal),
 )
