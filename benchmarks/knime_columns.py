@@ -17,7 +17,7 @@ from timing import kept  # noqa: E402
 
 from knime_mcp.types.arrow import decode_tools, encode_tools  # noqa: E402
 from knime_mcp.types.tool import MCPTool  # noqa: E402
-from tests.support import real_knime_host as rig  # noqa: E402
+from tests.support import real_knime as rig  # noqa: E402
 
 SPEC = {
     "type": "struct",

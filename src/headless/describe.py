@@ -39,7 +39,7 @@ def _descriptions(docstring: str | None) -> tuple[str, str]:
     """Short and full description: the docstring's first line, and the rest."""
     if docstring is None:
         return _MISSING, _MISSING
-    lines = docstring.removeprefix("\n").splitlines() or [""]
+    lines = docstring.removeprefix("\n").splitlines()
     return lines[0], "\n".join(lines[1:]) if len(lines) > 1 else _MISSING
 
 
@@ -97,6 +97,8 @@ def _node_problems(host: "ExtensionHost", node: Node) -> list[Problem]:
     elif not (host.root / node.icon_path).is_file():
         found.append(("warning", where, f"icon {node.icon_path!r} is not there, seen from knime.yml"))
     docstring = host.new_node(node.id).__doc__
+    if docstring in ("", "\n"):
+        return [*found, ("error", where, "the docstring is empty; write a first line and more below it")]
     short, full = _descriptions(docstring)
     if _MISSING in (short, full):
         found.append(("warning", where, "the docstring needs a first line and more below it"))

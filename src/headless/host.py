@@ -67,9 +67,8 @@ class _Backend:
 class ExtensionHost:
     """A loaded extension."""
 
-    def __init__(self, root: Path, document: dict[str, Any], extension_id: str, version: str) -> None:
+    def __init__(self, root: Path, extension_id: str, version: str) -> None:
         self.root = root
-        self.document = document
         self.id = extension_id
         self.version = version
         self.port_types = PortTypeRegistry(extension_id)
@@ -282,7 +281,7 @@ def _load(path: Path) -> ExtensionHost:
         raise HeadlessError(f"KNIME looks for a file named knime.yml, not {path.name}")
     document = _read(path)
     version: str = document.get("version") or "0.0.0"
-    host = ExtensionHost(path.parent, document, f"{document['group_id']}.{document['name']}", version)
+    host = ExtensionHost(path.parent, f"{document['group_id']}.{document['name']}", version)
     module = path.parent / document["extension_module"]
     _import(host, module)
     host.make_current()

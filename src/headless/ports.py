@@ -267,7 +267,7 @@ def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
                 raise TypeError(f"output {port.name!r} needs bytes, not {type(value).__name__}")
             return {"id": port.id}, value
         case PortType.IMAGE:
-            return value.encode() if isinstance(value, str) else value
+            return bytes(memoryview(value.encode() if isinstance(value, str) else value))
         case PortType():
             if not isinstance(value, port.type.object_class):
                 raise AssertionError(

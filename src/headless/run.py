@@ -211,15 +211,19 @@ class Run:
                 self._problems += promise_problems(index, promised, made.arrow)
 
     def _store_variables(self, variables: FlowVariables) -> None:
-        for name, value in variables.items():
+        kept: dict[str, Any] = {}
+        for name, given in variables.items():
+            value = list(cast("tuple[Any, ...]", given)) if isinstance(given, tuple) else given
             if not is_flow_variable(value):
                 raise TypeError(
                     f"flow variable {name!r}: KNIME has no flow variables of {type(value).__name__}"
                 )
-        dropped = [name for name, value in variables.items() if value is None or value == []]
-        for name in dropped:
-            self._logs.records.append(("warn", f"flow variable {name!r} is dropped: KNIME has no empty ones"))
-        self._flow_variables = {name: value for name, value in variables.items() if name not in dropped}
+            if value is None or value == []:
+                dropped = f"flow variable {name!r} is dropped: KNIME has no empty ones"
+                self._logs.records.append(("warn", dropped))
+            else:
+                kept[name] = value
+        self._flow_variables = kept
 
 
 def with_parameters(node: Any, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from .graph import nodes_in_cycles
 from .reader import read_workflow
 from .settings import Config, KnwfError
-from .workflow import NativeNode, OtherNode, Problem, node_label
+from .workflow import NativeNode, OtherNode, Problem, is_too_old, node_label
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +34,8 @@ def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
 
 def check(workflow: Workflow) -> list[Problem]:
     """What is wrong with a workflow, including what its reader found; empty for a sound one."""
+    if is_too_old(workflow.version):
+        return list(workflow.problems)  # all else would be misread
     return [
         *workflow.problems,
         *_names(workflow),

@@ -27,6 +27,7 @@ from .workflow import (
     Workflow,
     WorkflowCredential,
     WorkflowVariable,
+    is_too_old,
 )
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _Reader:
             version=version,
             other=tuple(child for child in root if child.key not in _UNDERSTOOD),
             files=self._files(nodes),
-            problems=tuple(self.problems),
+            problems=tuple(self.problems[:1] if is_too_old(version) else self.problems),
         )
 
     def _problem(self, severity: Literal["error", "warning"], where: str, what: str) -> None:
@@ -137,7 +138,12 @@ class _Reader:
             old = "it says no version, as KNIME 1 did; open and save it in a current KNIME"
             self._problem("warning", "workflow.knime", old)
             return "0.9.0"
-        if version not in READABLE_VERSIONS:
+        if is_too_old(version):
+            what = (
+                f"it has the format {version}, from before KNIME 2.8; open it in a current KNIME and save it"
+            )
+            self._problem("error", "workflow.knime", what)
+        elif version not in READABLE_VERSIONS:
             what = f"it has the format {version!r}, which is not known here; some of it may be misread"
             self._problem("warning", "workflow.knime", what)
         elif version != FORMAT_VERSION:

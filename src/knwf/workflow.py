@@ -7,6 +7,7 @@ and from files are in `reader` and `writer`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = "5.1.0"
 #: The formats since KNIME 2.8 name everything alike; they differ in how KNIME places things on the canvas.
 READABLE_VERSIONS: Final = ("2.8.0", "2.10.0", "3.1.0", "3.7.0", "3.8.0", "4.1.0", FORMAT_VERSION)
+_RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 #: The port of every node that carries flow variables; data ports count from 1.
 VARIABLE_PORT: Final = 0
 
@@ -346,6 +348,12 @@ class Workflow:
             if node.id == node_id:
                 return node
         raise KnwfError(f"workflow {self.name!r} has no node {node_id}")
+
+
+def is_too_old(version: str) -> bool:
+    """Tells whether a format is from before 2.8: KNIME wrote less of each node, and named other things."""
+    found = _RELEASE.match(version)
+    return found is not None and (1, 0) <= (int(found[1]), int(found[2])) < (2, 8)
 
 
 def node_label(node: Node) -> str:

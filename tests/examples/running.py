@@ -15,6 +15,11 @@ ENVIRONMENT = os.environ | {
 }
 
 
+def without_nulls(settings):
+    """Settings as KNIME 5.8 and later saves them; older ones keep null for a column that is not chosen."""
+    return {name: "" if value is None else value for name, value in settings.items()}
+
+
 def command(*arguments, folder):
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],

@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from tests.headless import api_cases
+
 KNIME_YML = Path(__file__).parent / "extension" / "knime.yml"
 
 TABLE_KINDS = [
@@ -55,6 +57,7 @@ ATTEMPTS = [
     "delete variable",
     "number as name",
     "list variable",
+    "tuple variable",
     "progress text",
     "progress",
     "progress message",
@@ -219,6 +222,7 @@ def scenarios(host):
             )
         ),
         "read": lambda: outcome(host.run("Read", (text,))),
+        "read no rows": lambda: outcome(host.run("Read", (text.slice(0, 0),))),
         "read everything": lambda: outcome(
             host.run("Read", (host.run("Tables", (), {"kind": "everything"}).outputs[0].as_input(),))
         ),
@@ -229,6 +233,10 @@ def scenarios(host):
             host.run("Read", (host.run("Tables", (), {"kind": "json"}).outputs[0].as_input(),))
         ),
         "schema as text": lambda: str(host.table(text).schema),
+        **{
+            f"picture of {what}": lambda what=what: outcome(host.run("Paint", (), {"what": what}))
+            for what in ("text", "bytes", "number")
+        },
         "words": lambda: outcome(host.run("Speak")),
         "wrong words": lambda: outcome(host.run("Speak", (), {"wrong": True})),
         "words heard": lambda: heard(host, [0], [1, 0], b"xy"),
@@ -252,10 +260,13 @@ def scenarios(host):
         "dialog of context": lambda: dialog(host, "Context", [text, [text], host.credential_port("t")], {}),
         "description": lambda: described(host),
         "names": public_names,
-        "features": lambda: {"hidden_choices": bool(sys.modules["trial_extension"].HIDING)},
+        "features": lambda: {"hidden_choices": bool(sys.modules["trial_settings"].HIDING)},
     }
     for name, settings in BAD_SETTINGS.items():
         found[f"settings, {name}"] = lambda s=settings: outcome(host.run("Settings", (text,), s))
+    numbers = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]})
+    for name, (case, _) in api_cases.CASES.items():
+        found[f"api, {name}"] = lambda c=case: api_cases.outcome(c, host.table(numbers))
     for name, (saved, version) in SAVED.items():
         document = {"model": saved}
         found[f"saved {name}"] = lambda d=document, v=version: loaded(host, d, v)
@@ -358,7 +369,7 @@ def outcome(result):
     }
 
 
-JAVA_SIDE = {"RigError", "_FakePy4JJavaError", "HeadlessError"}
+JAVA_SIDE = {"RigError", "JavaError", "HeadlessError"}
 
 
 def kind_of(details):

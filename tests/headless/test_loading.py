@@ -29,6 +29,7 @@ def test_trial_extension(trial):
     assert sorted(trial.nodes) == [
         "Context",
         "Listen",
+        "Paint",
         "Read",
         "RunTool",
         "Settings",
@@ -85,6 +86,12 @@ def test_no_such_file(tmp_path):
     [
         ("loading_amp", node(doc="This & that."), "first line of the docstring"),
         ("loading_less", node(doc="a < b"), "first line of the docstring"),
+        (
+            "loading_empty",
+            node().replace('    """Does something.\n\n    And more.\n    """', "    ''"),
+            "empty",
+        ),
+        ("loading_abstract", node(name="N(knext.PythonNode)").replace("execute", "run"), "abstract"),
         ("loading_no_icon", node(icon="None"), "icon_path"),
         ("loading_view", node(more='@knext.output_view("V", "a < b")\n'), "description of the view"),
         ("loading_crash", "1 / 0", "division by zero"),
@@ -156,14 +163,14 @@ def test_port_types_need_an_extension():
 
 
 def test_port_type_classes_and_ids_are_unique(trial):
-    import trial_extension as module
+    import trial_ports as module
 
     trial.make_current()
     import knime.extension as knext
 
     with pytest.raises(ValueError, match="object class"):
         knext.port_type("P", module.Words, knext.PortObjectSpec)
-    assert module.words.id == "org.example.trial.trial_extension.Words"
+    assert module.words.id == "org.example.trial.trial_ports.Words"
     with pytest.raises(ValueError, match="id"):
         knext.port_type("P", type("New", (), {}), type("NewSpec", (), {}), id="org.example.loud")
 

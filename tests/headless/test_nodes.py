@@ -94,6 +94,10 @@ def test_flow_variables(trial):
     assert result.flow_variables == {"v": 1, "knime.workspace": "/", "configured": True, "x": ["a", "b"]}
 
 
+def test_a_tuple_is_a_list_to_java(trial):
+    assert context(trial, "tuple variable").flow_variables["x"] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("what", "error"),
     [
@@ -207,7 +211,7 @@ class Log:
 
 
 def test_custom_ports(trial):
-    import trial_extension as module
+    import trial_ports as module
 
     spoken = trial.run_node("Speak")
     assert spoken.outputs[0] == ({"id": module.words.id, "data": {"language": "en"}}, b"hello")
@@ -219,11 +223,20 @@ def test_custom_ports(trial):
 
 
 def test_custom_ports_that_do_not_fit(trial):
-    import trial_extension as module
+    import trial_ports as module
 
     failure = trial.run_node("Listen", (module.Other(module.OtherSpec()), [], None)).failure
     assert failure["invalid_settings"]
     assert "needs Words, not Other" in failure["message"]
+
+
+@pytest.mark.parametrize("what", ["text", "bytes"])
+def test_images(trial, what):
+    assert trial.run_node("Paint", (), {"what": what}).outputs == [b"<svg/>"]
+
+
+def test_images_that_are_none(trial):
+    assert "TypeError" in trial.run_node("Paint", (), {"what": "number"}).failure["details"]
 
 
 def tool_table(trial):

@@ -310,15 +310,3 @@ def test_group_validators():
     for numbers in [(3, 1), (1, 2), (1, 3)]:
         with pytest.raises(ValueError, match=r"two|three"):
             check(*numbers)
-
-
-def test_parameters_made_in_a_groups_constructor_are_missing():
-    import knime.extension as knext
-
-    @knext.parameter_group("G")
-    class Group:
-        def __init__(self):
-            self.n = knext.IntParameter("N", "")
-
-    with pytest.raises(NotImplementedError, match="stand-in"):
-        Group()

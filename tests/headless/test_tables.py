@@ -135,7 +135,7 @@ def test_tables_need_a_running_node():
         knext.Table.from_pyarrow(pa.table({"a": [1]}))
     with pytest.raises(AttributeError, match="while a node executes"):
         knext.BatchOutputTable.create()
-    with pytest.raises(RuntimeError, match="from_pyarrow"):
+    with pytest.raises(TypeError, match="from_pyarrow"):
         knext.Table()
 
 

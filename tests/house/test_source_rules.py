@@ -7,13 +7,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 400
 LONGEST_TEST_MODULE = 600
-#: A tool that lives outside of this project as well.
-RIG = ROOT / "tests" / "support" / "real_knime_host.py"
 TEXTS = {
     path: path.read_text(encoding="utf-8")
     for folder in ("src", "tests", "benchmarks", "examples", "docs")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if path != RIG and "node_modules" not in path.parts
+    if "node_modules" not in path.parts
 }
 SOURCES = {path: text for path, text in TEXTS.items() if ROOT / "src" in path.parents}
 TESTS = {path: text for path, text in TEXTS.items() if path.name.startswith("test_")}

@@ -15,8 +15,10 @@ from knime_mcp.knwf import (
     check,
     check_archive,
     extension_node,
+    read_workflow,
     write_workflow,
 )
+from tests.knwf import by_hand
 
 
 def node(node_id, inputs=0, outputs=1, **options):
@@ -126,3 +128,26 @@ def test_no_archive(tmp_path):
     [problem] = check_archive(tmp_path / "w.knwf")
     assert (problem.severity, problem.where) == ("error", "archive")
     assert "w.knwf is no workflow archive" in problem.what
+
+
+@pytest.mark.parametrize("version", ["1.3.0", "2.0.0", "2.6.0"])
+def test_a_format_from_before_2_8_is_one_problem(tmp_path, version):
+    """KNIME wrote less of each node then, and named other things: all else that could be said is wrong."""
+    files = {
+        "workflow.knime": by_hand.workflow(version=version, nodes=by_hand.node(1) + by_hand.node(2)),
+        "N (#1)/settings.xml": '<config key="s"><entry key="factory" type="xstring" value="o.F"/></config>',
+        "N (#2)/settings.xml": '<config key="s"><entry key="factory" type="xstring" value="o.F"/></config>',
+    }
+    workflow = read_workflow(by_hand.archive(tmp_path, files))
+    assert len(workflow.nodes) == 2
+    (problem,) = check(workflow)
+    assert (problem.severity, problem.where) == ("error", "workflow.knime")
+    assert f"{version}" in problem.what
+    assert "open it in a current KNIME and save it" in problem.what
+
+
+def test_a_format_that_is_newer_is_read_all_the_same(tmp_path):
+    files = {"workflow.knime": by_hand.workflow(version="19.1.0", nodes=by_hand.node(1))}
+    problems = check(read_workflow(by_hand.archive(tmp_path, files)))
+    assert [problem.severity for problem in problems] == ["warning", "error"]
+    assert "'N (#1)/settings.xml' is not in the archive" in problems[1].what

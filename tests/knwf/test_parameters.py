@@ -7,7 +7,7 @@ from hypothesis import given
 from knime_mcp.knwf.parameters import from_model, is_json_model, to_model
 from knime_mcp.knwf.settings import Config, KnwfError, from_xml, to_xml
 from tests.knwf.strategies import parameters
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 
 
 def of(schema, **values):

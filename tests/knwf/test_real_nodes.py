@@ -27,7 +27,7 @@ from knime_mcp.knwf import (
     write_workflow,
 )
 from knime_mcp.knwf.nodes import object_class
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 
 ROOT = Path(__file__).parents[2]
 EXTENSION_ID = "org.knime_mcp.mcp"
@@ -138,7 +138,7 @@ def test_settings_are_the_rigs(host):
     from knime_mcp.knwf.settings import from_xml
 
     for node_id in ("mcp_tool_provider", "mcp_tool_caller"):
-        dump = rig.dump_node(host.host, node_id)
+        dump = rig.default_settings(host.host, node_id)
         theirs = from_xml(dump["settings_xml"].encode(), "settings.xml")
         assert theirs == to_model(dump["parameters"], host.host.version, schema=dump["schema"])
         assert from_model(theirs)[0] == dump["parameters"]

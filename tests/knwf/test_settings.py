@@ -19,7 +19,7 @@ from knime_mcp.knwf.settings import (
     unescape,
 )
 from tests.knwf.strategies import TEXT, configs
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 
 
 @given(TEXT)
@@ -29,8 +29,8 @@ def test_escaping_is_undone(text):
 
 @given(TEXT)
 def test_escaping_is_knimes(text):
-    assert escape(text) == rig._esc(text)
-    assert rig._unesc(escape(text)) == text
+    assert escape(text) == rig.escape(text)
+    assert rig.unescape(escape(text)) == text
 
 
 @pytest.mark.parametrize(

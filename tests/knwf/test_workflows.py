@@ -29,7 +29,7 @@ from knime_mcp.knwf import (
 )
 from knime_mcp.knwf.settings import string
 from tests.knwf.strategies import workflows
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 
 NAMES = [
     "100% %% %%00065",

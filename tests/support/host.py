@@ -147,7 +147,7 @@ class RealHost(Host):
     is_real = True
 
     def __init__(self, knime_yml: Path) -> None:
-        from tests.support import real_knime_host as rig
+        from tests.support import real_knime as rig
 
         self.rig = rig
         rig.bootstrap()
@@ -167,7 +167,7 @@ class RealHost(Host):
         workflow_dir=None,
         execute=True,
     ):
-        context = self.rig.make_exec_context(
+        context = self.rig.JavaContext(
             credentials=credentials,
             flow_variables=flow_variables,
             cancel=cancel,
@@ -187,7 +187,7 @@ class RealHost(Host):
         )
 
     def dialog(self, node_id, input_schemas=None, parameters=None, *, credentials=None, flow_variables=None):
-        context = self.rig.make_exec_context(credentials=credentials, flow_variables=flow_variables)
+        context = self.rig.JavaContext(credentials=credentials, flow_variables=flow_variables)
         return self.rig.get_dialog(self.host, node_id, input_schemas, dict(parameters or {}), context)
 
     def load_parameters(self, node_id, saved, saved_version=None):

@@ -11,7 +11,7 @@ from knime_mcp.knwf.workflow import NodeState
 from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.tool import MCPTool, WorkflowTool
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 
 pytestmark = pytest.mark.requirement("T61")
 

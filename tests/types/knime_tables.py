@@ -12,7 +12,7 @@ import pyarrow as pa
 REAL = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 
 if REAL:
-    from tests.support import real_knime_host as rig
+    from tests.support import real_knime as rig
 else:
     from knime_mcp.headless import use_standin
 
@@ -42,7 +42,7 @@ def executing():
     import knime.api.table as kt
 
     if REAL:
-        with rig._TmpBackend(rig._host()) as backend:
+        with rig.tables_usable(rig.any_host()) as backend:
             yield backend.file_store_handler
         return
     before = kt._backend
@@ -58,7 +58,7 @@ def executing():
 def add_file_store(key):
     """Makes a file store that a workflow tool can name."""
     if REAL:
-        rig._host().add_file_store(key, b"a workflow")
+        rig.any_host().add_file_store(key, b"a workflow")
 
 
 def as_input(columns, row_ids=None):

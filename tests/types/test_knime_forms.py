@@ -14,7 +14,7 @@ from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 from tests.types.knime_tables import REAL, add_file_store, as_input, executing
 
 if REAL:
-    from tests.support import real_knime_host as rig
+    from tests.support import real_knime as rig
 
 pytestmark = pytest.mark.real_knime
 
@@ -67,6 +67,14 @@ def test_java_can_read_what_we_write(form):
         cells = write_tools([MCP, None, WORKFLOW, MCP], form)
         given = as_input({"Tool": cells, "Tool (JSON)": cells})  # refuses what Java would refuse
     assert read_tools(given, "Tool") == [MCP, None, WORKFLOW, MCP]
+
+
+@pytest.mark.parametrize("form", [*CELL_FORMS, ColumnForm.PORTABLE])
+def test_a_batch_is_read_as_a_table(form):
+    """KNIME gives a batch as Arrow's RecordBatch, whose columns have no chunks."""
+    with executing():
+        batches = as_input({"Tool": write_tools([MCP, None, MCP], form)}).batches()
+        assert [tool for batch in batches for tool in read_tools(batch, "Tool")] == [MCP, None, MCP]
 
 
 def test_the_form_is_the_best_that_this_knime_has():

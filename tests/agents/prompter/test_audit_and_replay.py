@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import jsonpatch
 import pyarrow as pa
@@ -28,9 +27,8 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
-from knime_mcp.version import VERSION
 from tests.support import peers
-from tests.support import real_knime_host as rig
+from tests.support import real_knime as rig
 from tests.support.chat_server import call, calls, says
 
 pytestmark = [pytest.mark.peer, pytest.mark.requirement("T49", "T50", "T61")]
@@ -73,15 +71,8 @@ def knime_mcp(*words, folder):
 
 
 @pytest.fixture
-def segment(host, urls, tmp_path):
+def segment(described, urls, tmp_path):
     """A workflow that says its parameter through server-everything: the tool *Repeat* is made of it."""
-    described = SimpleNamespace(
-        id="org.knime_mcp.mcp",
-        version=VERSION,
-        describe=host.describe,
-        declared=lambda node_id: node_id,
-        get_dialog=host.dialog,
-    )
     text = Configuration(kind="string", variable="text", parameter="text", value="nothing")
     echo = new_node(
         described,

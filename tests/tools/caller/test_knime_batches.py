@@ -70,7 +70,7 @@ def java_table(host):
                 writer = pa.ipc.new_file(path, schema)
             writer.write_table(table.cast(schema))
         writer.close()
-        made = ArrowSourceTable(data_source_mapper(host.rig._JavaSource(path, ["xml"])))
+        made = ArrowSourceTable(data_source_mapper(host.rig.JavaSource(path, ["xml"])))
         made._host_path = str(path)
         made._inject_metadata(host.rig.JavaCallback(host.host).get_preferred_value_types_as_json)
         return made

@@ -1,6 +1,6 @@
 """Columns, and what schemas and tables have in common: operations on columns that give lazy views."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ._ktypes import KnimeType, logical
@@ -29,13 +29,9 @@ class Column:
 
     __repr__ = __str__
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Column)
-            and other.ktype == self.ktype
-            and other.name == self.name
-            and other.metadata == self.metadata
-        )
+    def __eq__(self, other: Any) -> bool:
+        # As in KNIME, a column can be compared with columns only.
+        return other.ktype == self.ktype and other.name == self.name and other.metadata == self.metadata
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -61,7 +57,7 @@ class _Columnar:
 
     def append(self, other: Any) -> Any:
         """A view with more columns at the end."""
-        return self._view(lambda real: real._append(other))
+        return _ColumnarView(self, lambda real: real._append(other))
 
     def insert(self, other: Any, at: int) -> Any:
         """A view with more columns at a position."""
@@ -88,7 +84,7 @@ class _Columnar:
             kept = names
         else:
             raise TypeError(f"columns cannot be removed by {type(slicing).__name__}")
-        return self._view(lambda real: real._select_columns(kept))
+        return _ColumnarView(self, lambda real: real._select_columns(kept))
 
     def _view(self, operation: Callable[[Any], Any]) -> Any:
         return _ColumnarView(self, operation)
@@ -134,12 +130,6 @@ class _ColumnarView(_Columnar):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.get(), name)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.get())
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.get()
 
     def __eq__(self, other: object) -> bool:
         return self.get() == (other.get() if isinstance(other, _ColumnarView) else other)

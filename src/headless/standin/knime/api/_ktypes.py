@@ -1,5 +1,6 @@
 """The types of columns: primitive, list, struct and logical ones (a Java value factory over a storage)."""
 
+import functools
 import json
 from collections.abc import Iterable
 from enum import Enum, unique
@@ -168,32 +169,38 @@ class LogicalType(KnimeType):
         return "Registered value types: " + ", ".join(sorted(kt.get_python_type_list()))
 
 
+@functools.cache
 def int32() -> PrimitiveType:
     """Whole numbers of 32 bits."""
     return PrimitiveType(PrimitiveTypeId.INT)
 
 
+@functools.cache
 def int64() -> PrimitiveType:
     """Whole numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.LONG)
 
 
+@functools.cache
 def double() -> PrimitiveType:
     """Floating-point numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.DOUBLE)
 
 
+@functools.cache
 def bool_() -> PrimitiveType:
     """Booleans."""
     return PrimitiveType(PrimitiveTypeId.BOOL)
 
 
+@functools.cache
 def string(dict_encoding_key_type: Any = None) -> PrimitiveType:
     """Texts. Dictionary encoding is not part of the stand-in."""
     _no_dictionary(dict_encoding_key_type)
     return PrimitiveType(PrimitiveTypeId.STRING)
 
 
+@functools.cache
 def blob(dict_encoding_key_type: Any = None) -> PrimitiveType:
     """Bytes, as fields of logical types; KNIME has no columns of plain bytes."""
     _no_dictionary(dict_encoding_key_type)
@@ -205,6 +212,7 @@ def _no_dictionary(key_type: Any) -> None:
         raise NotImplementedError("dictionary encoding is not part of the stand-in")
 
 
+@functools.cache
 def null() -> PrimitiveType:
     """A column in which every cell is missing."""
     return PrimitiveType(PrimitiveTypeId.NULL)

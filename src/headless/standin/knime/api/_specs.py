@@ -4,21 +4,22 @@
 # ruff: noqa: ARG003
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, ClassVar
 
 
-class PortObjectSpec:
+class PortObjectSpec(ABC):
     """What is known about a port's content before it is computed."""
 
+    @abstractmethod
     def serialize(self) -> dict[str, Any]:
         """The spec as a JSON document."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "PortObjectSpec":
         """The spec from its document. KNIME also takes implementations without the second argument."""
-        raise NotImplementedError
 
 
 class BinaryPortObjectSpec(PortObjectSpec):

@@ -1,6 +1,6 @@
 """Schemas of tables, and how KNIME's Java side describes their types."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any, Self, cast
 
 from . import _ktypes as k
@@ -62,6 +62,11 @@ class Schema(_Columnar, PortObjectSpec):
         names: Sequence[str],
         metadata: Sequence[dict[str, Any] | None] | None = None,
     ) -> None:
+        if not all(isinstance(ktype, KnimeType) for ktype in ktypes):
+            # As in KNIME, which takes its own types or Python classes, but not both in one list.
+            ktypes = [logical(cast("type", ktype)) for ktype in ktypes]
+        if not isinstance(names, (list, tuple)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"names must be a list, not {type(names).__name__}")
         if len(ktypes) != len(names):
             raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
         if metadata is not None and len(metadata) != len(names):
@@ -72,7 +77,9 @@ class Schema(_Columnar, PortObjectSpec):
     @classmethod
     def from_columns(cls, columns: Sequence[Column] | Column) -> "Schema":
         """A schema of one column or several."""
-        given = [columns] if isinstance(columns, Column) else list(columns)
+        given = [columns] if isinstance(columns, Column) else columns
+        if not isinstance(given, Sized):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"columns must be a list, not a {type(given).__name__}")
         for column in given:
             if not isinstance(column, Column):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"a schema is made of columns, not of {type(column).__name__}")
@@ -112,6 +119,8 @@ class Schema(_Columnar, PortObjectSpec):
     __repr__ = __str__
 
     def _select_columns(self, selection: Any) -> Any:
+        if isinstance(selection, int) and selection < 0:
+            selection += len(self._columns)  # in lists, KNIME does not count from the end
         if isinstance(selection, (int, str)):
             return self._columns[self._position(selection)]
         if isinstance(selection, slice):
@@ -127,7 +136,7 @@ class Schema(_Columnar, PortObjectSpec):
             if entry not in names:
                 raise IndexError(f"there is no column {entry!r}; columns: {names}")
             return names.index(entry)
-        if not isinstance(entry, int) or not -len(names) <= entry < len(names):
+        if not isinstance(entry, int) or not 0 <= entry < len(names):
             raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
         return entry
 

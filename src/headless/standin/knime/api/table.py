@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ._columnar import _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
 from .schema import Schema
@@ -89,7 +89,7 @@ class Table(_Tabular):
     _data: Any
 
     def __init__(self) -> None:
-        raise RuntimeError("make tables with Table.from_pyarrow or Table.from_pandas")
+        raise TypeError("make tables with Table.from_pyarrow")
 
     @staticmethod
     def from_pyarrow(data: "pa.Table", sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
@@ -158,9 +158,13 @@ class Table(_Tabular):
         names = self.column_names
         wanted: list[Any]
         if isinstance(selection, slice):
-            wanted = list(range(*selection.indices(len(names))))
+            wanted = list(range(len(names)))[selection]
+        elif isinstance(selection, list):
+            wanted = cast("list[Any]", selection)
+        elif isinstance(selection, (int, str)):
+            wanted = [selection]
         else:
-            wanted = [selection] if isinstance(selection, (int, str)) else list(selection)
+            raise IndexError(f"columns cannot be selected by {type(selection).__name__}")
         return made(self._data.select([0, *(self._position(entry, names) + 1 for entry in wanted)]))
 
     @staticmethod
@@ -195,12 +199,20 @@ class SourceTable(Table):
         """The columns, with what KNIME knows about their types as metadata."""
         return self._known_schema
 
+    @property
+    def num_batches(self) -> int:
+        """How many batches `batches` gives."""
+        return len(self._parts())
+
     def batches(self) -> Iterator[Table]:
-        """The table in the batches in which it is stored."""
+        """The table in the batches in which it is stored; without rows it has one."""
+        for part in self._parts():
+            yield made(part)
+
+    def _parts(self) -> list[Any]:
         import pyarrow as pa
 
-        for batch in self._data.to_batches():
-            yield made(pa.Table.from_batches([batch]))
+        return [pa.Table.from_batches([part]) for part in self._data.to_batches()] or [self._data]
 
 
 def made(data: Any, schema: Schema | None = None) -> Table:

@@ -73,12 +73,22 @@ def view_ipy_repr(obj: Any) -> NodeView:
     Raises:
         ValueError: it cannot.
     """
-    for kind, make in (("html", view_html), ("svg", view_svg), ("png", view_png), ("jpeg", view_jpeg)):
-        show = getattr(obj, f"_repr_{kind}_", None)
-        if show is not None:
-            shown: Any = show()
-            return make(cast("Any", shown[0] if isinstance(shown, tuple) else shown))
+    pictures = [
+        (getattr(obj, f"_repr_{kind}_"), make)
+        for kind, make in (("svg", view_svg), ("png", view_png), ("jpeg", view_jpeg))
+        if hasattr(obj, f"_repr_{kind}_")
+    ]
+    if hasattr(obj, "_repr_html_"):
+        return view_html(_shown(obj._repr_html_()), render_fn=pictures[0][0] if pictures else None)
+    if pictures:
+        show, make = pictures[0]
+        return make(_shown(show()))
     raise ValueError(f"{type(obj).__name__} has no _repr_html_, _repr_svg_, _repr_png_ or _repr_jpeg_")
+
+
+def _shown(shown: Any) -> Any:
+    """What a notebook would show, without its metadata."""
+    return cast("Any", shown[0]) if isinstance(shown, tuple) else shown
 
 
 def view(obj: Any) -> NodeView:

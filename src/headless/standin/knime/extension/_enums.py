@@ -43,7 +43,7 @@ def _listed(text: str, members: Sequence[EnumParameterOptions]) -> str:
 
 
 def _options_of(enum: type[EnumParameterOptions] | None) -> type[EnumParameterOptions]:
-    return enum if enum is not None and len(enum) else _OnlyOption
+    return enum if enum is not None and enum.get_all_options() else _OnlyOption
 
 
 HiddenChoices = Callable[["DialogCreationContext | None"], Sequence[EnumParameterOptions]]
@@ -74,7 +74,7 @@ class EnumParameter(Parameter[str]):
         if validator is not None:
             raise AttributeError("KNIME's EnumParameter breaks on validator=; use @<parameter>.validator")
         self._enum = _options_of(enum)
-        if enum is None or not len(enum):
+        if self._enum is _OnlyOption:
             default_value = _OnlyOption.DEFAULT_OPTION.name
         elif default_value is None:
             raise AttributeError("KNIME's EnumParameter breaks without default_value; give a member's name")

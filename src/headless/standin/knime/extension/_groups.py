@@ -58,7 +58,11 @@ def validate(owner: object, values: dict[str, Any], version: Version) -> None:
 
 
 class ParameterGroup(Setting):
-    """What `parameter_group` adds to a class."""
+    """What `parameter_group` adds to a class.
+
+    A group that another group makes in its __init__ keeps one set of values for all nodes of a class, in
+    KNIME, too.
+    """
 
     _validator: Callable[[dict[str, Any]], object] | None
     _own_validate: bool
@@ -76,15 +80,23 @@ class ParameterGroup(Setting):
     def __set__(self, obj: object, value: Any) -> None:
         raise RuntimeError("a parameter group cannot be replaced; set its parameters")
 
+    # Parameters that a group makes in its __init__ are no descriptors, but behave like them.
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if isinstance(found, Parameter):
+            return found._value(self, name, False)  # pyright: ignore[reportPrivateUsage]
+        return found
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Setting):
-            raise NotImplementedError(
-                f"{name}: parameters made inside a group's __init__ are not part of the stand-in; "
-                "declare them on the class"
-            )
-        super().__setattr__(name, value)
+        own = self.__dict__.get(name)
+        if isinstance(own, Parameter):
+            own._set(self, value, name, False)  # pyright: ignore[reportPrivateUsage]
+        else:
+            super().__setattr__(name, value)
 
     def _bound_to(self, owner: object) -> Self:
+        if not hasattr(self, "_name"):  # made in an __init__: it keeps its values itself
+            return self
         bound = copy.copy(self)
         values = values_of(owner).setdefault(self._name, copy.deepcopy(values_of(self)))
         bound.__dict__["__parameters__"] = values
@@ -102,11 +114,6 @@ class ParameterGroup(Setting):
             self._own_validate = not override
 
         return decorate
-
-    def rule(self, condition: Condition, effect: Effect) -> Self:
-        """Shows, hides, enables or disables the group while ``condition`` holds; returns the group."""
-        self._rule = Rule(condition, effect)
-        return self
 
     def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
         bound = self._bound_to(owner)
@@ -146,6 +153,12 @@ class ParameterGroup(Setting):
         )
 
 
+def _rule(self: G, condition: Condition, effect: Effect) -> G:
+    """Shows, hides, enables or disables the group while ``condition`` holds; returns the group."""
+    cast("ParameterGroup", self)._rule = Rule(condition, effect)  # pyright: ignore[reportPrivateUsage]
+    return self
+
+
 def parameter_group(
     label: str,
     since_version: Version | str | None = None,
@@ -174,7 +187,13 @@ def parameter_group(
             self.__doc__ = cls.__doc__
             cls.__init__(self, *args, **kwargs)
 
-        body = {"__init__": __init__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        body: dict[str, Any] = {
+            "__init__": __init__,
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+        }
+        if not hasattr(cls, "rule"):  # which may be the name of a setting
+            body["rule"] = _rule
         return cast("type[G]", type(cls.__name__, (ParameterGroup, cls), body))
 
     return decorate

@@ -1,6 +1,7 @@
 """Nodes and categories: the decorators that declare them, and the registry in which the host finds them."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -79,20 +80,20 @@ class WorkflowExecutionError(RuntimeError):
         super().__init__(message)
 
 
-class PythonNode:
+class PythonNode(ABC):
     """An optional base of nodes; ports can be declared by decorators or by these attributes."""
 
     input_ports: Any = None
     output_ports: Any = None
     output_view: Any = None
 
+    @abstractmethod
     def configure(self, config_context: ConfigurationContext, *inputs: Any) -> Any:
         """Gives the specs of the outputs for the specs of the inputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any:
         """Gives the outputs for the inputs."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG003
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,7 @@ from knime.api.schema import PortObjectSpec
 N = TypeVar("N", bound=Callable[..., Any])
 
 
-class PortObject:
+class PortObject(ABC):
     """Base of what flows through custom ports: a spec, and data that can be written as bytes."""
 
     def __init__(self, spec: Any) -> None:
@@ -24,14 +25,14 @@ class PortObject:
         """The spec."""
         return self._spec
 
+    @abstractmethod
     def serialize(self) -> bytes:
         """The data."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
         """The object from its spec and data."""
-        raise NotImplementedError
 
 
 class FilestorePortObject(PortObject):
@@ -46,27 +47,36 @@ class FilestorePortObject(PortObject):
         """Never called."""
         raise RuntimeError("a FilestorePortObject reads itself with read_from")
 
+    @abstractmethod
     def write_to(self, file_path: str) -> None:
         """Writes the data."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def read_from(cls, spec: Any, file_path: str) -> "FilestorePortObject":
         """Reads the data."""
-        raise NotImplementedError
 
 
 class ConnectionPortObject(PortObject):
     """Base of port objects that cannot be written; the stand-in's host does not run nodes with them."""
 
-    def to_connection_data(self) -> Any:
-        """What other nodes in the same process make their object of."""
-        raise NotImplementedError
+    def serialize(self) -> bytes:
+        """Never called."""
+        raise NotImplementedError("a ConnectionPortObject cannot be written")
 
     @classmethod
+    def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
+        """Never called."""
+        raise NotImplementedError("a ConnectionPortObject cannot be read")
+
+    @abstractmethod
+    def to_connection_data(self) -> Any:
+        """What other nodes in the same process make their object of."""
+
+    @classmethod
+    @abstractmethod
     def from_connection_data(cls, spec: Any, data: Any) -> "ConnectionPortObject":
         """The object from another node's data."""
-        raise NotImplementedError
 
 
 @dataclass

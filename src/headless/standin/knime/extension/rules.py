@@ -3,6 +3,7 @@
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 FindScope = Callable[[Any], str]
 
 
-class Condition:
+class Condition(ABC):
     """Something that holds or not while a dialog is open."""
 
+    @abstractmethod
     def to_dict(self, find_scope: FindScope, ctx: "DialogCreationContext") -> dict[str, Any]:
         """The condition as JSON Forms writes it; ``find_scope`` gives the path of a setting."""
-        raise NotImplementedError
 
 
 class _Combined(Condition):

@@ -1,0 +1,115 @@
+"""What Java does for a node through its context: credentials, progress, cancel, folders, tools."""
+
+import json
+from pathlib import Path
+
+from .java_side import RigError, ToolResult, java_error
+from .tables import java_table, read_sink, unreadable_by_java
+
+
+class JavaContext:
+    """The Java contexts of configuration, execution and dialog.
+
+    Args:
+        credentials: name -> (user name, password).
+        flow_variables: What arrives at the node.
+        cancel: False, True, a function, or the number of the question from which on the node is canceled;
+            the framework itself asks once after execute().
+        tool_handler: (tool, parameters, input tables as Arrow, hints) -> message, (message, tables) or
+            (message, tables, view node ids); tables None: the tool failed.
+        workflow_dir: The folder of the workflow.
+
+    Attributes:
+        progress: (progress, message) as the node told them.
+        warnings: The node's warnings.
+    """
+
+    def __init__(
+        self, credentials=None, flow_variables=None, cancel=False, tool_handler=None, workflow_dir=None
+    ):
+        self.credentials = dict(credentials or {})
+        self.flow_variables = dict(flow_variables or {})
+        self.cancel, self.cancel_checks = cancel, 0
+        self.tool_handler = tool_handler
+        self.workflow_dir = workflow_dir
+        self.progress = []
+        self.warnings = []
+        self.input_specs = []
+        self.input_port_map = {}
+        self.output_port_map = {}
+        self.host = None
+
+    def get_credential_names(self):
+        return list(self.credentials)
+
+    def get_credentials(self, identifier):
+        if identifier not in self.credentials:
+            raise java_error(f'No credentials stored to name "{identifier}"')
+        return [*self.credentials[identifier][:2], identifier]
+
+    def get_input_specs(self):
+        return self.input_specs
+
+    def get_input_port_map(self):
+        return self.input_port_map
+
+    def get_output_port_map(self):
+        return self.output_port_map
+
+    def set_warning(self, message):
+        self.warnings.append(message)
+
+    def get_node_id(self):
+        return "Node 0:1"
+
+    def set_progress(self, progress, message=None):
+        self.progress.append((progress, message))
+
+    def is_canceled(self):
+        self.cancel_checks += 1
+        if callable(self.cancel):
+            return bool(self.cancel())
+        if isinstance(self.cancel, bool):
+            return self.cancel
+        return self.cancel_checks >= self.cancel
+
+    def get_workflow_temp_dir(self):
+        return _made(self.host.dir / "temp")
+
+    def get_workflow_dir(self):
+        return _made(Path(self.workflow_dir) if self.workflow_dir else self.host.dir / "workflow")
+
+    def get_knime_home_dir(self):
+        return _made(self.host.dir / "home")
+
+    def execute_tool(self, tool_table, parameters, inputs, hints):
+        tables = [read_sink(table.getPythonArrowDataSink()) for table in inputs]
+        tool = _read_tool(tool_table)
+        if not isinstance(parameters, str):
+            raise RigError("Java wants the parameters of a tool as JSON text")
+        bad = {k: v for k, v in dict(hints).items() if not (isinstance(k, str) and isinstance(v, str))}
+        if bad:
+            raise RigError(f"execution hints must be texts, names and values: {bad}")
+        if self.tool_handler is None:
+            raise java_error("no tool handler configured in the rig")
+        answer = self.tool_handler(tool, json.loads(parameters) if parameters else {}, tables, dict(hints))
+        if isinstance(answer, str):
+            answer = (answer, [])
+        message, outputs, view_ids = (*answer, None, None)[:3]
+        given = None if outputs is None else [java_table(self.host, table) for table in outputs]
+        return ToolResult(message, given, view_ids or [])
+
+
+def _made(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def _read_tool(tool_table):
+    table = read_sink(tool_table.getPythonArrowDataSink())
+    if table.num_rows != 1:
+        raise RigError("a tool table must have exactly one row")
+    problems = unreadable_by_java(table)
+    if problems:
+        raise RigError("Java could not read the tool cell: " + "; ".join(problems))
+    return table.column(1).to_pylist()[0]
