@@ -6,7 +6,12 @@ import hypothesis
 import pytest
 
 # Speed is no property of the code under test; and what CI tries must not change from run to run.
-hypothesis.settings.register_profile("default", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
 hypothesis.settings.load_profile("default")
 
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))

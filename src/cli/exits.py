@@ -86,12 +86,18 @@ def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         return ExitCode.FAILED
 
 
+def why_not(error: OSError) -> str:
+    """What the operating system said, to stand within a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
 def _system_error(error: OSError) -> str:
-    why = (error.strerror or str(error)).lower()
+    why = why_not(error)
     if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
-        where = str(error.filename).replace(":", ", port ") if error.filename else "this address"
+        host, _, port = str(error.filename or "").rpartition(":")
+        where = f"{host}, port {port}" if host else "this address"
         return f"Nothing can listen at {where}: {why}. Choose another port, or 0 for any that is free."
-    return f"{error.filename or 'A file'}: {why}."
+    return f"{error.filename or 'Standard output'}: {why}."  # files are named by whoever writes them
 
 
 def how_here(error: Exception | None) -> str:

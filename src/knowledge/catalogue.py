@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from . import stored
 from .errors import CatalogueError
 from .model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
-from .schema import APPLICATION_ID, SCHEMA_VERSION, folded
+from .schema import APPLICATION_ID, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -93,25 +93,6 @@ class CatalogueReader:
             *values,
             limit,
             offset,
-        )
-        return [_summary(row) for row in rows]
-
-    def summary(self, row: int) -> NodeSummary:
-        """What lists show of the node with this number.
-
-        Raises:
-            CatalogueError: There is none, so the catalogue is damaged.
-        """
-        rows = self.rows(f"SELECT {_SUMMARY} FROM nodes WHERE row = ?", row)  # noqa: S608 - no input
-        if not rows:
-            raise _damaged(self._path, f"it has no node {row}")
-        return _summary(rows[0])
-
-    def named(self, name: str) -> list[NodeSummary]:
-        """The nodes with this name, whatever its case, accents and punctuation; those in use first."""
-        rows = self.rows(
-            f"SELECT {_SUMMARY} FROM nodes WHERE name_key = ? ORDER BY deprecated, row",  # noqa: S608 - no input
-            folded(name),
         )
         return [_summary(row) for row in rows]
 

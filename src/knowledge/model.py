@@ -82,7 +82,6 @@ class Parameter:
         advanced: Not shown at first.
         secret: Holds a secret, or names one.
         tab: The dialog's tab or section; empty for none.
-        since_version: The first version that has it.
     """
 
     name: str
@@ -102,7 +101,6 @@ class Parameter:
     advanced: bool = False
     secret: bool = False
     tab: str = ""
-    since_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

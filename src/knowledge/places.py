@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .model import NodeSpec
 
 _FOLDER: Final = "knime-mcp"
-_OLD: Final = 7 * 24 * 3600.0
+_OLD: Final = 30 * 24 * 3600.0
 
 
 def user_catalogue() -> Path:
@@ -59,6 +60,8 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
     folder = cache_folder()
     path = folder / name
     if path.is_file():
+        with suppress(OSError):  # what may be read need not be ours
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         return path
     from .building.build import build_catalogue  # every start but the first does without
 
@@ -92,7 +95,8 @@ def _remove_old(folder: Path, path: Path) -> None:
     """Removes default catalogues of earlier versions, unless they were in use lately."""
     for other in folder.glob("default-*.sqlite"):
         try:
-            if other != path and time.time() - other.stat().st_mtime > _OLD:
+            found = other.stat()
+            if other != path and time.time() - max(found.st_atime, found.st_mtime) > _OLD:
                 other.unlink()
         except OSError:
             # Another process was faster, or has it open (Windows). Next time, then.

@@ -26,7 +26,7 @@ APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: says in the file's header that it is a catalogue (https://www.sqlite.org/fileformat.html)."""
 
 SCHEMA_VERSION: Final = 1
-"""Raised when the tables or the JSON in them change; a catalogue of another version is built anew."""
+"""Raised when what is read of the tables, or the JSON in them, changes; another version is built anew."""
 
 FIELDS: Final = ("name", "aliases", "category", "parameters", "description")
 """The columns of ``texts`` and ``search``, the weightiest first."""
@@ -40,11 +40,9 @@ CREATE TABLE nodes (
     node_type TEXT NOT NULL,
     subtype TEXT NOT NULL,
     name TEXT NOT NULL,
-    name_key TEXT NOT NULL,
     category TEXT NOT NULL,
     short_description TEXT NOT NULL,
     deprecated INTEGER NOT NULL,
-    hidden INTEGER NOT NULL,
     successor TEXT,
     body BLOB NOT NULL,
     UNIQUE (node_type, subtype)
@@ -78,12 +76,6 @@ CREATE VIRTUAL TABLE terms USING fts5vocab (search, row);
 CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, term)) WITHOUT ROWID;
 """
 
-INDEXES: Final = """
-CREATE INDEX nodes_by_name ON nodes (name_key);
-CREATE INDEX ports_by_type ON ports (side, type);
-CREATE INDEX old_names_by_subtype ON old_names (subtype);
-"""
-
 _WORD: Final = re.compile(r"\w+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
 
@@ -105,9 +97,14 @@ def words_in(text: str) -> list[str]:
     return [part for word in _WORD.findall(text.replace("_", " ")) for part in _parts_of(word)]
 
 
+def humps(word: str) -> list[str]:
+    """The humps of a word in CamelCase, or the word."""
+    return _HUMP.sub(" ", word).split()
+
+
 @lru_cache(maxsize=50_000)  # descriptions say the same words over and over
 def _parts_of(word: str) -> tuple[str, ...]:
-    parts = _HUMP.sub(" ", word).split()
+    parts = humps(word)
     spelled = [word, *parts] if len(parts) > 1 else [word]
     return tuple(part for entry in spelled for part in folded(entry).split())
 

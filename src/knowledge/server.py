@@ -67,7 +67,7 @@ class NodeKnowledgeServer:
     async def _on_list_tools(
         self, _ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        if params is not None and params.cursor is not None:
+        if params is not None and params.cursor:  # some clients send an empty one at first
             raise ProtocolFailure(
                 types.INVALID_PARAMS, "All tools are on the first page; leave out the cursor."
             )

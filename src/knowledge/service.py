@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
-from ..version import VERSION
 from .answers.arguments import read_arguments
 from .answers.compatibility import Direction, UnknownPortError, find_compatible
 from .answers.configuration_check import check_configuration
@@ -27,7 +25,7 @@ from .searching.search_index import index_of
 from .searching.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from .answers.tool_definitions import ToolDefinition
     from .catalogue import Catalogue, CatalogueReader
@@ -113,21 +111,14 @@ class NodeKnowledgeMCPService:
         nodes = (arguments or {}).get("nodes", [])
         return isinstance(nodes, list) and len(cast("list[Any]", nodes)) <= _FEW_NODES
 
-    def health(self) -> dict[str, Any]:
-        """Whether the catalogue can be read, in the shape of the sources' health check."""
-        error: str | None = None
+    def problem(self) -> str | None:
+        """Why the catalogue cannot be read; None if it can."""
         try:
             with self.catalogue.reading() as reader:
                 reader.type_names()
         except MCPError as problem:
-            error = str(problem)
-        return {
-            "healthy": error is None,
-            "version": VERSION,
-            "available_tools": [tool.name for tool in TOOLS],
-            "timestamp": int(time.time()),
-            "error": error,
-        }
+            return str(problem)
+        return None
 
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
@@ -152,15 +143,8 @@ def _get_node_types(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[
     warning = ""
     wanted = arguments.get("type_filter")
     if wanted is not None:
-        meant = resolve_type(wanted, types, index_of(reader).old_names)
-        if meant.name is None:
-            raise ArgumentsInvalid(
-                f"There is no node type '{wanted[:80]}'",
-                pointer="/type_filter",
-                tool="get_node_types",
-                fix=f"Node types: {', '.join(types)}.",
-            )
-        types, warning = {meant.name: types[meant.name]}, meant.warning
+        name, warning = _known_type(reader, wanted, types, "type_filter", "get_node_types")
+        types = {name: types[name]}
     pairs = [(name, subtype) for name, subtypes in types.items() for subtype in subtypes]
     offset, limit = _offset(reader, arguments, "get_node_types"), arguments["max_results"]
     found: dict[str, Any] = {}
@@ -186,7 +170,9 @@ def _get_node_details(reader: CatalogueReader, arguments: dict[str, Any]) -> dic
 
 def _search_nodes(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
     offset, limit = _offset(reader, arguments, "search_nodes"), arguments["max_results"]
-    node_type, warning = _type_argument(reader, arguments, "search_nodes")
+    node_type, warning = arguments.get("node_type"), ""
+    if node_type is not None:
+        node_type, warning = _known_type(reader, node_type, reader.type_names(), "node_type", "search_nodes")
     answer = search(reader, arguments["query"], limit=limit, offset=offset, node_type=node_type)
     detail = DetailLevel.FULL if arguments["include_details"] else None
     if arguments.get("detail"):
@@ -270,16 +256,14 @@ def _node_argument(reader: CatalogueReader, given: Mapping[str, str], tool: str)
     return resolved.node, resolved.warning
 
 
-def _type_argument(reader: CatalogueReader, arguments: dict[str, Any], tool: str) -> tuple[str | None, str]:
-    wanted = arguments.get("node_type")
-    if wanted is None:
-        return None, ""
-    types = reader.type_names()
+def _known_type(
+    reader: CatalogueReader, wanted: str, types: Iterable[str], argument: str, tool: str
+) -> tuple[str, str]:
     meant = resolve_type(wanted, types, index_of(reader).old_names)
     if meant.name is None:
         raise ArgumentsInvalid(
             f"There is no node type '{wanted[:80]}'",
-            pointer="/node_type",
+            pointer=f"/{argument}",
             tool=tool,
             fix=f"Node types: {', '.join(types)}.",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from mcp.server.stdio import stdio_server
 
-from ..types.errors import MCPError
 from ..web.listening import Listener, serve
 from ..web.whole_requests import WholeRequests
 
@@ -23,12 +21,6 @@ PATH: Final = "/mcp"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _STOP_SECONDS: Final = 5
 _PATIENCE: Final = 30.0
-
-_log = logging.getLogger(__name__)
-
-
-class ServingError(MCPError):
-    """The server cannot listen where it was told to."""
 
 
 async def serve_stdio(served: NodeKnowledgeServer) -> bool:
@@ -79,16 +71,10 @@ async def serve_http(
         on_ready: Told the URL.
 
     Raises:
-        ServingError: The port is taken, or the address is not this machine's.
+        OSError: The port is taken, or the address is not this machine's; says which.
     """
     app = served.server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
     )
-    try:
-        listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)
-    except OSError as error:
-        raise ServingError(
-            f"Nothing can listen at {host}, port {port}: {error.strerror or error}",
-            fix="Choose another port, or 0 for any that is free.",
-        ) from None
+    listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)
     await serve([listener], on_ready=lambda urls: on_ready(f"{urls[0]}{PATH}") if on_ready else None)

@@ -1,6 +1,8 @@
 """Nodes of Python extensions: this one, as the host describes it, and what its settings really refuse."""
 
 import dataclasses
+import os
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +10,9 @@ import pytest
 from knime_mcp.cli.exits import CommandError
 from knime_mcp.cli.nodes.extension import extension_nodes, nodes_of, own_files, own_nodes
 from knime_mcp.knowledge import places
-from knime_mcp.knowledge.building import build
+from knime_mcp.knowledge.building import build, plugins
 from knime_mcp.knowledge.building.introspection import plain_text, read_extension
-from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.catalogue import Catalogue, fingerprint
 from knime_mcp.version import VERSION
 
 
@@ -229,8 +231,36 @@ def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_pa
         assert len(catalogue.nodes()) == 39
 
 
+def test_default_catalogues_that_are_in_use_are_kept(cache, tmp_path):
+    made_of = [tmp_path / name for name in ("unused", "in use", "new")]
+    for file in made_of:
+        file.write_text(file.name)
+    unused, in_use = (places.default_catalogue(list, made_of=[file]) for file in made_of[:2])
+    months_ago = time.time() - 90 * 24 * 3600
+    for path in (unused, in_use):
+        os.utime(path, (months_ago, months_ago))
+    before = fingerprint(in_use)
+    assert places.default_catalogue(list, made_of=[made_of[1]]) == in_use
+    assert fingerprint(in_use) == before
+    new = places.default_catalogue(list, made_of=[made_of[2]])
+    assert not unused.exists()
+    assert set(cache.iterdir()) == {in_use, new}
+
+
 def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(build.CatalogueError, match=r"There are no nodes in .*empty\. Name the folder"):
         build.build_catalogue(tmp_path / "o.sqlite", plugins=[tmp_path / "empty"], with_own_packs=False)
     assert not (tmp_path / "o.sqlite").exists()
+
+
+def test_where_nothing_can_be_read_it_is_said_why(tmp_path):
+    (tmp_path / "a.jar").write_text("no jar")
+    skipped = [
+        plugins.Skipped(what="knime.yml", where="x", reason="cannot be imported", detail="no such file")
+    ]
+    said = r"in .*a\.jar\. knime\.yml cannot be imported: no such file\. a\.jar is no readable plug-in: "
+    with pytest.raises(build.CatalogueError, match=said):
+        build.build_catalogue(
+            tmp_path / "o.sqlite", plugins=[tmp_path / "a.jar"], with_own_packs=False, skipped=skipped
+        )

@@ -19,7 +19,7 @@ def plugin(*nodes, more=CATEGORIES, version="5.4.0.v2024", **files):
     return {
         "META-INF/MANIFEST.MF": manifest("org.a", version),
         "plugin.xml": plugin_xml(*nodes, more=more),
-        "plugin.properties": "row = Zeile \\u00e4\n",
+        "plugin.properties": "row = Zeile \\u00e4 \\ud83d\\ude00 \\ud800\n",
         **files,
     }
 
@@ -35,7 +35,7 @@ def test_a_plugin_in_a_jar_gives_the_whole_node(tmp_path):
     (found,) = result.nodes
     assert (found.id, found.subtype) == ("org.a.row.RowNodeFactory",) * 2
     assert (found.name, found.node_type, found.version) == ("Row Thing", "MANIPULATOR", "5.4.0.v2024")
-    assert found.category == ("Manipulation", "Zeile ä")
+    assert found.category == ("Manipulation", "Zeile ä 😀 \ufffd")
     assert found.category_path == "/manipulation/row"
     assert found.short_description == "Does Row Thing in one step."
     assert found.description == (
@@ -88,6 +88,43 @@ def test_a_folder_plugin_has_its_code_in_a_jar_inside(tmp_path):
         (found,) = read_plugins([tmp_path / kind]).nodes
         assert found.name == "Row"
         assert found.origin.file.endswith(f"lib/a.jar!/{ROW_XML}")
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        ("0", ["Further", "First", "Last"]),
+        ("2", ["First", "Last", "Further"]),
+        ("9" * 30, ["First", "Last", "Further"]),
+        ("9" * 5_000, ["First", "Last", "Further"]),
+        ("-1", ["Further", "First", "Last"]),
+        ("x", ["Further", "First", "Last"]),
+    ],
+)
+def test_a_group_of_ports_stands_where_it_may(tmp_path, before, names):
+    text = node("Row").replace('insert-before="1"', f'insert-before="{before}"')
+    write_folder(tmp_path, {**plugin(ROW), ROW_XML: text})
+    (found,) = read_plugins([tmp_path]).nodes
+    assert [port.name for port in found.input_ports] == names
+
+
+def test_locations_of_plugins_are_addresses(tmp_path):
+    pool = tmp_path / "Bündel pool+1"
+    for name in ("org.a", "org.b"):
+        registered = ROW.replace("org.a", name)
+        write_jar(
+            pool / f"{name}.jar",
+            {**plugin(registered), ROW_XML.replace("org/a", name.replace(".", "/")): node(name)},
+        )
+    listed = [
+        f"org.a,1,{(pool / 'org.a.jar').as_uri()},4,false",
+        "org.b,1,../B%C3%BCndel%20pool+1/org.b.jar,4,false",
+    ]
+    write_folder(
+        tmp_path / "knime",
+        {"configuration/org.eclipse.equinox.simpleconfigurator/bundles.info": "\n".join(listed)},
+    )
+    assert [found.name for found in read_plugins([tmp_path / "knime"]).nodes] == ["org.a", "org.b"]
 
 
 def test_an_installation_gives_its_active_plugins_only(tmp_path):

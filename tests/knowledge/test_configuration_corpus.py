@@ -31,6 +31,9 @@ LATER = st.sampled_from(
 """Expressions and variables: what they become nobody knows before the workflow runs."""
 
 TEXTS = st.text(max_size=20)
+SPACES = "".join(map(chr, (0x1C, 0x1D, 0x1E, 0x1F, 0x85, 0xFEFF)))
+"""What is a space to regular expressions of Python and not of JavaScript, or the other way round."""
+
 OBJECTS = st.dictionaries(st.text("abc", min_size=1, max_size=5), TEXTS | st.integers(), max_size=3)
 LISTS = st.lists(TEXTS | st.integers() | OBJECTS, max_size=3)
 
@@ -63,7 +66,9 @@ def valid_values(parameter):
     elif parameter.type in ("object", "dict"):
         fitting = OBJECTS
     elif parameter.validation_pattern:
-        fitting = st.from_regex(parameter.validation_pattern, fullmatch=False)
+        fitting = st.from_regex(
+            parameter.validation_pattern, alphabet=st.characters(codec="utf-8", exclude_characters=SPACES)
+        )
     else:
         fitting = TEXTS
     if parameter.has_default:

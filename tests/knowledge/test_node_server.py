@@ -1,5 +1,6 @@
 """The server in a process of its own: both transports, every era, KNIME's nodes, rebuilds, two at once."""
 
+import errno
 import json
 import sqlite3
 import subprocess
@@ -7,7 +8,9 @@ from contextlib import closing, contextmanager
 
 import pyarrow as pa
 import pytest
+import typer
 
+from knime_mcp.cli.exits import reports_errors
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.packs.included_files import own_packs
 from knime_mcp.knowledge.schema import SCHEMA_VERSION
@@ -224,3 +227,14 @@ def test_a_port_that_is_taken_is_said(catalogue_file, url):
     )
     assert done.returncode == 1
     assert "Choose another port" in done.stderr
+
+
+def test_an_address_of_ipv6_that_is_taken_is_said(capsys):
+    @reports_errors
+    def serve_nodes():
+        raise OSError(errno.EADDRINUSE, "Address already in use", "::1:80")
+
+    with pytest.raises(typer.Exit):
+        serve_nodes()
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("Nothing can listen at ::1, port 80: address already in use.")

@@ -107,10 +107,47 @@ def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
         ("entscheidungsbaum", "decision tree"),
         ("Summe pro Gruppe", "sum group"),
         ("excel-datei einlesen", "excel file read"),
+        ("Zeilenfilter", "row filter"),
     ],
 )
 def test_german_words_are_translated(query, english):
     assert in_english(folded(query), lambda word: False)[0] == english
+
+
+def test_a_part_of_a_compound_may_be_a_word_of_both_languages():
+    known = {"text", "pivot"}.__contains__
+    assert in_english("textdatei", known)[0] == "text file"
+    assert in_english("pivottabelle", known)[0] == "pivot table"
+    assert in_english("dateitext", known)[0] == "file text"
+    assert in_english("databse", known) == ("databse", ())
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("SVERWEIS", "Value Lookup"),
+        ("ZÄHLENWENN", "GroupBy"),
+        ("Text in Spalten", "Cell Splitter"),
+        ("Teilergebnis", "GroupBy"),
+    ],
+)
+def test_functions_of_excel_are_found_by_their_german_names(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("RowFilterNodeFactory", "Row Filter"),
+        ("org.knime.base.node.preproc.filter.row.RowFilterNodeFactory", "Row Filter"),
+        ("org.a.preproc.joiner3.Joiner3NodeFactory", "Joiner"),
+        ("GroupByNodeModel", "GroupBy"),
+        ("CSVTableReaderNodeFactory", "CSV Reader"),
+        ("org.a.Nodes$ColumnFilterNodeFactory#x", "Column Filter"),
+    ],
+)
+def test_a_class_in_java_is_asked_for_by_what_it_does(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
 
 
 def test_a_word_that_the_catalogue_has_is_not_translated(small):
@@ -183,10 +220,15 @@ def test_any_text_is_only_words(small, text):
         "_",
         "🦓",
         "٣",
+        "™",
+        "℃ ℉",
         "ﬁlter",
         "zebra" * 2_000,
         "z " * 5_000,
         "ab" * 5_000,
+        "9" * 5_000 + "Node",
+        "A1" * 5_000,
+        "a." * 5_000,
         "\n" * 10_000,
     ],
     ids=lambda text: ascii(text[:20]),
@@ -194,6 +236,15 @@ def test_any_text_is_only_words(small, text):
 def test_syntax_of_the_index_and_of_sql_is_only_text(small, text):
     search(small, text)
     assert ids(small, "zebra name")[0] == "ZEBRA_NAME"
+
+
+def test_signs_that_stand_for_letters_find_them(small):
+    assert parse_query("™").terms == ("tm",)
+    assert [hit.node.subtype for hit in search(small, "ⓏⒺⒷⓇⒶ ⓃⒶⓂⒺ").hits][:1] == ["ZEBRA_NAME"]
+
+
+def test_a_word_without_end_is_no_compound():
+    assert in_english("datei" * 800, lambda word: False) == ("datei" * 800, ())
 
 
 def test_a_long_query_is_cut_and_says_so(small):

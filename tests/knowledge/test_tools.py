@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import jsonschema_rs
 import pytest
@@ -16,8 +17,10 @@ from knime_mcp.knowledge.answers.detail_levels import (
     tokens,
 )
 from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES, TOOLS, TOOLS_BY_NAME
+from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.errors import CatalogueError
+from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, Port, SourceKind
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService, NodeKnowledgeService
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
 
@@ -238,6 +241,31 @@ def test_levels_keep_their_budgets(own_catalogue):
         assert tokens(details_at(DetailLevel.STANDARD, spec)) <= STANDARD_TOKENS
 
 
+def test_levels_keep_their_budgets_in_every_script():
+    ports = tuple(Port(name="表" * 60, type="データ" * 20, description="行" * 400) for _ in range(3))
+    settings = tuple(Parameter(name=f"設定{number}", description="説明" * 300) for number in range(200))
+    spec = NodeSpec(
+        id="TYPE.JOIN",
+        node_type="TYPE",
+        subtype="JOIN",
+        name="結合" * 5,
+        short_description="表を結合します。" * 50,
+        description="説明" * 2_000,
+        input_ports=ports,
+        output_ports=ports,
+        configurations=settings,
+        origin=Origin(kind=SourceKind.SPEC_PACK, name="p", version="1"),
+    )
+    for level, budget in {DetailLevel.MINIMAL: MINIMAL_TOKENS, DetailLevel.STANDARD: STANDARD_TOKENS}.items():
+        found = details_at(level, spec)
+        assert tokens(found) <= budget
+        assert found["description"].startswith("表を結合")
+        assert "input_ports" in found or "inputs" in found
+        endless = details_at(level, replace(spec, name="結合" * 2_000))
+        assert tokens(endless) <= budget
+        assert endless["description"].startswith("表を結合")
+
+
 @pytest.mark.requirement("V2")
 def test_search_hits_are_the_sources_fields_and_why(call):
     found = call("search_nodes", query="VLOOKUP", max_results="2")
@@ -283,6 +311,24 @@ def test_what_can_follow_a_port(call):
     assert call("find_compatible", node="CSV Writer")["total"] == 0
 
 
+def test_of_several_nodes_with_one_name_the_ids_are_told(tmp_path):
+    origin = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
+    twins = [
+        NodeSpec(id=f"T.{name}", node_type="T", subtype=name, name="Twin", origin=origin)
+        for name in ("ONE", "TWO")
+    ]
+    file = tmp_path / "nodes.sqlite"
+    write_catalogue(file, twins)
+    with Catalogue(file) as catalogue:
+        service = NodeKnowledgeMCPService(catalogue)
+        with pytest.raises(
+            ArgumentsInvalid, match=r"2 nodes are called so: 'twin'.*by its id: T\.ONE, T\.TWO"
+        ):
+            service.invoke_tool("check_configuration", {"node": "twin", "settings": {}})
+        (found,) = service.invoke_tool("get_node_details", {"nodes": ["twin"]})["nodes"]
+        assert found["hint"] == "Say which by its id: T.ONE, T.TWO."
+
+
 def test_a_port_that_is_not_there_is_refused_with_those_that_are(tools):
     with pytest.raises(ArgumentsInvalid, match=r"There is no port '7'.*0: data"):
         tools.invoke_tool("find_compatible", {"node": "CSV Reader", "port": 7})
@@ -310,6 +356,9 @@ def test_a_port_that_is_not_there_is_refused_with_those_that_are(tools):
         ("get_node_details", {"nodes": []}, "1 to 100"),
         ("get_node_details", {"nodes": 7}, "must be a list"),
         ("get_node_details", {"nodes": [{"type": "TRIGGER"}]}, "node_type and subtype"),
+        ("find_compatible", {"node": "CSV Reader", "port": 0.5}, "whole number"),
+        ("find_compatible", {"node": "CSV Reader", "port": True}, "whole number"),
+        ("find_compatible", {"node": 7.5}, "id, a name"),
         ("check_configuration", {"node": "FLOW.IF", "settings": "no object"}, "must be an object"),
         ("check_configuration", {"node": "FLOW.IFF", "settings": {}}, "Did you mean FLOW.IF"),
     ],
@@ -324,6 +373,7 @@ def test_arguments_as_models_send_them(call):
     for nodes in (text, {"node_type": "FLOW", "subtype": "IF"}, ["FLOW.IF"], "FLOW.IF"):
         (found,) = call("get_node_details", nodes=nodes, detail="MINIMAL")["nodes"]
         assert found["subtype"] == "IF"
+    assert call("find_compatible", node="CSV Reader", port=0.0)["total"]
     assert call("search_nodes", query=42, max_results="3.0", cursor=None, include_details=None)["catalogue"]
     assert "max_results is 100" in call("search_nodes", query="row", max_results=5_000)["warning"]
 
@@ -379,7 +429,7 @@ def test_a_broken_catalogue_is_an_error_and_never_an_empty_answer(tmp_path, cata
     file.write_bytes(catalogue_file.read_bytes())
     with Catalogue(file) as catalogue:
         service, plain = NodeKnowledgeMCPService(catalogue), NodeKnowledgeService(catalogue)
-        assert service.health()["healthy"]
+        assert service.problem() is None
         for content in (b"no database", b"", catalogue_file.read_bytes()[:40_000], None):
             other = tmp_path / "other"
             if content is None:
@@ -392,7 +442,7 @@ def test_a_broken_catalogue_is_an_error_and_never_an_empty_answer(tmp_path, cata
                     service.invoke_tool(tool.name, tool.usage_examples[0])
             with pytest.raises(CatalogueError):
                 plain.get_node_types()
-            assert service.health()["error"]
+            assert service.problem()
 
 
 @pytest.mark.requirement("N12")

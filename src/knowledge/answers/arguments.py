@@ -81,9 +81,9 @@ class _Argument:
     changed: list[str]
 
     def read(self) -> Any:
-        if self.name == "node":
-            return self._reference(self.value, "an id, a name, or node_type and subtype")
         match self.schema.get("type"):
+            case None:
+                return self._reference(self.value, "an id, a name, or node_type and subtype")
             case "array":
                 return self._references()
             case "integer":
@@ -92,8 +92,10 @@ class _Argument:
                 return self._truth()
             case "object":
                 return self._object()
-            case kind:
-                return self._text_or_number(only_text=kind == "string")
+            case "string":
+                return self._text()
+            case _:  # a port: its number or its name
+                return self._integer() if isinstance(self.value, (int, float)) else self._text()
 
     def _wrong(self, wanted: str) -> ArgumentsInvalid:
         shown = repr(self.value) if len(repr(self.value)) <= 80 else f"{repr(self.value)[:79]}…"
@@ -149,12 +151,10 @@ class _Argument:
             raise self._wrong("an object")
         return dict(cast("Mapping[str, Any]", parsed))
 
-    def _text_or_number(self, *, only_text: bool) -> str | float:
+    def _text(self) -> str:
         value = self.value
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise self._wrong("a text")
-        if not only_text and not isinstance(value, str):
-            return value
         allowed: list[str] = self.schema.get("enum", [])
         if not allowed:
             return str(value)

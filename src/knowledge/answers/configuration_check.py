@@ -12,6 +12,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -213,7 +214,7 @@ def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> list[Prob
         number = _number(value)
         if number is None:
             return problem(f"{_shown(value)} is no number", f"Give a number, type {parameter.type}.")
-        if kind in _INTEGERS and not number.is_integer():
+        if kind in _INTEGERS and number != int(number):
             return problem(f"{_shown(value)} is no whole number", "Give a whole number.")
         return _out_of_range(parameter, number)
     if kind in _BOOLEANS and not _is_boolean(value):
@@ -240,7 +241,7 @@ def _wrong_container(kind: str, value: Any) -> tuple[str, str] | None:
     return None
 
 
-def _out_of_range(parameter: Parameter, number: float) -> list[Problem]:
+def _out_of_range(parameter: Parameter, number: float | int) -> list[Problem]:
     low, high = parameter.min, parameter.max
     below = low is not None and (number < low or (parameter.min_exclusive and number == low))
     above = high is not None and (number > high or (parameter.max_exclusive and number == high))
@@ -253,7 +254,7 @@ def _out_of_range(parameter: Parameter, number: float) -> list[Problem]:
     return [
         Problem(
             setting=parameter.name,
-            problem=f"{number:g} is out of range",
+            problem=f"{_shown(number)} is out of range",
             fix=f"It must be {' and '.join(filter(None, ends))}.",
         )
     ]
@@ -277,23 +278,23 @@ def _matches(parameter: Parameter, value: str) -> bool:
         wanted = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
         )
+        return wanted.is_valid(value) or wanted.is_valid(value.removesuffix("\n"))
     except ValueError:
         return True
-    return wanted.is_valid(value) or wanted.is_valid(value.removesuffix("\n"))
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        return float(value) if math.isfinite(value) and abs(value) < 1e300 else None
+def _number(value: Any) -> float | int | None:
+    """A number; a whole one as it is, because a float rounds what has more than 53 bits."""
     if isinstance(value, str):
+        with suppress(ValueError):
+            return int(value)
         try:
-            number = float(value.strip())
+            value = float(value)
         except ValueError:
             return None
-        return number if math.isfinite(number) else None
-    return None
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else value
+    return value if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _is_boolean(value: Any) -> bool:

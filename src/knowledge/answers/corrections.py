@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SUGGESTIONS: Final = 3
 _SUFFIX: Final = "_NODE"
 _MOST_COMPARED: Final = 100
+_MOST_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +128,8 @@ def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str)
         return Resolved(node=current[0])
     if current:
         return Resolved(
-            error=f"{len(current)} nodes are called '{reference}'",
-            hint="Say which by its id.",
+            error=f"{len(current)} nodes are called so",
+            hint=f"Say which by its id: {', '.join(node.id for node in current[:_MOST_NAMED])}.",
             suggestions=tuple(current[:SUGGESTIONS]),
         )
     node_type, _, subtype = reference.rpartition(".")

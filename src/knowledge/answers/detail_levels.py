@@ -110,6 +110,7 @@ def _within(budget: int, build: Callable[[float], dict[str, Any]], spec: NodeSpe
         "node_type": _shortened(spec.node_type, 60),
         "subtype": spec.subtype[:300],
         "name": _shortened(spec.name, 80),
+        "description": _shortened(spec.short_description, 80),
         "more": "get_node_details with detail 'full' has everything",
     }
 
@@ -157,5 +158,7 @@ def _setting(parameter: Parameter, share: float) -> dict[str, Any]:
 
 
 def _shortened(text: str, limit: int) -> str:
+    """A text in one line, cut to so many bytes: that is what tokens are counted by, in every script."""
     line = " ".join(text.split())
-    return line if len(line) <= limit else line[: max(0, limit - 1)].rstrip() + "…"
+    data = line.encode()
+    return line if len(data) <= limit else data[: max(0, limit - 3)].decode(errors="ignore").rstrip() + "…"

@@ -6,7 +6,7 @@ catalogue is built anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .detail_levels import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel
@@ -44,7 +44,7 @@ class ToolDefinition:
         title: For people.
         description: For models.
         parameters: JSON schema of its arguments.
-        output_schema: JSON schema of its structured result.
+        output_schema: JSON schema of its structured result; empty where nobody is told.
         category: As the sources sort tools.
         tags: As the sources tag them.
         workflow_guidance: How to build with what it says.
@@ -56,7 +56,7 @@ class ToolDefinition:
     title: str
     description: str
     parameters: Mapping[str, Any]
-    output_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     category: str = "workflow"
     tags: tuple[str, ...]
     workflow_guidance: str

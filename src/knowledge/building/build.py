@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..errors import CatalogueError
 from ..packs.included_files import own_packs
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from ..model import CatalogueOrigin, NodeSpec
     from .writing import Step
+
+_MOST_TOLD: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +89,13 @@ def build_catalogue(
             on_step(("Reading plug-ins", done, total))
 
     found = read_plugins(plugins, on_step=tell_plugins) if plugins else PluginNodes()
+    left_out = (*skipped, *found.skipped)
     nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
     if not nodes:
         where = ", ".join(str(root) for root in plugins) or "the sources"
+        why = "".join(f". {entry.what} {entry.reason}: {entry.detail}" for entry in left_out[:_MOST_TOLD])
         raise CatalogueError(
-            f"There are no nodes in {where}",
+            f"There are no nodes in {where}{why}",
             fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins.",
         )
     origin = write_catalogue(
@@ -104,7 +108,7 @@ def build_catalogue(
     return BuildReport(
         path=path,
         origin=origin,
-        skipped=(*skipped, *found.skipped),
+        skipped=left_out,
         bundles=found.bundles,
         from_code=found.from_code,
         seconds=time.perf_counter() - begin,

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
+from urllib.request import url2pathname
 
 from .plugin_xml import read_manifest
 from .safe_xml import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
 _NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
 _BUNDLES_INFO: Final = PurePosixPath("configuration/org.eclipse.equinox.simpleconfigurator/bundles.info")
@@ -59,12 +60,9 @@ class Bundle:
         """
         try:
             return self.files[name]()
-        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError) as error:
-            # zipfile raises RuntimeError for encrypted entries, zlib.error is a ValueError's sibling below.
-            raise UnreadableError(f"cannot be read: {error}") from None
         except Exception as error:
             # Decompressors raise their own kinds (zlib.error, lzma.LZMAError), with no common base.
-            raise UnreadableError(f"cannot be unpacked: {error}") from None
+            raise UnreadableError(f"cannot be read: {error}") from None
 
     def place(self, name: str) -> str:
         """A file inside as people find it."""
@@ -133,8 +131,9 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
                 _list_archive(bundle, archives[0], "")
         except (OSError, zipfile.BadZipFile, ValueError) as error:
             raise UnreadableError(f"cannot be read: {error}") from None
-        _open_inner_jars(bundle, archives)
-        _identify(bundle)
+        headers = _headers(bundle)
+        _open_inner_jars(bundle, archives, headers)
+        _identify(bundle, headers)
         yield bundle
     finally:
         for archive in archives:
@@ -153,8 +152,7 @@ def _active_bundles(root: Path) -> list[Path] | None:
         # name,version,location,start level,started: the location is a URI, relative to the installation.
         if line.startswith("#") or len(parts) < 3:
             continue
-        place = parts[2].removeprefix("file:").replace("%20", " ")
-        path = (root / place).resolve()
+        path = (root / url2pathname(parts[2].removeprefix("file:"))).resolve()
         if path.exists():
             found.append(path)
     return sorted(dict.fromkeys(found))
@@ -205,9 +203,9 @@ def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[
     return read
 
 
-def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile]) -> None:
+def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: Mapping[str, str]) -> None:
     """Opens the jars that the plug-in runs code from: those of its class path, or all where it names none."""
-    listed = _class_path(bundle)
+    listed = _class_path(headers)
     for name in [name for name in bundle.files if name.endswith(".jar")]:
         if listed is not None and name not in listed:
             continue
@@ -222,8 +220,7 @@ def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile]) -> None:
         _list_archive(bundle, archive, f"{name}!/")
 
 
-def _class_path(bundle: Bundle) -> set[str] | None:
-    headers = _headers(bundle)
+def _class_path(headers: Mapping[str, str]) -> set[str] | None:
     named = headers.get("Bundle-ClassPath")
     return None if named is None else {part.partition(";")[0].strip() for part in named.split(",")}
 
@@ -238,8 +235,7 @@ def _headers(bundle: Bundle) -> dict[str, str]:
         return {}
 
 
-def _identify(bundle: Bundle) -> None:
-    headers = _headers(bundle)
+def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
     named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
     bundle.name = named or bundle.location.name.removesuffix(".jar")
     # Source checkouts say `.qualifier` for what the build fills in.

@@ -183,7 +183,7 @@ def _attribute(element: Element, name: str) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.isdecimal() else 0
+    return int(text[:9]) if text is not None and text.isdecimal() else 0
 
 
 def _is_true(text: str | None) -> bool:

@@ -100,7 +100,9 @@ def read_properties(data: bytes) -> dict[str, str]:
     for line in data.decode("latin-1").replace("\\\r\n", "").replace("\\\n", "").splitlines():
         key, separator, value = line.strip().partition("=")
         if separator and not key.startswith(("#", "!")):
-            found[key.strip()] = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value.strip())
+            text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value.strip())
+            # Characters beyond U+FFFF are two escapes, a surrogate each.
+            found[key.strip()] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return found
 
 

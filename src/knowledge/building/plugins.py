@@ -60,14 +60,12 @@ class PluginNodes:
         nodes: The nodes.
         skipped: What was not taken.
         bundles: How many plug-ins were read.
-        files: How many node descriptions were read.
         from_code: How many nodes were described by constants in compiled code, which tell no options.
     """
 
     nodes: list[NodeSpec] = field(default_factory=list[NodeSpec])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     bundles: int = 0
-    files: int = 0
     from_code: int = 0
 
 
@@ -244,7 +242,6 @@ class _Reading:
             return False
 
     def _described(self, name: str, factory: str) -> NodeDescription | None:
-        self._result.files += 1
         try:
             return read_node_description(self._bundle.read(name))
         except (XmlRefusedError, UnreadableError) as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...version import VERSION
 from ..errors import CatalogueError
 from ..model import CatalogueOrigin, SourceSummary
-from ..schema import APPLICATION_ID, FIELDS, INDEXES, SCHEMA_VERSION, TABLES, folded, spellings, words_in
+from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, folded, spellings, words_in
 from ..stored import packed, to_json
 
 if TYPE_CHECKING:
@@ -143,7 +143,6 @@ def _fill(
     tell(("Indexing", 1, 2))
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
-    db.executescript(INDEXES)
     db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes, type_order))
     origin = _origin(nodes, content.hexdigest())
     db.execute("INSERT INTO meta VALUES (?)", (json.dumps(to_json(origin)),))
@@ -157,18 +156,16 @@ def _fill(
 
 def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> None:
     db.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             row,
             node.id,
             node.node_type,
             node.subtype,
             node.name,
-            folded(node.name),
             " / ".join(node.category),
             node.short_description,
             node.deprecated,
-            node.hidden,
             node.successor,
             body,
         ),

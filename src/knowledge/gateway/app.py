@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -42,7 +43,7 @@ def public_app(gateway: Gateway) -> FastAPI:
     if gateway.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(gateway.settings.gateway_cors_origins),
+            allow_origins=[origin.rstrip("/") for origin in gateway.settings.gateway_cors_origins],
             allow_methods=["GET", "POST"],
             allow_headers=[KEY_HEADER, "Content-Type", REQUEST_ID],
             expose_headers=[REQUEST_ID, "Retry-After"],
@@ -83,13 +84,21 @@ class ThisMachineOnly:
             request = Request(scope)
             link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
             foreign = from_elsewhere(request) and not link
-            if foreign or not is_loopback(request.url.hostname or ""):
+            if foreign or not is_loopback(_host_of(request)):
                 error = noted(
                     request, invalid_request("This listener is for programs on this machine.", status=403)
                 )
                 await failure(error, Envelope.PLAIN, record_of(request))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _host_of(request: Request) -> str:
+    """The host that a request names; where it names nonsense, Starlette would say whom it came to."""
+    try:
+        return urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastAPI:

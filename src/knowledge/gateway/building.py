@@ -9,11 +9,9 @@ from ..service import NodeKnowledgeMCPService
 from .elasticsearch_tool import ElasticsearchTool
 from .gateway import Gateway
 from .keys import KeyStore
-from .knowledge_tools import KnowledgeTools
 from .metrics import Metrics
 from .observability import spans_from_environment
 from .retriever import CatalogueKnowledge, NodeKnowledgeRetriever
-from .supabase import SupabaseKnowledge
 from .tools import ToolRegistry
 
 if TYPE_CHECKING:
@@ -42,11 +40,13 @@ def opened_gateway(
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
         metrics = Metrics()
-        sources: list[ToolSource] = [KnowledgeTools(NodeKnowledgeMCPService(catalogue))]
+        sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
         if settings.supabase() is None:
             base = CatalogueKnowledge(catalogue, threshold=settings.node_knowledge_default_threshold)
             sources.append(NodeKnowledgeRetriever(base))
         else:
+            from .supabase import SupabaseKnowledge  # its HTTP client takes long to load
+
             supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
             stack.callback(supabase.close)
             sources.append(NodeKnowledgeRetriever(supabase))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 from ...types.errors import SettingInvalid
+from ..answers.tool_definitions import ToolDefinition
 from .errors import MCPError, MCPErrorType, unavailable
-from .tools import GatewayTool, ToolSource, does_not_fit
+from .tools import ToolSource, does_not_fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from .settings import GatewaySettings
 
@@ -33,7 +35,7 @@ class ElasticsearchTool(ToolSource):
         settings: Host, key, allowed indices, most results.
 
     Raises:
-        SettingInvalid: The client library is not installed.
+        SettingInvalid: The client library is not installed, or the host is none.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -48,24 +50,33 @@ class ElasticsearchTool(ToolSource):
         self._indices = settings.elasticsearch_indices
         self._most = settings.mcp_max_results_per_tool
         host = settings.elasticsearch_host
-        if "://" not in host:
-            host = f"http://{host}:{settings.elasticsearch_port}"
-        elif host.rpartition("://")[2].find(":") < 0:
-            host = f"{host.rstrip('/')}:{settings.elasticsearch_port}"
         key = settings.elasticsearch_api_key
-        self._client = Elasticsearch(
-            host,
-            api_key=key.get_secret_value() if key else None,
-            request_timeout=_SECONDS + 2,
-            max_retries=1,
-            retry_on_timeout=False,
-        )
+        try:
+            url = urlsplit(host if "://" in host else f"http://{host}")
+            if url.scheme not in ("http", "https"):
+                raise ValueError(url.scheme)
+            if url.port is None:
+                url = url._replace(netloc=f"{url.netloc}:{settings.elasticsearch_port}")
+            self._client = Elasticsearch(
+                url.geturl(),
+                api_key=key.get_secret_value() if key else None,
+                request_timeout=_SECONDS + 2,
+                max_retries=1,
+                retry_on_timeout=False,
+            )
+        except ValueError:  # its text would quote what is set, a password perhaps
+            raise SettingInvalid(
+                "ELASTICSEARCH_HOST is neither a host nor a URL",
+                setting="ELASTICSEARCH_HOST",
+                fix="Such as localhost, or https://search.example:9200.",
+            ) from None
 
-    def tools(self) -> Iterable[GatewayTool]:
+    def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tool."""
         return (
-            GatewayTool(
+            ToolDefinition(
                 name=NAME,
+                title="Search Elasticsearch",
                 description="Search Elasticsearch: a query in its Query DSL, in one of the allowed indices.",
                 parameters={
                     "type": "object",
@@ -86,12 +97,12 @@ class ElasticsearchTool(ToolSource):
                 },
                 category="search",
                 tags=("search", "elasticsearch"),
-                guidance=f"At most {self._most} hits per call; 'from' goes on.",
-                examples=({"index": self._indices[0], "query": {"match_all": {}}},),
+                workflow_guidance=f"At most {self._most} hits per call; 'from' goes on.",
+                usage_examples=({"index": self._indices[0], "query": {"match_all": {}}},),
             ),
         )
 
-    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Searches.
 
         Raises:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - pydantic reads it
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Arguments = dict[str, Any]
 _EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
+
+
+def _encodable(text: str) -> str:
+    text.encode()  # it is sent back
+    return text
 
 
 class _Request(BaseModel):
@@ -110,13 +115,19 @@ class ToolCall(_Request):
     arguments: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
 
 
+class RPCParams(ToolCall):
+    """A call in a JSON-RPC request; what MCP clients say beside it is for servers that speak MCP."""
+
+    meta: dict[str, Any] | None = Field(None, alias="_meta")
+
+
 class RPCToolCall(_Request):
     """A call as a JSON-RPC request, as MCP clients write it."""
 
     jsonrpc: Literal["2.0"]
-    id: str | int
+    id: Annotated[str, AfterValidator(_encodable)] | int
     method: Literal["tools/call"]
-    params: ToolCall
+    params: RPCParams
 
 
 class TextContent(BaseModel):
@@ -139,8 +150,8 @@ class ToolResult(BaseModel):
     request_id: str = Field(alias="_request_id")
 
 
-class ToolFailure(BaseModel):
-    """What a call gave that failed; the same without `structuredContent`."""
+class InternalToolFailure(BaseModel):
+    """What a call gave that failed, as the internal endpoint answers it: without `structuredContent`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -149,11 +160,6 @@ class ToolFailure(BaseModel):
     tool_name: str | None = Field(None, alias="_tool_name")
     execution_time_ms: float | None = Field(None, alias="_execution_time_ms")
     request_id: str = Field(alias="_request_id")
-
-
-class InternalToolFailure(ToolFailure):
-    """The same, as the internal endpoint answers it."""
-
     error_type: str
     details: dict[str, Any] | None = None
 

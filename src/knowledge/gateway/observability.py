@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ...version import VERSION
 
@@ -131,14 +131,6 @@ def configure_logging(settings: GatewaySettings) -> None:
     root.setLevel(logging.WARNING)
     logging.getLogger("knime_mcp").setLevel("DEBUG" if settings.debug else settings.log_level)
     logging.captureWarnings(True)
-
-
-class Span(Protocol):
-    """What is added to a span."""
-
-    def set_attribute(self, key: str, value: Any) -> None:
-        """Adds an attribute."""
-        ...
 
 
 class Spans:

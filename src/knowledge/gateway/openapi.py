@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 if TYPE_CHECKING:
-    from .tools import GatewayTool, ToolRegistry
+    from ..answers.tool_definitions import ToolDefinition
+    from .tools import ToolRegistry
 
 
 def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
@@ -29,18 +30,21 @@ def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
     tools = registry.get_available_tools()
     for model, name, arguments in (
         ("ToolCall", "name", "arguments"),
+        ("RPCParams", "name", "arguments"),
         ("MCPInvokeRequest", "tool_name", "params"),
     ):
         if model in schemas:
+            found = schemas[model]
+            more = {key: value for key, value in found["properties"].items() if key not in (name, arguments)}
             schemas[model] = {
                 "title": model,
-                "description": schemas[model]["description"],
-                "oneOf": [_call(tool, name, arguments) for tool in tools],
+                "description": found["description"],
+                "oneOf": [_call(tool, name, arguments, more) for tool in tools],
             }
     return document
 
 
-def _call(tool: GatewayTool, name: str, arguments: str) -> dict[str, Any]:
+def _call(tool: ToolDefinition, name: str, arguments: str, more: dict[str, Any]) -> dict[str, Any]:
     wanted = [name, arguments] if tool.parameters.get("required") else [name]
     return {
         "title": tool.name,
@@ -48,8 +52,9 @@ def _call(tool: GatewayTool, name: str, arguments: str) -> dict[str, Any]:
         "properties": {
             name: {"const": tool.name},
             arguments: {**tool.parameters, "description": tool.description},
+            **more,
         },
         "required": wanted,
         "additionalProperties": False,
-        "examples": [{name: tool.name, arguments: dict(example)} for example in tool.examples],
+        "examples": [{name: tool.name, arguments: dict(example)} for example in tool.usage_examples],
     }

@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..answers.details import brief, full_description
+from ..answers.tool_definitions import ToolDefinition
 from ..schema import folded
 from ..searching.search import Tier, search
 from .models import NodeKnowledgeResponse, NodeKnowledgeResult
-from .tools import GatewayTool, ToolSource
+from .tools import ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..catalogue import Catalogue, CatalogueReader
     from ..model import NodeSpec, Parameter, Port
     from ..searching.search import Hit
 
-TOOL: Final = GatewayTool(
+TOOL: Final = ToolDefinition(
     name="node_knowledge_retriever",
+    title="What is known about nodes",
     description=(
         "Retrieve what is known about nodes, by a list of their names. Each result says how similar the node"
         " that was found is to the name; 1 is the node itself."
@@ -50,8 +52,8 @@ TOOL: Final = GatewayTool(
     },
     category="knowledge",
     tags=("nodes", "knowledge", "retrieval"),
-    guidance="Use it with names that are known; search_nodes finds nodes by what they do.",
-    examples=(
+    workflow_guidance="Use it with names that are known; search_nodes finds nodes by what they do.",
+    usage_examples=(
         {"node_names": ["CSV Reader", "Joiner"]},
         {"node_names": ["OPENAI_CHATGPT"], "include_metadata": True},
     ),
@@ -104,11 +106,11 @@ class NodeKnowledgeRetriever(ToolSource):
     def __init__(self, base: KnowledgeBase) -> None:
         self._base = base
 
-    def tools(self) -> Iterable[GatewayTool]:
+    def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tool."""
         return (TOOL,)
 
-    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs it."""
         del name
         answer = self.retrieve_node_knowledge(

@@ -108,6 +108,8 @@ def guarded(
                 except ClientDisconnect:
                     return Response(status_code=LEFT)  # for the log: nobody is there to read it
                 except Exception as error:
+                    if isinstance(error, RequestValidationError):
+                        record_of(request).rpc_id = _rpc_id(error.body)
                     return fail(request, noted(request, as_mcp_error(error)))
 
             return handler
@@ -140,6 +142,13 @@ def as_mcp_error(error: Exception) -> MCPError:
         case _:
             log_place(error)
             return unforeseen(error)
+
+
+def _rpc_id(body: Any) -> str | int | None:
+    """The id of a JSON-RPC request whose form is wrong otherwise: its answer has the same."""
+    found = cast("dict[str, Any]", body).get("id") if isinstance(body, dict) and "jsonrpc" in body else None
+    good = isinstance(found, int) or (isinstance(found, str) and found.isprintable())
+    return found if good and not isinstance(found, bool) else None
 
 
 def _invalid(error: RequestValidationError) -> MCPError:

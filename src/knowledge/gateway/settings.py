@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 from pathlib import Path  # noqa: TC003 - pydantic reads it
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -39,7 +38,6 @@ def _beside_the_catalogue() -> Path:
     return user_catalogue().with_name("gateway-keys.sqlite")
 
 
-_INDEX: Final = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jsonschema_rs
 
@@ -21,50 +20,23 @@ from ..errors import CatalogueError
 from .errors import NOT_FOUND, MCPError, MCPErrorType, catalogue_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-_COUNTS: Final = frozenset({"max_results", "limit", "page_size"})
-"""Arguments that say how many results are wanted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayTool:
-    """What a tool says about itself.
-
-    Attributes:
-        name: Its name.
-        description: What it does, for a model.
-        parameters: JSON schema of its arguments.
-        category: What it belongs to.
-        tags: Words to find it by.
-        guidance: How to use what it answers; empty for nothing in particular.
-        examples: Arguments that work.
-        version: Of the tool.
-    """
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    category: str = "workflow"
-    tags: tuple[str, ...] = ()
-    guidance: str = ""
-    examples: tuple[Mapping[str, Any], ...] = ()
-    version: str = "1.0.0"
+    from ..answers.tool_definitions import ToolDefinition
 
 
-class ToolSource(ABC):
+class ToolSource(Protocol):
     """Somebody who has tools. Calls that are not brief come from threads."""
 
-    @abstractmethod
-    def tools(self) -> Iterable[GatewayTool]:
+    def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tools, always in the same order."""
+        ...
 
-    @abstractmethod
-    def invoke(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a tool.
 
         Args:
-            name: One of `tools`.
+            name: One of its tools.
             arguments: What fits the tool's schema.
 
         Returns:
@@ -74,6 +46,7 @@ class ToolSource(ABC):
             ArgumentsInvalid: They name something that is not there.
             MCPError: It failed, or they may not be used.
         """
+        ...
 
     def is_brief(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a call takes a few milliseconds, so that no thread is worth it."""
@@ -87,7 +60,7 @@ class ToolSource(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    tool: GatewayTool
+    tool: ToolDefinition
     source: ToolSource
     validator: Any
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -105,18 +78,18 @@ class ToolRegistry:
         self._sources = tuple(sources)
         self._entries: dict[str, _Entry] = {}
         for source in self._sources:
-            for tool in source.tools():
+            for tool in source.get_available_tools():
                 schema, defaults = bounded(tool.parameters, most_results)
                 entry = _Entry(
                     replace(tool, parameters=schema), source, jsonschema_rs.validator_for(schema), defaults
                 )
                 self._entries.setdefault(tool.name, entry)
 
-    def get_available_tools(self) -> list[GatewayTool]:
+    def get_available_tools(self) -> list[ToolDefinition]:
         """The tools, always in the same order."""
         return [entry.tool for entry in self._entries.values()]
 
-    def find(self, name: str) -> GatewayTool:
+    def find(self, name: str) -> ToolDefinition:
         """A tool by name.
 
         Raises:
@@ -175,7 +148,7 @@ class ToolRegistry:
         """
         entry = self._entry(name)
         try:
-            return dict(entry.source.invoke(name, arguments))
+            return dict(entry.source.invoke_tool(name, arguments))
         except MCPError:
             raise
         except CatalogueError as error:
@@ -244,7 +217,7 @@ def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[
         if not isinstance(value, dict):
             continue
         entry = cast("dict[str, Any]", value)
-        if name in _COUNTS and "integer" in str(entry):
+        if name == "max_results":
             entry["maximum"] = min(most, entry.get("maximum", most))
             if isinstance(entry.get("default"), int) and entry["default"] > most:
                 entry["default"] = defaults[name] = most

@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from .search_words import LONGEST_WORD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -29,7 +31,7 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tu
     """
     found: dict[str, str] = {}
     for word in key.split():
-        english = _translated(word)
+        english = _translated(word, is_known)
         if english not in ("", word) and not is_known(word):
             found[word] = english
     if not found:
@@ -39,20 +41,28 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tu
     return " ".join(kept), tuple(found.items())
 
 
-def _translated(word: str) -> str:
+def _translated(word: str, is_known: Callable[[str], bool]) -> str:
     """A word, or the words of a compound, in English; empty if it is not known."""
-    words = _words()
-    whole = words.get(_stem(word))
-    if whole is not None:
+    whole = _english(word)
+    if whole or len(word) > LONGEST_WORD:
         return whole
     for end in range(len(word) - _SHORTEST, _SHORTEST - 1, -1):
-        last = words.get(_stem(word[end:]))
-        first = next(
-            filter(None, (words.get(_stem(word[:end].removesuffix(joint))) for joint in _JOINTS)), None
-        )
+        last = _english(word[end:])
+        firsts = (_english(word[:end].removesuffix(joint)) for joint in _JOINTS)
+        first = next(filter(None, firsts), "")
+        # One of the two may be a word of both languages: Textdatei.
+        if last and not first and is_known(word[:end]):
+            first = word[:end]
+        if first and not last and is_known(word[end:]):
+            last = word[end:]
         if first and last:
             return f"{first} {last}"
     return ""
+
+
+def _english(word: str) -> str:
+    words = _words()
+    return words.get(word) or words.get(_stem(word), "")
 
 
 def _stem(word: str) -> str:

@@ -117,7 +117,7 @@ def search(
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
     translated: tuple[tuple[str, str], ...] = ()
-    if not index.exact(query.key):
+    if not index.exact(query.key) and vocabulary().exact(query.key) is None:
         english, translated = in_english(query.key, lambda word: is_word_of(reader, word))
         query = parse_query(english) if translated else query
     expansions = [expand(reader, index.counts, word) for word in query.words]

@@ -42,7 +42,6 @@ _BY_CHANCE: Final = 1_000
 
 _SHORTEST_PREFIX: Final = 2
 _SHORTEST_FOR_TYPOS: Final = 4
-_MOST_CORRECTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

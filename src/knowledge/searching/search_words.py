@@ -5,10 +5,11 @@ Pure: no catalogue is asked here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..schema import folded, words_in
+from ..schema import folded, humps, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,7 @@ _STOP: Final = frozenset(
     a about all an and any are as at be by can could do does for from get give has have how i if in into is it
     its like make me my need of on one or should so some that the their them then there this to use using via
     want was way what when where which while will with would you your node nodes please knime something
-    everything anything other two three does did many these those only just
+    everything anything other two three does did many these those only just up
     """.split()  # noqa: SIM905 - words are easier to read than a list of texts
 )
 """Words without which a query says the same."""
@@ -36,6 +37,11 @@ _KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clau
 _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
 """Taken off the end of a word to find its relatives: longest first."""
 _SHORTEST_STEM: Final = 4
+
+_JAVA_CLASS: Final = re.compile(
+    r"(?:\w+[.$])*([^\W\d]\w*?[^\W\d])\d*Node(?:Factory|Model|Dialog)?\d*(?:#.*)?"
+)
+"""A node's class in Java: its package and its ending say nothing about what the node does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +94,16 @@ def parse_query(text: str) -> Query:
     looked_at = text[:LONGEST_QUERY].strip()
     found: dict[str, QueryWord] = {}
     for written in looked_at.replace("_", " ").split():
-        for word in _words(written):
+        java = _JAVA_CLASS.fullmatch(written)
+        for word in _words(" ".join(humps(java[1])) if java else written):
             found.setdefault(word.text, word)
-    telling = [word for word in found.values() if word.text not in _STOP] or list(found.values())
+    key = folded(looked_at)
+    # Signs such as ™ are no words, but stand for some.
+    every = list(found.values()) or _words(key)
+    telling = [word for word in every if word.text not in _STOP] or every
     return Query(
         text=looked_at,
-        key=folded(looked_at),
+        key=key,
         words=tuple(telling[:MOST_WORDS]),
         cut=len(text.strip()) > len(looked_at) or len(telling) > MOST_WORDS,
     )

@@ -184,6 +184,38 @@ def test_a_call_answers_as_the_source_shows(client):
     assert body["id"] == result["_request_id"] == response.headers["x-request-id"]
 
 
+RPC = {"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": {"name": "get_node_types"}}
+
+
+def test_what_mcp_clients_say_beside_a_call_is_left_alone(client):
+    meta = {"progressToken": 7, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    response = client.post(f"{V1}/invoke", json=RPC | {"params": RPC["params"] | {"_meta": meta}})
+    assert (response.status_code, response.json()["id"]) == (200, "mine")
+    refused = client.post(f"{V1}/invoke", json={"name": "get_node_types", "_meta": meta})
+    assert refused.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"method": "tools/list"}, "mine"),
+        ({"params": {"nme": "x"}}, "mine"),
+        ({"params": {"name": "nothing"}}, "mine"),
+        ({"id": 0, "params": []}, 0),
+        ({"id": None}, None),
+        ({"id": True}, None),
+        ({"id": [1]}, None),
+        ({"id": "\ud800"}, None),
+        ({"jsonrpc": "1.0"}, "mine"),
+    ],
+)
+def test_the_id_of_a_request_comes_back_with_its_error(client, changed, found):
+    text = json.dumps(RPC | changed)
+    response = client.post(f"{V1}/invoke", content=text, headers={"content-type": "application/json"})
+    assert response.status_code in (400, 404)
+    assert response.json()["id"] == (response.headers["x-request-id"] if found is None else found)
+
+
 @pytest.mark.requirement("N16")
 def test_a_clients_own_request_id_is_kept_if_it_is_a_good_one(client):
     kept = client.get(f"{V1}/health", headers={"X-Request-ID": "req-123"})

@@ -8,6 +8,7 @@ import pytest
 
 from knime_mcp.knowledge.gateway.cache import TTLCache
 from knime_mcp.knowledge.gateway.errors import MCPError, MCPErrorType
+from knime_mcp.types.errors import SettingInvalid
 from tests.knowledge.gateway.outside import KEY, outside
 
 RETRIEVER = "node_knowledge_retriever"
@@ -224,6 +225,28 @@ def test_a_query_that_elasticsearch_refuses_is_the_callers_error(searching, ther
     assert "secret" not in str(body)
     there.answer = (403, {"error": {"type": "security_exception", "reason": "secret"}, "status": 403})
     assert call(searching, "elasticsearch", index="nodes", query={"match_all": {}})[0] == 500
+
+
+@pytest.mark.parametrize(
+    "host", ["http://127.0.0.1/nodes/es/", "http://127.0.0.1:{port}/nodes/es", "127.0.0.1/nodes/es"]
+)
+def test_elasticsearch_may_be_below_a_path(start, there, host):
+    running = start(
+        environment={
+            "ELASTICSEARCH_HOST": host.format(port=there.server_port),
+            "ELASTICSEARCH_PORT": str(there.server_port) if "{port}" not in host else "1",
+            "ELASTICSEARCH_INDICES": "nodes",
+        }
+    )
+    assert call(running, "elasticsearch", index="nodes", query={"match_all": {}})[0] == 200
+    assert there.asked[-1][0].startswith("/nodes/es/nodes/_search")
+
+
+@pytest.mark.parametrize("host", ["es://here", "host:secret", "https://[::1"])
+def test_a_host_of_elasticsearch_that_is_none_is_said(start, host):
+    with pytest.raises(SettingInvalid, match="ELASTICSEARCH_HOST is neither") as caught:
+        start(environment={"ELASTICSEARCH_HOST": host, "ELASTICSEARCH_INDICES": "nodes"})
+    assert host not in str(caught.value)
 
 
 def test_a_cache_asks_once_for_what_many_want_and_forgets():

@@ -293,7 +293,7 @@ def entered_in(text):
 
 def test_the_examples_of_every_tool_work_in_its_form(gateway, visitor):
     for tool in gateway.gateway.registry.get_available_tools():
-        for number, _ in enumerate(tool.examples):
+        for number, _ in enumerate(tool.usage_examples):
             form = visitor.get(f"/tools/{tool.name}", params={"example": number}).text
             answer = visitor.post(f"/tools/{tool.name}", data=entered_in(form))
             # Not every catalogue has the nodes of every example.

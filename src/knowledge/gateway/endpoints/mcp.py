@@ -78,8 +78,8 @@ def mcp_router() -> APIRouter:
                 version=tool.version,
                 available=registry.available(tool.name),
                 category=tool.category,
-                workflow_guidance=tool.guidance,
-                usage_examples=[dict(example) for example in tool.examples],
+                workflow_guidance=tool.workflow_guidance,
+                usage_examples=[dict(example) for example in tool.usage_examples],
                 processing_time_ms=record.elapsed_ms,
                 request_id=record.request_id,
             )

@@ -43,30 +43,26 @@ class Field:
 
 
 def fields_of(
-    schema: Mapping[str, Any], entered: Mapping[str, str] | None = None, *, error: MCPError | None = None
+    schema: Mapping[str, Any], entered: Mapping[str, str], *, error: MCPError | None = None
 ) -> list[Field]:
     """The form of a tool.
 
     Args:
         schema: Schema of its arguments.
-        entered: What was entered before; None: nothing yet, so defaults are shown.
+        entered: What is entered, by argument.
         error: What was wrong with it.
     """
     required = schema.get("required", ())
     wrong = str(error.details.get("pointer", "")).split("/")[1:2] if error else []
     found: list[Field] = []
     for name, entry in schema.get("properties", {}).items():
-        if entered is None:
-            value = _written(entry["default"]) if "default" in entry else ""
-        else:
-            value = entered.get(name, "")
         found.append(
             Field(
                 name=name,
                 kind=_kind(entry),
                 description=entry.get("description", ""),
                 required=name in required,
-                value=value,
+                value=entered.get(name, ""),
                 choices=_choices(entry),
                 low=entry.get("minimum"),
                 high=entry.get("maximum"),
@@ -104,9 +100,7 @@ def arguments_of(schema: Mapping[str, Any], entered: Mapping[str, str]) -> dict[
     for name, entry in schema.get("properties", {}).items():
         text = entered.get(name, "")
         kind = _kind(entry)
-        if kind == "flag":
-            found[name] = text == _CHECKED
-        elif text.strip():
+        if kind == "flag" or text.strip():
             found[name] = _read(kind, name, text, entry)
     return found
 

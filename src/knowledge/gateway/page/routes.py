@@ -32,7 +32,7 @@ from .sessions import SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..tools import GatewayTool
+    from ...answers.tool_definitions import ToolDefinition
 
 COOKIE: Final = "knime_mcp_session"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -128,8 +128,8 @@ def _tool(request: Request, tool_name: str) -> Response:
     tool = gateway_of(request).tools().find(tool_name)
     record_of(request).tool = tool.name
     example = request.query_params.get("example", "")
-    if example.isdecimal() and int(example[:4]) < len(tool.examples):
-        entered = entered_of(tool.examples[int(example[:4])], tool.parameters)
+    if example.isdecimal() and int(example[:4]) < len(tool.usage_examples):
+        entered = entered_of(tool.usage_examples[int(example[:4])], tool.parameters)
     else:
         entered = entered_of(request.query_params, tool.parameters)
     return _tool_page(request, tool, entered)
@@ -151,7 +151,7 @@ async def _try_tool(request: Request, tool_name: str) -> Response:
 
 def _tool_page(
     request: Request,
-    tool: GatewayTool,
+    tool: ToolDefinition,
     entered: dict[str, str],
     *,
     arguments: dict[str, Any] | None = None,
