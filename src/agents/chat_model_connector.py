@@ -16,6 +16,7 @@ import knime.extension as knext
 from ..tools import connection_settings
 from ..tools.connection import as_setting_error, header_lines
 from ..tools.credentials import chosen, find_credential, sent_in_clear
+from ..tools.tool_settings import labelled
 from ..types.errors import MCPError
 from .model.chat_model import DEFAULT_TIMEOUT, ChatModelSettings, model_route
 from .model.chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec, chat_model_port_type
@@ -42,7 +43,6 @@ class _TokenLimit(knext.EnumParameterOptions):
 
 def _model_choices(context: Any) -> list[Any]:
     """Asks the endpoint. Never raises and never takes long: the dialog waits for it."""
-    choice = knext.StringParameter.Choice
     settings = cast("Mapping[str, Any]", getattr(_loaded, "settings", {}))
     current = str(settings.get("model") or _AS_ENTERED)
     try:
@@ -52,10 +52,8 @@ def _model_choices(context: Any) -> list[Any]:
     except Exception as error:
         names, why = (), f"The endpoint could not be asked ({type(error).__name__})."
     others = sorted({*names, current} - {_AS_ENTERED})
-    return [
-        choice(_AS_ENTERED, "As entered below", why or "Enter the model's name below."),
-        *(choice(name, name) for name in others),
-    ]
+    first = (_AS_ENTERED, "As entered below", why or "Enter the model's name below.")
+    return labelled([first, *((name, name, "") for name in others)])
 
 
 def _offered(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...], str]:

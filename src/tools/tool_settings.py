@@ -1,4 +1,4 @@
-"""What parameters of several nodes share: columns to choose from, which one holds tools, changed tools."""
+"""What parameters of several nodes share: their choices, which column holds tools, changed tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import knime.extension as knext
 from ..types.columns import AUTO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,19 @@ def pinning() -> Any:
         enum=PinningChoice,
         is_advanced=True,
     )
+
+
+def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
+    """Makes the choices of a dropdown.
+
+    Args:
+        choices: Value, label and description of each.
+
+    Returns:
+        What KNIME wants; only the values where it has no labels, as before 5.8.
+    """
+    choice = getattr(knext.StringParameter, "Choice", None)
+    return [entry[0] if choice is None else choice(*entry) for entry in choices]
 
 
 def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:

@@ -236,6 +236,8 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
     if not names:
         raise SettingInvalid("The table has no tool column", setting="tool_column", fix=_NO_TOOLS)
     data = table[names].to_pyarrow()
+    if isinstance(data, pa.RecordBatch):  # so KNIME gives a batch
+        data = pa.Table.from_batches([data])
     rows = [row for chunk in data.column(0).chunks for row in to_list(chunk)]
     tools: list[Tool | None] = [None] * len(rows)
     for name in names:
@@ -287,8 +289,7 @@ _NO_TOOLS: Final = "Connect the output of MCP Tool Provider or Workflow to Tool"
 
 def _read_column(column: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
     tools: list[Tool | None] = []
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    for chunk in chunks:
+    for chunk in column.chunks:
         part = rows[len(tools) : len(tools) + len(chunk)]
         tools += _read_chunk(chunk, part, name)
     return tools

@@ -280,11 +280,14 @@ def test_the_dialog_opens_whatever_the_endpoint_does(host):
 
 
 def test_the_dialog_does_not_wait_for_a_slow_endpoint(host):
+    import knime.extension as knext
+
     with ChatServer(models_delay=15.0) as server:
         dialog = host.dialog(NODE, [], {"base_url": server.url})
         offered, description = choices(dialog)
         assert offered == ["<as entered>"]
-        assert "did not answer within 1.8 seconds" in description
+        if hasattr(knext.StringParameter, "Choice"):  # KNIME before 5.8 has nowhere to say why
+            assert "did not answer within 1.8 seconds" in description
 
 
 def test_a_dialog_does_not_change_a_fresh_node(host):

@@ -114,17 +114,25 @@ def test_what_a_dialog_offers_has_no_choice_twice(host, node):
         assert len(offered) == len(set(offered)), key
 
 
+#: What KNIME saves for a column that is not chosen: before 5.8, in 5.8.0, and since.
+NOT_CHOSEN = (None, "<none>", "")
+
+
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("version", ["0.1.0", None])
 def test_settings_of_other_versions_are_loaded(host, node, version):
     fresh = host.dialog(node)["data"]
-    model = fresh["model"]
-    newer = {"model": {**model, "setting_of_a_later_version": 1}}
+    newer = {"model": {**fresh["model"], "setting_of_a_later_version": 1}}
     assert host.load_parameters(node, newer, version) == fresh
-    # KNIME before 5.9 saves a column that is not chosen as null.
-    nulls = {key: None if value == "" and key.endswith("_column") else value for key, value in model.items()}
-    loaded = host.load_parameters(node, {"model": nulls}, version)["model"]
-    assert {key: value or "" if key.endswith("_column") else value for key, value in loaded.items()} == model
+
+
+@pytest.mark.parametrize("saved", NOT_CHOSEN)
+def test_columns_that_another_knime_saved_as_not_chosen(host, saved):
+    fresh = host.dialog("mcp_tool_provider")["data"]["model"]
+    columns = dict.fromkeys((name for name in fresh if name.endswith("_column")), saved)
+    loaded = host.load_parameters("mcp_tool_provider", {"model": {**fresh, **columns}}, "0.1.0")["model"]
+    assert {**loaded, **columns} == {**fresh, **columns}
+    assert all(loaded[name] in NOT_CHOSEN for name in columns)
 
 
 @pytest.mark.parametrize("table", ["no columns", "no texts"])

@@ -53,7 +53,7 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
 
     canceled = call(tools, rows, tool_name="wait", cancel=after_half)
     assert not canceled.ok
-    assert "Canceled after" in canceled.failure["message"]
+    assert "Canceled after 10 of 20 calls" in canceled.failure["message"]
     assert "mcp-audit" in canceled.failure["message"]
     lines = journals()[-1]
     assert lines[-1]["outcome"] == "canceled"
