@@ -8,7 +8,7 @@ Imports LangChain: import this module only where tools are executed. LangChain r
 call, so they are no texts here, which it would have to compile each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall
@@ -18,6 +18,7 @@ from langchain_core.tools import StructuredTool
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .run.tool_threads import in_thread
 from .toolbox.functions import arguments_schema, description_for_model
+from .toolbox.names import bound_names
 from .toolbox.toolbox import ToolReply
 
 REQUEST: Final = "mcp_request"
@@ -112,7 +113,7 @@ class LangchainToolConverter:
 
         Args:
             tool: The tool.
-            name: Its bound name; None takes its own one, which models' endpoints may refuse.
+            name: Its bound name; None takes the one that it has without others beside it.
 
         Returns:
             A tool with ``invoke`` and ``ainvoke``. Its artifact is the `ToolReply`.
@@ -138,12 +139,7 @@ class LangchainToolConverter:
         Returns:
             The tool; its ``args_schema`` is the server's schema as it came.
         """
-
-        def tool_function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
-            reply = self._ctx._execute_mcp_tool(tool, params, running=running)  # pyright: ignore[reportPrivateUsage] - KNIME's name
-            return reply.content, reply
-
-        return _structured(tool, name, tool_function)
+        return _structured(tool, name, self._ctx._execute_mcp_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
     def to_langchain_tool_from_workflow(self, tool: WorkflowTool, name: str | None = None) -> StructuredTool:
         """Converts a KNIME workflow.
@@ -155,20 +151,19 @@ class LangchainToolConverter:
         Returns:
             The tool; its arguments are ``configuration`` and ``data_inputs``.
         """
-
-        def tool_function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
-            reply = self._ctx._execute_workflow_tool(tool, params, running=running)  # pyright: ignore[reportPrivateUsage] - KNIME's name
-            return reply.content, reply
-
-        return _structured(tool, name, tool_function)
+        return _structured(tool, name, self._ctx._execute_workflow_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
 
-def _structured(tool: Tool, name: str | None, function: Any) -> StructuredTool:
+def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply]) -> StructuredTool:
+    def function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
+        reply = execute(tool, params, running=running)
+        return reply.content, reply
+
     async def coroutine(params: dict[str, Any], running: Any) -> Any:
         return await in_thread(function, params, running)
 
     return MCPStructuredTool(
-        name=name or tool.name,
+        name=name or bound_names([tool])[0],
         description=description_for_model(tool),
         args_schema=arguments_schema(tool),
         func=function,

@@ -206,7 +206,7 @@ class MCPAgentPrompter:
         folder, run_id = data_area(ctx), new_run_id()
         path, about = folder / JOURNALS / f"{run_id}{SUFFIX}", self._about()
         interrupted = latest_to_resume(path.parent, about) if self.resume else None
-        finished = Finished(path.parent, run_id, interrupted)
+        finished = Finished(path.parent, run_id, interrupted, outputs=_data_outputs(ctx))
         follows = interrupted.head if interrupted else ""
         ctx.set_progress(0.0, "starting")
         with (
@@ -267,7 +267,7 @@ class MCPAgentPrompter:
         cells = data[0][[column]].to_pyarrow()
         prompts = [
             Prompt(
-                text=None if cell is None else "\n\n".join(part for part in (text, cell) if part),
+                text=None if cell is None else "\n\n".join(part for part in (text, cell) if part.strip()),
                 row=row,
                 history=tuple(of_row(said, row)),
             )
@@ -333,7 +333,6 @@ class MCPAgentPrompter:
             approval=ApprovalPolicy.parse(self.approval, self.trusted_servers),
             longest_result=self.result_limit,
             search_above=self.tool_budget,
-            images=self.send_images,
         )
 
     def _save_audit(self, runs: PromptRuns, folder: Path, run_id: str) -> str | None:

@@ -299,12 +299,12 @@ def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
 def _entry_json(entry: Entry) -> dict[str, Any]:
     from langchain_core.messages import AIMessage, ToolMessage
 
-    from ..agents.prompter.message_cells import calls_of, text_of
+    from ..agents.prompter.message_cells import calls_of, shown_text
 
     message = entry.message
     if message is None:
         return {"role": "error", "text": entry.error}
-    found: dict[str, Any] = {"role": "user", "text": text_of(message)}
+    found: dict[str, Any] = {"role": "user", "text": shown_text(message)}
     match message:
         case AIMessage():
             calls = calls_of(message)

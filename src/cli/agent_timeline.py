@@ -49,7 +49,7 @@ class AgentTimeline(StatusLine):
                 pass
 
     def _turn(self, turn: ModelAnswered) -> None:
-        from ..agents.prompter.message_cells import text_of
+        from ..agents.prompter.message_cells import shown_text
         from ..agents.timeline.timeline import duration_text, tokens_text
 
         self._text = ""
@@ -58,7 +58,7 @@ class AgentTimeline(StatusLine):
             (f"Turn {turn.iteration}", "bold"),
             (f" · {' · '.join(part for part in parts if part)}", "dim"),
         )
-        if turn.message.tool_calls and (said := text_of(turn.message)):
+        if turn.message.tool_calls and (said := shown_text(turn.message)):
             self._line((f"  {one_line(said, 300)}", "italic"))
 
     def _call(self, call: ToolFinished) -> None:

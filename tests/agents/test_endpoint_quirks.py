@@ -201,6 +201,18 @@ def test_a_call_as_text_without_tools_is_an_answer():
     assert outcome.notes == ()
 
 
+@pytest.mark.parametrize("reason", ["SAFETY", "PROHIBITED_CONTENT", "content_filter: RECITATION"])
+def test_filters_by_other_names(reason):
+    outcome, _, _ = play(answers({"content": None}, finish_reason=reason))
+    assert outcome.ending is Ending.REFUSED
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "MAX_TOKENS", "model_length"])
+def test_token_limits_by_other_names(reason):
+    outcome, _, _ = play(answers({"content": "KNIME is"}, finish_reason=reason))
+    assert "cut off at the model's token limit" in outcome.notes[0]
+
+
 @pytest.mark.parametrize(
     "usage", [{}, {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None}]
 )

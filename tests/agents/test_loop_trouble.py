@@ -2,6 +2,7 @@
 
 import email.utils
 import logging
+import re
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from knime_mcp.agents.model.model_errors import (
 from knime_mcp.agents.model.raised_errors import retry_after
 from knime_mcp.agents.run.events import Ending, ModelRetried, ToolFinished, ToolStarted
 from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.audit.journal import JournalWriteError
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import Canceled, TimedOut
 from tests.support.chat_server import (
@@ -40,6 +42,10 @@ from .loop_tools import DEADLINE, Functions, model_at, patient
 from .test_loop import in_order
 
 KEY = "sk-very-secret-0123456789"
+
+
+def says_status(status, body):
+    return Turn(status=status, body=body)
 
 
 def play(turns, tools=None, *, credential=None, is_canceled=None, model_settings=None, **options):
@@ -77,6 +83,50 @@ def test_a_wait_that_is_too_long_is_said_instead():
     assert retries == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": {"message": "Limit 200000 / min. Please try again in 0m0.2s. Visit https://x"}}',
+        b'{"error": {"message": "Please try again in 200ms."}}',
+        b'[{"error": {"code": 429, "message": "' + b"quota " * 99 + b'\\nPlease retry in 0.2s."}}]',
+        b'[{"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "0.2s"}]}}]',
+    ],
+)
+def test_a_wait_that_is_said_in_words(body):
+    outcome, _, retries, _ = play([says_status(429, body), says("ok")])
+    assert outcome.text == "ok"
+    assert [retry.wait for retry in retries] == [pytest.approx(0.2)]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_ids_that_an_endpoint_does_not_take(status):
+    def strict(request):
+        ids = [c["id"] for m in request.messages for c in m.get("tool_calls", ())]
+        bad = [own for own in ids if not re.fullmatch("[a-zA-Z0-9]{9}", own)]
+        if bad:
+            return fails(status, f"Tool call id was {bad[0]} but must be a-z, A-Z, 0-9, with a length of 9.")
+        return says("ok") if len(ids) == 3 else calls(call("search", id=""))
+
+    tools = Functions(search=lambda *_: "found")
+    twice = calls(call("search", id="call_1"), call("search", id="call_2"))
+    outcome, server, retries, _ = play([twice, strict, strict, strict], tools)
+    assert outcome.text == "ok"
+    assert [retry.wait for retry in retries] == [0.0]
+    assert server.complaints == []
+    ids = [call["id"] for m in outcome.messages if m.type == "ai" for call in m.tool_calls]
+    assert ids == ["call_1", "call_2", "call_1_2"] or len(set(ids)) == 3
+
+
+def test_what_cannot_be_recorded_ends_the_run():
+    def broken(*_):
+        raise JournalWriteError(28, "No space left on device", "a.jsonl")
+
+    with ChatServer([calls(call("broken"))]) as server, pytest.raises(JournalWriteError):
+        run_agent(model_at(server), Functions(broken=broken), [HumanMessage("Hi")])
+    assert server.unplayed == 0
+    assert server.complaints == []
+
+
 def test_trouble_that_passes():
     turns = [fails(500), fails(529), Turn(drop=True), says("ok")]
     outcome, _, retries, events = play(turns)
@@ -108,6 +158,25 @@ def test_trouble_that_does_not_pass():
         (fails(413, "Request too large for this model"), ContextTooLong, "fewer tools"),
         (fails(429, "Request too large on tokens per min (TPM): Limit 1"), ContextTooLong, "larger context"),
         (fails(400, "the request exceeds the available context size"), ContextTooLong, "fewer tools"),
+        (fails(413, "Payload too large"), ContextTooLong, "fewer tools"),
+        (fails(400, "This model's maximum prompt length is 131072"), ContextTooLong, "fewer tools"),
+        (fails(400, "Your request exceeded model token limit: 8192"), ContextTooLong, "fewer tools"),
+        (fails(400, "Range of input length should be [1, 30720]"), ContextTooLong, "fewer tools"),
+        (fails(422, "`inputs` must have less than 4095 tokens. Given: 5000"), ContextTooLong, "fewer tools"),
+        (fails(400, "ContextWindowExceededError"), ContextTooLong, "fewer tools"),
+        (
+            says_status(400, b'[{"error": {"code": 400, "message": "API key expired"}}]'),
+            ModelRequestRefused,
+            ": API key",
+        ),
+        (says_status(400, b'{"error": "no such tool"}'), ModelRequestRefused, "(400): no such tool"),
+        (says_status(400, b'{"detail": "no such tool"}'), ModelRequestRefused, "(400): no such tool"),
+        (says_status(400, b'{"detail": [{"msg": "x"}]}'), ModelRequestRefused, "msg"),
+        (
+            says_status(429, b'[{"error": {"code": "insufficient_quota", "message": "x"}}]'),
+            QuotaExceeded,
+            "billing",
+        ),
         (fails(308, headers=(("Location", "http://127.0.0.1:1/"),)), ModelNotFound, "elsewhere"),
     ],
 )
@@ -210,7 +279,7 @@ def test_old_results_are_left_out_when_the_conversation_does_not_fit():
     assert "without 2 tool results" in retries[0].reason
     kept = [m.content for m in outcome.messages if isinstance(m, ToolMessage)]
     assert all(text.startswith("page") for text in kept)
-    outcome, _, _, _ = play([*turns, context_too_long()], tools, trim=False)
+    outcome, _, _, _ = play([turns[0], context_too_long()], tools)  # the newest result stays
     assert isinstance(outcome.error, ContextTooLong)
 
 

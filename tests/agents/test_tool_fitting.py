@@ -136,6 +136,37 @@ def test_a_refusal_says_what_to_do(said, fix):
     assert fix in outcome.error.fix
 
 
+def test_simpler_schemas_keep_what_only_alternatives_say():
+    schema = {
+        "$ref": "#/$defs/wanted",
+        "$defs": {
+            "wanted": {
+                "oneOf": [{"$ref": "#/$defs/circle"}, {"properties": {"side": {"type": "number"}}}, True]
+            },
+            "circle": {"type": "object", "properties": {"radius": {}, "side": {"type": "string"}}},
+        },
+    }
+    simple = simpler_schema(schema)
+    assert "oneOf" not in simple
+    assert "$ref" not in simple
+    assert simple["type"] == "object"
+    assert simple["properties"] == {"radius": {}, "side": {"type": "string"}}
+
+
+def test_schemas_that_are_none_become_objects():
+    for schema in ({"properties": [1]}, {"anyOf": 3, "allOf": {"a": 1}}, {"oneOf": [{"properties": 1}]}):
+        assert simpler_schema(schema) == {"type": "object", "properties": {}}
+
+
+def test_simpler_schemas_take_names_for_names():
+    schema = {"properties": {"default": {"type": "array"}, "enum": {"type": "object"}, "type": {}}}
+    assert simpler_schema(schema)["properties"] == {
+        "default": {"type": "array", "items": {}},
+        "enum": {"type": "object", "properties": {}},
+        "type": {},
+    }
+
+
 def test_simpler_schemas_keep_what_is_inside():
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..run.events import TokenUsage
 from ..run.messages import text_of
@@ -10,6 +10,10 @@ from .model_errors import ModelAnswerInvalid
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
+
+
+_CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens", "model_length"})
+_FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
 
 
 def usage_of(message: AIMessage) -> TokenUsage:
@@ -34,9 +38,13 @@ def finish_reason(message: AIMessage) -> str:
         message: Its answer.
 
     Returns:
-        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says; may be empty.
+        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says, in lower
+        case; may be empty.
     """
-    return str(message.response_metadata.get("finish_reason") or "")
+    reason = str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
+    if reason in _CUT_OFF:
+        return "length"
+    return "content_filter" if reason in _FILTERED else reason
 
 
 def refusal_of(message: AIMessage) -> str | None:

@@ -2,12 +2,14 @@
 
 Requests have no effects, so they are sent again as often as the kind of failure allows. A conversation that
 does not fit is sent once more with the oldest tool results left out, images to a model that refuses them as a
-note; the history itself keeps both. Of tools that the endpoint refuses it is told less, see `tool_fitting`.
+note, ids of calls that it does not take as others; the history itself keeps them. Of tools that the endpoint
+refuses it is told less, see `tool_fitting`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -59,7 +61,6 @@ class ModelCalls:
         model: The model, without retries of its own.
         emit: Is told of retries and, when streaming, of text.
         stream: Whether to stream.
-        trim: Whether a conversation that does not fit may be sent without its oldest tool results.
         images: Whether the model gets the images that tools return.
         seconds_left: Seconds until the run's total clock runs out, infinite without one.
     """
@@ -70,7 +71,6 @@ class ModelCalls:
         *,
         emit: Callable[[AgentEvent], None],
         stream: bool,
-        trim: bool,
         images: bool,
         seconds_left: Callable[[], float],
     ) -> None:
@@ -79,10 +79,10 @@ class ModelCalls:
         self._listener_failed: Exception | None = None
         self._stream = stream
         self._turned = False  # into a stream, or out of it
-        self._trim = trim
         self._images = images
         self._seconds_left = seconds_left
         self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
+        self._plain_ids = False
         self._fitting = model.fitting
         self.notes: list[str] = []
 
@@ -175,11 +175,12 @@ class ModelCalls:
                 else message
                 for message in messages
             ]
-        return sendable(messages, images=self._images)
+        sent = sendable(messages, images=self._images)
+        return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
 
     def _adapt(self, problem: ModelError, messages: Sequence[BaseMessage], trims: int) -> str | None:
         """Changes what is sent next time, if that may help; says how, else None."""
-        if isinstance(problem, ContextTooLong) and self._trim and trims < _TRIMS:
+        if isinstance(problem, ContextTooLong) and trims < _TRIMS:
             left_out = self._leave_out_oldest(messages)
             if left_out:
                 self._note(
@@ -187,6 +188,9 @@ class ModelCalls:
                     " left out of what was sent"
                 )
                 return f"sent again without {left_out} tool results"
+        if problem.about_call_ids and not self._plain_ids:
+            self._plain_ids = True
+            return "sent again with other ids of the tool calls"
         if not isinstance(problem, ModelRequestRefused):
             return None
         if problem.about_images and self._images and has_images(messages):
@@ -249,3 +253,19 @@ class ModelCalls:
 
 def _calls_all_the_same(message: AIMessage, offer: ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
+
+
+def _with_plain_ids(message: BaseMessage) -> BaseMessage:
+    """Ids that all endpoints take: Mistral's wants nine letters and digits, others refuse long ones."""
+
+    def plain(own: str | None) -> str:
+        return hashlib.sha256(str(own).encode(errors="replace")).hexdigest()[:9]
+
+    match message:
+        case AIMessage():
+            calls = [{**call, "id": plain(call["id"])} for call in message.tool_calls]
+            return message.model_copy(update={"tool_calls": calls})
+        case ToolMessage():
+            return message.model_copy(update={"tool_call_id": plain(message.tool_call_id)})
+        case _:
+            return message

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
+_CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
 
 
 class ModelError(MCPError):
@@ -57,6 +58,11 @@ class ModelError(MCPError):
         super().__init__(what, **place)
         self.status = status
         self.retry_after = retry_after
+
+    @property
+    def about_call_ids(self) -> bool:
+        """Whether the endpoint's words are about ids of tool calls: what one made, another may refuse."""
+        return _CALL_IDS.search(self.what) is not None
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends

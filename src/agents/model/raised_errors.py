@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import math
 import re
 import time
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 _LONGEST_QUOTE: Final = 300
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _TOO_LONG: Final = re.compile(
-    r"context[ _](?:length|window|size)|maximum context|too many (?:input )?tokens|prompt is too long"
-    r"|input is too long|input tokens exceed|request too large|reduce the length of the messages"
+    r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
+    r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
+    r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
     r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)",
     re.IGNORECASE,
 )
@@ -42,6 +44,12 @@ _NO_TOOLS: Final = re.compile(
 _TOO_MANY_TOOLS: Final = re.compile(
     r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
 )
+_ASKS_TO_WAIT: Final = re.compile(
+    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,6})((?:\d+(?:\.\d+)?\s*(?:ms|[hms])[a-z]*\s*)+)",
+    re.I,
+)
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
 _USED_UP: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
 
@@ -110,7 +118,7 @@ def _of_status(
 ) -> ModelError:
     code = str(_field(body, "code") or "")
     # Too many tokens for one request is a rate limit at some services: no waiting helps.
-    if status in {None, 400, 413, 422, 429, 500} and _TOO_LONG.search(f"{code} {said}"):
+    if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {said}")):
         return _too_long(said, status, server)
     if code in {"content_filter", "content_policy_violation"} or "content management policy" in said:
         return PromptFiltered(
@@ -138,7 +146,7 @@ def _of_status(
             return ModelBusy(
                 f"The endpoint takes no more requests for now (429): {said}",
                 status=status,
-                retry_after=retry_after(headers),
+                retry_after=retry_after(headers, str(body)),
                 server=server,
                 fix="Wait, use fewer or shorter requests, or raise the limit of your account",
             )
@@ -146,7 +154,7 @@ def _of_status(
             return ModelBusy(
                 f"The endpoint has trouble ({status}): {said}",
                 status=status,
-                retry_after=retry_after(headers),
+                retry_after=retry_after(headers, str(body)),
                 server=server,
                 fix=_TRY_LATER,
             )
@@ -233,12 +241,13 @@ def _no_connection(error: Exception, server: str | None) -> ModelUnreachable:
     )
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
     """Reads how long an endpoint asks to wait.
 
     Args:
         headers: Headers of the response: ``Retry-After`` in seconds or as a date (RFC 9110 §10.2.3), or
             ``retry-after-ms``.
+        said: Its error, where some services say it instead: "Please try again in 1m2.5s".
 
     Returns:
         Seconds, at least 0; None if it does not say.
@@ -256,21 +265,27 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
                 continue
         if math.isfinite(seconds):
             return max(0.0, seconds)
-    return None
+    asked = _ASKS_TO_WAIT.search(said)
+    if asked is None:
+        return None
+    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(asked[1]))
 
 
 def _field(body: object, name: str) -> object:
-    if not isinstance(body, dict):
+    """A field of an error; some services put it into a list."""
+    entries = cast("list[object]", body) if isinstance(body, list) else [body]
+    if not entries or not isinstance(entries[0], dict):
         return None
-    document = cast("dict[str, object]", body)
+    document = cast("dict[str, object]", entries[0])
     inner = document.get("error")
     nested = cast("dict[str, object]", inner) if isinstance(inner, dict) else document
     return nested.get(name)
 
 
 def _said(body: object, message: str, secrets: Iterable[str]) -> str:
-    own = _field(body, "message")
-    return _quote(own if isinstance(own, str) and own.strip() else message, secrets)
+    texts = (body, *(_field(body, name) for name in ("message", "error", "detail")))
+    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    return _quote(said or (json.dumps(body, ensure_ascii=False) if body else message), secrets)
 
 
 def _quote(text: str, secrets: Iterable[str]) -> str:

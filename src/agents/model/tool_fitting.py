@@ -12,6 +12,8 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...tools.provider.example_arguments import resolve
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -38,7 +40,10 @@ _POSITIONS: Final = tuple(
     )
 )
 _QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
-_BRANCHES: Final = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else")
+_ALTERNATIVES: Final = ("allOf", "anyOf", "oneOf")
+_BRANCHES: Final = (*_ALTERNATIVES, "not", "enum", "const", "if", "then", "else")
+_DATA: Final = frozenset({"enum", "const", "default", "examples"})  # what stands under these is no schema
+_BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _DEEPEST: Final = 64
 
 
@@ -150,13 +155,25 @@ def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         An object with properties, without alternatives at the top, where every object has ``properties``
         and every array ``items``.
     """
-    simple = cast("dict[str, Any]", _completed(dict(schema), 0))
-    for word in ("$schema", *_BRANCHES):
+    whole = cast("dict[str, Any]", _completed(dict(schema), 0))
+    simple = {**whole, **resolve(whole, whole)}
+    properties = dict(_properties(simple))
+    for parts in (simple.get(word) for word in _ALTERNATIVES):
+        for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
+            for name, described in _properties(resolve(whole, part)).items():
+                properties.setdefault(name, described)
+    for word in ("$schema", "$ref", *_BRANCHES):
         simple.pop(word, None)
-    return {**simple, "type": "object", "properties": simple.get("properties", {})}
+    return {**simple, "type": "object", "properties": properties}
 
 
-def _completed(value: Any, depth: int) -> Any:
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
+    """A schema, a list of them, or schemas by name."""
     if depth > _DEEPEST:
         return value
     if isinstance(value, list):
@@ -164,12 +181,12 @@ def _completed(value: Any, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     schema = cast("dict[str, Any]", value)
-    completed: dict[str, Any] = {}
-    for word, inner in schema.items():
-        # What stands under these words is data, not a schema.
-        completed[word] = (
-            inner if word in {"enum", "const", "default", "examples"} else _completed(inner, depth + 1)
-        )
+    if by_name:
+        return {name: _completed(inner, depth + 1) for name, inner in schema.items()}
+    completed: dict[str, Any] = {
+        word: inner if word in _DATA else _completed(inner, depth + 1, by_name=word in _BY_NAME)
+        for word, inner in schema.items()
+    }
     kind = schema.get("type")
     kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
     if "array" in kinds and "items" not in schema:

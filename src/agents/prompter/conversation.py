@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...types.canonical import without_surrogates
 from ...types.errors import SettingInvalid
-from .message_cells import blocks_of, calls_of, json_text, message_type, text_of, to_cell
+from .message_cells import blocks_of, calls_of, json_text, message_type, shown_text, to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,7 +188,7 @@ class ConversationLayout:
         plain_text = all(block.get("type") == "text" for block in blocks)
         cells = {
             ROLE: "tool" if is_tool else "ai" if isinstance(message, AIMessage) else "user",
-            self.column: text_of(message),
+            self.column: shown_text(message),
             CALLS: json_text(calls) if calls else None,
             CALL_ID: message.tool_call_id if is_tool else None,
             NAME: message.name,

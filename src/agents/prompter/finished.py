@@ -1,12 +1,13 @@
 """Keeps each conversation as it is finished, so that an interrupted run of many prompts can be resumed.
 
 KNIME discards the tables of a node that was canceled, and a process that is killed has none. So a file beside
-the journal of the calls takes one line per prompt that was answered, with the rows of its conversation as
-text; the next run takes those over, and asks the model only for the others.
+the journal of the calls takes one line per prompt that was answered, with the rows of its conversation and
+the tables that its tools gave; the next run takes those over, and asks the model only for the others.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from .history import message_of
 from .prompter import Answered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
     from .prompter import Prompt
 
 _SUFFIX: Final = ".conversations"  # not that of a journal
-_FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows")
+_FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows", "tables")
 _ERRORS: Final = "Errors"
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
+_TABLES_LOST: Final = (
+    "The Data outputs lack tables of workflows that ran in the interrupted run: only tables of MCP tools are"
+    " taken over from it. Execute without 'Resume an interrupted run' if you need them"
+)
 
 
 class Finished:
@@ -47,28 +52,70 @@ class Finished:
         folder: Where the journals are.
         run: Id of the run.
         interrupted: The journal to resume, None to begin anew.
+        outputs: How many tables the node gives; a prompt cannot have more of them.
 
     Attributes:
         count: Conversations that were kept.
-        resumed: Those that were taken over.
 
     Raises:
         MCPError: Somebody changed the file of the interrupted run.
     """
 
-    def __init__(self, folder: Path, run: str, interrupted: JournalContent | None = None) -> None:
+    def __init__(
+        self, folder: Path, run: str, interrupted: JournalContent | None = None, *, outputs: int = 0
+    ) -> None:
         self._path = folder / f"{run}{_SUFFIX}"
+        self._outputs = outputs
         self._lock = threading.Lock()
         self._earlier: dict[tuple[str, str], dict[str, Any]] = {}
         self._records: dict[str, list[CallRecord]] = {}
+        self._taken: dict[str | None, dict[str, Any]] = {}
         self.count = 0
-        self.resumed = 0
         if interrupted is not None:
             self._earlier = {
                 (line["row"], line["prompt"]): line for line in _lines(folder / f"{interrupted.run}{_SUFFIX}")
             }
             for record in interrupted.records:
                 self._records.setdefault(record.input_row or "", []).append(record)
+
+    @property
+    def resumed(self) -> int:
+        """Conversations that were taken over."""
+        return len(self._taken)
+
+    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
+        """Takes over what the interrupted run made of these prompts.
+
+        To be done before any other is asked: should this run be interrupted, too, it holds all of it.
+
+        Args:
+            prompts: The prompts: row, text and history must be the same.
+            keep: Takes the records of their calls.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        for prompt in prompts if self._earlier else ():
+            line = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
+            if line is None or prompt.row is None:
+                continue
+            for record in self._records.get(prompt.row, ()):
+                keep(record)
+            self._write(line)
+            self._taken[prompt.row] = line
+
+    def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
+        """Finds what was taken over for a prompt.
+
+        Args:
+            prompt: The prompt.
+            data: The tables for tools.
+
+        Returns:
+            The conversation; None if it was not finished.
+        """
+        line = self._taken.get(prompt.row)
+        return None if line is None else _answered(prompt, line, DataRegistry(data))
 
     def keep(self, answered: Answered) -> None:
         """Writes a conversation, if it is one of several and has an answer.
@@ -83,35 +130,24 @@ class Finished:
         start = answered.timeline.start
         if answered.prompt.row is None or answered.ending is None or outcome is None or start is None:
             return
-        line = {
-            "row": answered.prompt.row,
-            "prompt": _digest(answered.prompt),
-            "at": start.isoformat(),
-            "outcome": asdict(outcome),
-            "notes": answered.notes,
-            "rows": [_LAYOUT.cells(entry) for entry in answered.entries],
-        }
+        made = answered.registry.made_tables[-self._outputs :] if self._outputs else []
+        self._write(
+            {
+                "row": answered.prompt.row,
+                "prompt": _digest(answered.prompt),
+                "at": start.isoformat(),
+                "outcome": asdict(outcome),
+                "notes": answered.notes,
+                "rows": [_LAYOUT.cells(entry) for entry in answered.entries],
+                "tables": [_table_text(table) for table in made],
+            }
+        )
+
+    def _write(self, line: dict[str, Any]) -> None:
         data = f"{canonical_json(line)}\n".encode()
         with self._lock, open(self._path, "ab", opener=_private) as file:
             file.write(data)
             self.count += 1
-
-    def find(self, prompt: Prompt, data: Sequence[Any]) -> tuple[Answered, list[CallRecord]] | None:
-        """Finds what the interrupted run made of a prompt.
-
-        Args:
-            prompt: The prompt: row, text and history must be the same.
-            data: The tables for tools.
-
-        Returns:
-            The conversation and the records of its calls; None if it was not finished.
-        """
-        line = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
-        if line is None or prompt.row is None:
-            return None
-        with self._lock:
-            self.resumed += 1
-        return _answered(prompt, line, DataRegistry(data)), self._records.get(prompt.row, [])
 
 
 def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> Answered:
@@ -126,6 +162,9 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
         for cells in line["rows"]
     ]
     entries[-1] = replace(entries[-1], outcome=outcome)
+    for text in line["tables"]:
+        if text is not None:
+            registry.add(_table(text), name="", description="")
     return Answered(
         prompt=prompt,
         entries=tuple(entries),
@@ -133,8 +172,27 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
         registry=registry,
         text=outcome.answer or "",
         ending=Ending(outcome.ending),
-        notes=tuple(line["notes"]),
+        notes=(*line["notes"], *((_TABLES_LOST,) if None in line["tables"] else ())),
     )
+
+
+def _table_text(table: Any) -> str | None:
+    """A table as text; None for one of the host, which may hold what only this KNIME can read."""
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _table(text: str) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()
 
 
 def _timeline(prompt: Prompt, outcome: Outcome, at: datetime) -> PromptTimeline:

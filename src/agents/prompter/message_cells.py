@@ -193,7 +193,7 @@ def json_text(value: object) -> str:
     return without_surrogates(text)
 
 
-def text_of(message: BaseMessage) -> str:
+def shown_text(message: BaseMessage) -> str:
     """Reads the text of a message.
 
     Args:

@@ -13,6 +13,7 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...types.errors import Canceled
@@ -78,7 +79,8 @@ def answers(
     def work(number: int, prompt: Prompt) -> Answered:
         if stop.is_set():
             raise Canceled("The run was canceled")
-        return ask(prompt, is_canceled=stop.is_set, on_event=lambda event: tell(number, event), host=host)
+        with _stops_others(stop):
+            return ask(prompt, is_canceled=stop.is_set, on_event=lambda event: tell(number, event), host=host)
 
     def wait_for(future: Future[Answered]) -> Answered:
         while True:
@@ -115,3 +117,13 @@ def answers(
             stop.set()
             host.close()
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _stops_others(stop: threading.Event) -> Generator[None]:
+    """What one prompt raises ends the run, and in this thread no other prompt begins."""
+    try:
+        yield
+    except BaseException:
+        stop.set()
+        raise

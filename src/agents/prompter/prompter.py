@@ -13,6 +13,7 @@ from ...types.errors import Canceled, MCPError
 from ...types.tool import WorkflowTool
 from ..run.events import Ending, PromptGiven
 from ..timeline.timeline import PromptTimeline
+from ..toolbox.calls_under_way import CallsUnderWay
 from ..toolbox.data_registry import DataRegistry
 from ..toolbox.executor import ToolExecutor, ToolOptions
 from .conversation import Entry, Outcome
@@ -49,6 +50,12 @@ class Prompt:
     text: str | None
     row: str | None = None
     history: tuple[Entry, ...] = ()
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there is nothing that a model could answer."""
+        said = any(entry.message is not None for entry in self.history)
+        return self.text is None or not (self.text or said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +117,7 @@ class Prompter:
         data_prefix: What stands before the list of the data.
         to_table: Turns an Arrow table into one of the host.
         records: The calls so far, as the journal has them.
+        under_way: The calls that are not there yet.
     """
 
     model: EndpointModel
@@ -123,6 +131,7 @@ class Prompter:
     data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
     records: list[CallRecord] = field(default_factory=list["CallRecord"])
+    under_way: CallsUnderWay = field(default_factory=CallsUnderWay)
 
     def ask(
         self,
@@ -148,11 +157,9 @@ class Prompter:
         """
         registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
         timeline = PromptTimeline(row=prompt.row)
-        if prompt.text is None:
-            error = MCPError(
-                "The prompt is missing", row=prompt.row, fix="Fill in the cell, or remove the row"
-            )
-            return self.failed(prompt, error)
+        if prompt.says_nothing:
+            fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
+            return self.failed(prompt, MCPError("The prompt is missing", row=prompt.row, fix=fix))
         messages = self._messages(prompt, registry)
         run = _Run(self, prompt, registry, timeline, on_event, host)
         outcome = run.run(messages, is_canceled)
@@ -280,6 +287,7 @@ class _Run:
                 workflow_digest=None if digest is None else host.teller(digest),
             ),
             on_record=self._record,
+            under_way=prompter.under_way,
             registry=registry,
             options=prompter.tool_options,
             earlier=_origins(prompt.history),

@@ -8,15 +8,17 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ...types.errors import Canceled, MCPError
+from ...audit.journal import JournalWriteError
+from ...types.errors import Canceled, MCPError, kind_and_place
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
-from ..toolbox.data_registry import TABLE, DataRegistry
+from ..toolbox.data_registry import DataRegistry
 from .prompt_threads import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
+    from ...audit.record import CallRecord
     from ..run.events import AgentEvent
     from ..toolbox.host_thread import HostThread
     from .conversation import Entry
@@ -28,6 +30,7 @@ _log = logging.getLogger(__name__)
 _WHOLE_TIMELINES: Final = 100
 _SHOWN_NOTES: Final = 5
 _SHOWN_CALLS: Final = 4
+_LAST_SECONDS: Final = 2.0  # for calls that are under way when the run ends
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class PromptRuns:
         first: What became of the first prompt.
         entries: The rows of *Conversation*.
         timelines: What happened to each prompt, of the first ones in full.
-        failed: The prompts without an answer, the first ones, as texts.
+        first_failure: Why the first prompt without an answer has none.
         failures: How many there are.
         endings: How the others ended.
         notes: What a person should know, each once.
@@ -57,7 +60,7 @@ class PromptRuns:
     first: Answered | None = None
     entries: list[Entry] = field(default_factory=list["Entry"])
     timelines: list[PromptTimeline] = field(default_factory=list["PromptTimeline"])
-    failed: list[str] = field(default_factory=list[str])
+    first_failure: str = ""
     failures: int = 0
     endings: list[Ending] = field(default_factory=list["Ending"])
     notes: dict[str, None] = field(default_factory=dict[str, None])
@@ -86,23 +89,21 @@ class PromptRuns:
         """
         tell = on_progress or _tell_nobody
         self._tables = deque(maxlen=max(self.outputs, 1))
-        limit, total = self.prompter.options.iteration_limit, len(prompts)
+        limit = self.prompter.options.iteration_limit
         progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
+        if self.finished is not None:
+            self.finished.take_over(prompts, self._keep_earlier)
         # Also a single prompt has a thread of its own: while a workflow runs in this one, its other calls go
         # on, and its clocks tick.
         found = answers(
             prompts, self._ask, concurrency=self.concurrency, is_canceled=is_canceled, on_event=progress
         )
-        taken = 0
-        with closing(found):
-            try:
-                for answered in found:
-                    if answered.error is not None and not self.keep_errors:
-                        raise self._failure(answered.error)
-                    self._take(answered)
-                    taken += 1
-            except Canceled as error:
-                raise self._canceled(error, taken, total) from None
+        try:
+            self._take_all(found)
+        except Canceled as error:
+            raise self._canceled(error, len(self.timelines), len(prompts)) from None
+        except MCPError as error:
+            raise self._failure(error) from None
         tell(1.0, "done")
 
     def data(self) -> list[Any]:
@@ -129,7 +130,7 @@ class PromptRuns:
         sentences: list[str] = []
         if self.failures:
             which = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""
-            sentences.append(f"{which}{self.failed[0]}")
+            sentences.append(f"{which}{self.first_failure}")
         if bad:
             first = bad[0]
             reason = one_line(first.error or first.status.value, 300)
@@ -158,19 +159,18 @@ class PromptRuns:
         host: HostThread,
     ) -> Answered:
         try:
-            earlier = self._earlier(prompt)
-            answered = earlier or self.prompter.ask(
-                prompt, is_canceled=is_canceled, on_event=on_event, host=host
-            )
-            self._keep(answered)
+            answered = None if self.finished is None else self.finished.find(prompt, self.prompter.data)
+            if answered is None:
+                answered = self.prompter.ask(prompt, is_canceled=is_canceled, on_event=on_event, host=host)
+                self._keep(answered)
             return answered
-        except MCPError:
+        except (MCPError, JournalWriteError):
             raise
         except Exception as error:
             if not self.keep_errors or prompt.row is None:
                 raise
             # A fault of ours with one prompt must not lose the answers to all the others.
-            _log_where(error)
+            _log.error("Unexpected %s", kind_and_place(error))
             unexpected = MCPError(
                 f"Unexpected {type(error).__name__}",
                 row=prompt.row,
@@ -178,15 +178,8 @@ class PromptRuns:
             )
             return self.prompter.failed(prompt, unexpected)
 
-    def _earlier(self, prompt: Prompt) -> Answered | None:
-        """What the interrupted run made of a prompt; its calls are on record here, too."""
-        found = None if self.finished is None else self.finished.find(prompt, self.prompter.data)
-        if found is None:
-            return None
-        answered, records = found
-        for record in records:
-            self.prompter.keep(replace(record, resumed_from=record.resumed_from or record.run))
-        return answered
+    def _keep_earlier(self, record: CallRecord) -> None:
+        self.prompter.keep(replace(record, resumed_from=record.resumed_from or record.run))
 
     def _keep(self, answered: Answered) -> None:
         if self.finished is None:
@@ -195,6 +188,16 @@ class PromptRuns:
             self.finished.keep(answered)
         except OSError as error:
             self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
+
+    def _take_all(self, found: Generator[Answered]) -> None:
+        try:
+            with closing(found):
+                for answered in found:
+                    if answered.error is not None and not self.keep_errors:
+                        raise answered.error
+                    self._take(answered)
+        finally:
+            self.prompter.under_way.end(_LAST_SECONDS)
 
     def _take(self, answered: Answered) -> None:
         self.first = self.first or answered
@@ -205,15 +208,11 @@ class PromptRuns:
         self.notes |= dict.fromkeys(answered.notes)
         if answered.error is not None:
             self.failures += 1
-            if not self.failed:
-                self.failed.append(str(answered.error))
+            self.first_failure = self.first_failure or str(answered.error)
         elif answered.ending is not None:
             self.endings.append(answered.ending)
-        produced = answered.registry.items[len(self.prompter.data) :]
         if self.outputs:
-            for item in produced:
-                if item.type == TABLE:
-                    self._tables.append(item.data)
+            self._tables.extend(answered.registry.made_tables)
 
     def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
         what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
@@ -290,16 +289,6 @@ class _Progress:
 
 def _tell_nobody(_done: float, _text: str) -> None:
     pass
-
-
-def _log_where(error: Exception) -> None:
-    # Only where it happened: messages and locals may hold arguments.
-    frames: list[str] = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    _log.error("Unexpected %s at %s", type(error).__name__, " < ".join(frames[::-1]))
 
 
 def _sentence(text: str) -> str:

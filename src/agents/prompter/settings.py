@@ -12,8 +12,9 @@ import knime.extension as knext
 from ...tools import connection_settings
 from ...tools.tool_settings import NO_COLUMN, column_choices
 from ...types.columns import AUTO
+from ..run.outcome import LIMIT_PROMPT
 from .settings_checks import ErrorHandling, text_columns
-from .texts import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
+from .texts import DATA_PREFIX, SYSTEM_MESSAGE
 
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
@@ -219,8 +220,8 @@ def resume() -> Any:
         "Resume an interrupted run",
         "With a *Prompt column*, after a run that was canceled, failed or was killed: the conversations that"
         " it finished are filled in, and neither model nor tools are asked again for them. Row, prompt,"
-        " history and system message must be the same; the model may be another one. Tables that their tools"
-        " gave are not filled in. Does nothing after a run that came to its end.",
+        " history and system message must be the same; the model may be another one. Tables that MCP tools"
+        " gave are filled in, those of workflows are not. Does nothing after a run that came to its end.",
         default_value=False,
         is_advanced=True,
     )

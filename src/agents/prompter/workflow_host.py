@@ -30,7 +30,7 @@ def workflow_runner(ctx: Any, *, debug: bool = False) -> WorkflowRunner | None:
     def run(
         tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
     ) -> tuple[str, tuple[Any, ...]]:
-        # KNIME 5.5 to 5.7 give two values, later ones three.
+        # KNIME 5.5 gives two values, later ones three.
         message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), dict(hints))
         return str(message or ""), tuple(outputs or ())
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from ...audit.journal import JournalWriteError
 from ...types.errors import Canceled, MCPError, TimedOut
 from ..model.answers import finish_reason, refusal_of
 from ..model.model_calls import ModelCalls, Turn
@@ -109,7 +110,6 @@ class _Run:
             model,
             emit=emit,
             stream=options.stream,
-            trim=options.trim,
             images=options.images,
             seconds_left=lambda: self._until - time.monotonic(),
         )
@@ -292,6 +292,9 @@ class _Run:
             except Canceled:
                 if not self._stopped.is_set():
                     raise
+            except JournalWriteError:
+                self._stopped.set()  # what cannot be recorded must not be called
+                raise
             except Exception as error:  # a fault of ours must not lose the conversation
                 text = f"Error: the tool could not be run ({type(error).__name__})."
                 reply = ToolReply(request=request, content=text, failed=True)

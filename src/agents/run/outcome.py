@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .events import Ending, TokenUsage
 
 LIMIT_PROMPT: Final = (
-    "You have used all your turns and cannot call tools any more. Give the best answer that you can from what"
-    " you know by now, and say what is missing."
+    "You cannot call tools any more. Give the best answer that you can from what you know by now, and say"
+    " what is missing."
 )
 
 
@@ -30,8 +30,6 @@ class AgentOptions:
         total_timeout: Seconds that the whole run may take, None for no limit.
         parallel_calls: How many tools may run at the same time.
         stream: Whether the model's text comes as `TextDelta` while it is written.
-        trim: Whether a conversation that does not fit into the model's context may be sent without its
-            oldest tool results.
         images: Whether the model gets the images that tools return.
     """
 
@@ -41,7 +39,6 @@ class AgentOptions:
     total_timeout: float | None = None
     parallel_calls: int = 4
     stream: bool = False
-    trim: bool = True
     images: bool = True
 
 

@@ -25,7 +25,7 @@ from ...tools.views.html import (
     properties,
 )
 from ...tools.words import counted
-from ..prompter.message_cells import image_of, text_of
+from ..prompter.message_cells import image_of, shown_text
 from ..run.events import (
     Ending,
     ModelAnswered,
@@ -196,7 +196,7 @@ def _line(kind: str, *what: Html | str | None, body: Html | None = None) -> Html
 
 def _turn(turn: ModelAnswered, clock: _Clock) -> Html:
     wanted = len(turn.message.tool_calls)
-    text = text_of(turn.message)
+    text = shown_text(turn.message)
     soft = [
         duration_text(turn.duration),
         tokens_text(turn.usage),

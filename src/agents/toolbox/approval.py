@@ -221,7 +221,7 @@ def _hint(says: Mapping[str, object], key: str, default: bool) -> bool:
 
 
 def _fits(rule: Rule, names: Sequence[str], server: str | None, facts: Mapping[str, bool]) -> bool:
-    if not any(_pattern(rule.name).fullmatch(name) for name in names):
+    if not any(_fits_text(rule.name, name) for name in names):
         return False
     if rule.server is not None and (server is None or not _is_server(rule.server, server)):
         return False
@@ -229,9 +229,24 @@ def _fits(rule: Rule, names: Sequence[str], server: str | None, facts: Mapping[s
 
 
 def _is_server(pattern: str, server: str) -> bool:
-    parts = urlsplit(server)
-    spellings = {server, parts.netloc, parts.hostname or server}
-    return any(_pattern(pattern).fullmatch(spelling) for spelling in spellings if spelling)
+    """Compares part by part: what stands in a path must not pass for a host."""
+    url = urlsplit(server)
+    if not url.netloc:  # such as "stdio:name"
+        return _fits_text(pattern, server)
+    wanted_scheme, scheme_mark, place = pattern.rpartition("://")
+    wanted_host, path_mark, wanted_path = place.partition("/")
+    if scheme_mark and not _fits_text(wanted_scheme, url.scheme):
+        return False
+    if not any(_fits_text(wanted_host, host) for host in (url.netloc, url.hostname or "")):
+        return False
+    path = server.partition("://")[2].removeprefix(url.netloc)
+    if not path_mark:
+        return not (scheme_mark and path) or wanted_host.endswith("*")
+    return _fits_text(f"/{wanted_path}", path)
+
+
+def _fits_text(pattern: str, text: str) -> bool:
+    return _pattern(pattern).fullmatch(text) is not None
 
 
 @lru_cache(maxsize=512)

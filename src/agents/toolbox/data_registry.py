@@ -67,6 +67,7 @@ class DataRegistry:
         self._prefix = prefix
         for number, table in enumerate(inputs, 1):
             self.add(table, name=f"input_table_{number}", description=f"Input table {number}")
+        self._given = len(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -75,6 +76,11 @@ class DataRegistry:
     def items(self) -> tuple[DataItem, ...]:
         """All data in the order of the ids."""
         return tuple(self._items)
+
+    @property
+    def made_tables(self) -> list[Any]:
+        """The tables that tools gave, in the order of the ids."""
+        return [item.data for item in self._items[self._given :] if item.type == TABLE]
 
     def add(self, data: Any, *, name: str, description: str, type: str = TABLE) -> DataItem:  # noqa: A002
         """Registers data.

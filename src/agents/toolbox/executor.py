@@ -6,11 +6,12 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.dispatch import Call, recorded_call
+from ...audit.dispatch import Call
 from ...audit.record import CallStatus
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError
 from .approval import ApprovalPolicy
 from .built_ins import BuiltIns
+from .calls_under_way import CallsUnderWay
 from .data_registry import DataRegistry
 from .large_results import LargeResults
 from .replies import ReplyMaker, origin_of
@@ -41,16 +42,12 @@ class ToolOptions:
         longest_result: How many characters of one result the model is shown.
         search_above: Estimated tokens of all functions above which the model searches for tools; None shows
             it all of them whatever they cost.
-        images: Whether the model takes images.
-        largest_image: Bytes of the largest image that is shown to the model.
     """
 
     on_error: ErrorPolicy = ErrorPolicy.TO_MODEL
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     longest_result: int = 20_000
     search_above: int | None = None
-    images: bool = True
-    largest_image: int = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +72,7 @@ class ToolExecutor:
         toolset: The tools.
         dispatcher: What the calls of the run share: sessions, secrets, the way to KNIME.
         on_record: Takes the record of each finished call, in any thread, and gives it back as it was kept.
+        under_way: Takes the calls while they run; the run waits for them at its end.
         registry: The data of the run.
         options: How tools are offered and run.
         earlier: Who wrote the results that the conversation holds already: servers, empty where it is not
@@ -90,7 +88,8 @@ class ToolExecutor:
         toolset: Toolset,
         dispatcher: Dispatcher,
         *,
-        on_record: Callable[[CallRecord], CallRecord] | None = None,
+        on_record: Callable[[CallRecord], CallRecord] = lambda record: record,
+        under_way: CallsUnderWay | None = None,
         registry: DataRegistry | None = None,
         options: ToolOptions | None = None,
         earlier: Iterable[str] = (),
@@ -101,15 +100,10 @@ class ToolExecutor:
         self._toolset = toolset
         self._dispatcher = dispatcher
         self._on_record = on_record
+        self._under_way = under_way or CallsUnderWay()
         self._options = options
         large = LargeResults(options.longest_result)
-        self._replies = ReplyMaker(
-            registry=self.registry,
-            large=large,
-            images=options.images,
-            largest_image=options.largest_image,
-            notes=self.notes,
-        )
+        self._replies = ReplyMaker(registry=self.registry, large=large, notes=self.notes)
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
         trusted = all(options.approval.trusts(server) for server in earlier)
@@ -292,10 +286,7 @@ class ToolExecutor:
         def is_canceled() -> bool:
             return running.is_canceled() or (before is not None and before())
 
-        outcome = recorded_call(call, replace(self._dispatcher, is_canceled=is_canceled))
-        if self._on_record is None:
-            return outcome
-        return replace(outcome, record=self._on_record(outcome.record))
+        return self._under_way.run(call, replace(self._dispatcher, is_canceled=is_canceled), self._on_record)
 
     def _reply(self, bound: BoundTool | None, running: RunningCall, outcome: CallOutcome) -> ToolReply:
         record = outcome.record

@@ -35,11 +35,6 @@ class HostThread:
         self._closed = False
         self._lock = threading.Lock()
 
-    @property
-    def waiting(self) -> int:
-        """How many calls wait for the host's thread."""
-        return len(self._pending)
-
     def runner(self, run_workflow: WorkflowRunner) -> WorkflowRunner:
         """Makes a function that runs workflows in the host's thread.
 

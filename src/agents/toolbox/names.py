@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...types.tool import Tool
 
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints want a letter or _ first
 _LONGEST: Final = 64
 _DIGITS: Final = 8
 

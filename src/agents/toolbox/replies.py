@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .toolset import BoundTool
 
 _SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
 _DATA_HEADING: Final = "## Data repository update"
 
 
@@ -38,15 +39,11 @@ class ReplyMaker:
     Attributes:
         registry: Takes the data of answers.
         large: Takes what is too long.
-        images: Whether the model takes images.
-        largest_image: Bytes of the largest image that is shown to the model.
         notes: Takes what a person should know.
     """
 
     registry: DataRegistry
     large: LargeResults
-    images: bool = True
-    largest_image: int = 5_000_000
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def content(self, bound: BoundTool, answer: Answer, reader: str) -> str | list[dict[str, Any]]:
@@ -66,7 +63,7 @@ class ReplyMaker:
         if items:
             listed = self.registry.describe(items)
             text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
-        images = [block for block in answer.blocks if isinstance(block, ImageContent) and self._shows(block)]
+        images = [block for block in answer.blocks if isinstance(block, ImageContent) and _is_shown(block)]
         if not images:
             return text or "(The tool gave no result.)"
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
@@ -106,10 +103,6 @@ class ReplyMaker:
                 return text
             case _:
                 assert_never(bound.tool)
-
-    def _shows(self, image: ImageContent) -> bool:
-        small = len(image.data) <= self.largest_image
-        return self.images and image.mime_type in _SHOWN_IMAGES and small
 
     def _register(self, bound: BoundTool, answer: Answer) -> list[DataItem]:  # @ToolTypeDispatch
         match bound.tool:
@@ -193,6 +186,10 @@ def _says_the_same(answer: Answer) -> bool:
             pass
     texts = [block.text for block in answer.blocks if isinstance(block, TextContent)]
     return any(value in candidates for value in [*parsed, parsed, *texts, texts])
+
+
+def _is_shown(image: ImageContent) -> bool:
+    return image.mime_type in _SHOWN_IMAGES and len(image.data) <= _LARGEST_IMAGE
 
 
 def _image_block(image: ImageContent) -> dict[str, Any]:

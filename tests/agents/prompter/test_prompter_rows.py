@@ -88,6 +88,19 @@ def test_each_row_has_data_and_answers_of_its_own(host, script, ask, rows_of):
     assert [rows_of(result, port) for port in (2, 3, 4)] == [[{"more": 0}], [{"n": 1}], [{"n": 2}]]
 
 
+def test_prompts_that_say_nothing(script, ask, rows_of):
+    data = [{"text": ["", "  ", None, "x"]}]
+    last = [row for row in rows_of(ask(script(echo), data=data, prompt_column="text")) if row["Outcome"]]
+    assert [row["Answer"] for row in last] == [None, None, None, "You said x"]
+    assert ["missing" in (row["Errors"] or "") for row in last] == [True, True, True, False]
+
+
+def test_a_history_without_rows_and_no_message(host, script, ask):
+    nobody = {"Role": pa.array([], pa.string()), "Text": pa.array([], pa.string())}
+    result = ask(script(), history=host.table(pa.table(nobody)), user_message="", conversation_form="plain")
+    assert "The prompt is missing" in result.failure["message"]
+
+
 def test_no_prompts(script, ask, rows_of):
     result = ask(script(), data=[{"text": pa.array([], pa.string())}], prompt_column="text")
     assert rows_of(result) == []
@@ -309,6 +322,70 @@ def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, ro
     result = ask(script(echo, echo), tools, **PROMPTS_OF_FIVE, resume=True)
     answers = [row["Answer"] for row in rows_of(result) if row["Outcome"]]
     assert answers == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
+
+
+def test_a_run_that_is_interrupted_early_loses_nothing_of_the_one_before(script, ask, rows_of, tmp_path):
+    def but_the_first(request):
+        return replace(says("late"), delay=15.0) if request.last == "a" else echo(request)
+
+    def four_are_kept():
+        files = (tmp_path / "workflow").rglob("*.conversations")
+        return sum(len(file.read_bytes().splitlines()) for file in files) == 4
+
+    again = {**PROMPTS_OF_FIVE, "resume": True}
+    assert not ask(script(*[but_the_first] * 5), **again, prompt_concurrency=2, cancel=four_are_kept).ok
+    server = script(but_the_first)
+    second = ask(server, **again, cancel=lambda: bool(server.requests))
+    assert "Resume an interrupted run" in second.failure["message"]
+    result = ask(script(echo), **again)
+    assert [row["Answer"] for row in rows_of(result) if row["Outcome"]] == [f"You said {t}" for t in "abcde"]
+
+
+def test_tables_of_mcp_tools_are_taken_over(host, shapes, script, ask, rows_of, tools_of):
+    rows = [{"z": 1, "a": "x"}, {"z": 2.5, "m": True}]
+    waiting = threading.Event()
+
+    def turn(request):
+        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
+        if prompt == "b":
+            waiting.set()
+            return replace(says("late"), delay=15.0)
+        return (
+            says("ok") if request.messages[-1]["role"] == "tool" else calls(call("empty_schema", {"r": rows}))
+        )
+
+    tools = tools_of(shapes.url("/legacy/json/parameterless"))
+    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
+    assert not ask(script(*[turn] * 3), tools, **asks, cancel=waiting.is_set).ok
+    result = ask(script(echo), tools, **asks)
+    assert result.outputs[2].column_names == ["z", "a", "m"]
+    assert rows_of(result, 2) == [{"z": 1.0, "a": "x", "m": None}, {"z": 2.5, "a": None, "m": True}]
+    assert result.warnings == []
+
+
+@pytest.mark.parametrize("outputs", [0, 1])
+def test_tables_of_workflows_that_are_not_taken_over_are_said(host, script, ask, outputs):
+    from knime.types.tool import ToolPort, WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    made = WorkflowTool("make", "", {}, 0, [], [ToolPort("Out", "", "Table", None)], "segment")
+    tools = host.table(pa.table({"Tool": host.tool_column([made])}))
+    waiting = threading.Event()
+
+    def turn(request):
+        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
+        if prompt == "b":
+            waiting.set()
+            return replace(says("late"), delay=15.0)
+        return says("ok") if request.messages[-1]["role"] == "tool" else calls(call("make"))
+
+    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True, "outputs": outputs}
+    asks["tool_handler"] = lambda *_: ("made", [pa.table({"n": [1]})])
+    assert not ask(script(*[turn] * 3), tools, **asks, cancel=waiting.is_set).ok
+    result = ask(script(echo), tools, **asks)
+    assert result.ok, result.failure
+    assert len(result.warnings) == outputs
+    assert all("The Data outputs lack tables of workflows" in text for text in result.warnings)
 
 
 def test_other_prompts_and_other_settings_are_asked_again(servers, script, ask, rows_of, tools_of):

@@ -46,6 +46,12 @@ def test_names_of_server_and_people():
         ("https://crm.example/*", True),
         ("https://crm.example/mcp", True),
         ("https://crm.example", False),
+        ("https://crm*", True),
+        ("http://crm.example/*", False),
+        ("*://*/mcp", True),
+        ("*/mcp", True),
+        ("*/other", False),
+        ("*", True),
         ("example", False),
         ("*.other.example", False),
     ],
@@ -58,8 +64,11 @@ def test_servers(pattern, fits):
 
 def test_a_host_in_the_path_is_no_host():
     assert decide("deny *\n", mcp()) == "deny *"
-    evil = MCPTool("t", "", {}, "https://evil.example/crm.example", "t")
-    assert decide("allow * @ crm.example\ndeny *", evil) == "deny *"
+    for path in ("crm.good", "x/crm.good/y", "https://crm.good/y", "@crm.good/y"):
+        evil = MCPTool("t", "", {}, f"https://evil.example/{path}", "t", annotations=HARMLESS)
+        for pattern in ("crm.good", "*.good", "*good*", "https://*.good", "https://*.good/*", "*.good/y"):
+            assert decide(f"allow * @ {pattern}\ndeny *", evil) == "deny *"
+            assert decide("allow * if read-only\ndeny *", evil, trusted=pattern) == "deny *"
 
 
 @pytest.mark.parametrize("condition", ["read-only", "idempotent", "not destructive", "not open-world"])

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import keyword
+import re
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,13 @@ def test_dispatch_by_type():
     assert [(kind, tool) for kind, tool, _ in recorder.calls] == [("mcp", MCP), ("workflow", WORKFLOW)]
     with pytest.raises(AssertionError):
         converter.to_langchain_tool("no tool")
+
+
+def test_a_name_that_no_endpoint_takes():
+    tool = MCPTool("Größe & mehr " * 9, "", {}, "https://host.example/mcp", "x")
+    converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
+    assert re.fullmatch(r"Gr__e___mehr_[a-zA-Z0-9_-]{51}", converted.name)
+    assert LangchainToolConverter(Recorder()).to_langchain_tool(tool, "mine").name == "mine"
 
 
 def test_the_schema_stays_the_very_object():

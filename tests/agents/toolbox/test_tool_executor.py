@@ -8,9 +8,14 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.agents.toolbox.large_results import LargeResults
+from knime_mcp.agents.toolbox.replies import ReplyMaker
 from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
-from knime_mcp.agents.toolbox.toolset import extract_tools
+from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
+from knime_mcp.audit.dispatch import Answer
+from knime_mcp.tools.protocol.results import ABSENT, ImageContent
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
@@ -211,8 +216,15 @@ def test_images(one):
     assert (text["type"], image["type"], image["mime_type"]) == ("text", "image", "image/png")
     (item,) = made.executor.registry.items
     assert (item.type, item.data[:4]) == ("image/png", b"\x89PNG")
-    for options in (ToolOptions(images=False), ToolOptions(largest_image=69)):
-        assert one(options=options).call("pixel", {}).content == "[image image/png, 70 bytes]"
+
+
+def test_an_image_that_is_too_large_is_named(tools_of, server):
+    (tool,) = [tool for tool in Toolset(tools_of(server.url("/one"))).bound if tool.name == "pixel"]
+    replies = ReplyMaker(registry=DataRegistry(), large=LargeResults(2000))
+    for size, shown in ((5_000_000, True), (5_000_001, False)):
+        image = ImageContent(data=b"p" * size, mime_type="image/png")
+        content = replies.content(tool, Answer(text="a picture", structured=ABSENT, blocks=(image,)), "read")
+        assert isinstance(content, list) is shown
 
 
 def test_many_calls_at_once(one):

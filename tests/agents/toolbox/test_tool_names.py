@@ -51,6 +51,10 @@ def test_names_that_fit_stay():
     assert shown_names(tools) == ("search", "get-item_2", "Report")
 
 
+def test_names_begin_as_all_endpoints_want_it():
+    assert bound_names([mcp("2d"), mcp("-x"), mcp("_x"), mcp("größe")]) == ("_2d", "_-x", "_x", "gr__e")
+
+
 def test_an_unfit_name_does_not_take_a_fit_one():
     spaced, fit = bound_names([mcp("a b"), mcp("a_b")])
     assert fit == "a_b"

@@ -212,13 +212,12 @@ def test_workflows_run_in_the_hosts_thread(box, knime, data):
 
 
 def test_a_host_that_ends_leaves_nobody_waiting(box, knime):
-    host = HostThread(lambda: None)
+    arrived = threading.Event()
+    host = HostThread(arrived.set)
     made = box([PLAIN], run_workflow=host.runner(knime.run))
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(made.call, "Report", {})
-        deadline = time.monotonic() + 30
-        while not host.waiting and time.monotonic() < deadline:
-            time.sleep(0.005)
+        assert arrived.wait(30)
         host.close()
         with pytest.raises(Canceled):
             waiting.result(30)

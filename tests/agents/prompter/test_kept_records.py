@@ -1,0 +1,90 @@
+"""What an agent did is on record, whatever ends its run."""
+
+import shutil
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
+from knime_mcp.audit.definitions import Definitions
+from knime_mcp.audit.dispatch import Call, Dispatcher
+from knime_mcp.audit.secrets import SecretMarker
+from knime_mcp.tools.connection import client_for
+from knime_mcp.tools.session_pool import SessionPool
+from knime_mcp.types.tool import WorkflowTool
+from tests.support.chat_server import call, calls
+
+HUGE = 20_000_000
+
+
+@pytest.fixture
+def greeting(host):
+    """A column with one workflow tool."""
+    from knime.types.tool import WorkflowTool
+
+    host.add_file_store("segment", b"workflow")
+    return host.table(
+        pa.table({"Tool": host.tool_column([WorkflowTool("Greet", "Says hello", {}, 0, [], [], "segment")])})
+    )
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_a_journal_that_is_deleted_ends_the_run(servers, script, ask, tools_of, tmp_path, per_row):
+    def deletes(request):
+        shutil.rmtree(tmp_path / "workflow" / "data" / "mcp-audit")
+        return calls(call("add", {"a": 1}))
+
+    asks = {"data": [{"text": ["a", "b", "c"]}], "prompt_column": "text"} if per_row else {}
+    result = ask(script(deletes), tools_of(servers[0].url("/one")), **asks)  # nothing more is asked
+    assert not result.ok
+    assert "deleted" in str(result.failure)
+
+
+def test_a_workflow_that_ends_after_its_run_is_on_record(script, ask, greeting, journals):
+    def slow(tool, parameters, inputs, hints):
+        time.sleep(2.0)  # KNIME cannot be interrupted
+        return "é" * HUGE, []
+
+    result = ask(script(calls(call("Greet"))), greeting, time_limit=1.0, tool_handler=slow)
+    assert "was not done after 1 seconds" in result.failure["message"]
+    (lines,) = journals()
+    assert [(line["status"], len(line["result"])) for line in lines[1:-1]] == [("ok", HUGE)]
+    assert lines[-1]["calls"] == 1
+
+
+def test_a_call_that_does_not_end_is_on_record_as_such():
+    began, let_go, kept = threading.Event(), threading.Event(), []
+
+    def workflow(tool, arguments, tables):
+        began.set()
+        let_go.wait(30)
+        return "late", ()
+
+    def keep(record):
+        kept.append(record)
+        return record
+
+    under_way = CallsUnderWay()
+    with SessionPool(lambda route: client_for(route, None)) as pool:
+        dispatcher = Dispatcher(
+            run="r",
+            pool=pool,
+            definitions=Definitions(pool),
+            secrets=SecretMarker(["hidden"]),
+            run_workflow=workflow,
+        )
+        wanted = Call(tool=WorkflowTool("Greet", "", {}), arguments={"a": "hidden"}, iteration=2)
+        thread = threading.Thread(target=under_way.run, args=(wanted, dispatcher, keep))
+        thread.start()
+        assert began.wait(30)
+        under_way.end(0.01)
+        let_go.set()
+        thread.join(30)
+        under_way.end(0.0)
+    (record,) = kept
+    assert (record.status, record.iteration, record.tool_name) == ("canceled", 2, "Greet")
+    assert "whether it did its work is not known" in record.error
+    assert record.started_at is not None
+    assert "hidden" not in record.arguments
