@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .exits import CommandError
 
@@ -25,13 +25,21 @@ def needs(what: str, extras: str, *packages: str) -> Generator[None]:
     """
     try:
         yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in packages:
+    except Exception as error:
+        missing = _module_in(error)
+        if missing is None or missing.split(".")[0] not in packages:
             raise
         raise CommandError(
-            f"{what} the extra '{extras}' ({error.name} is missing)."
+            f"{what} the extra '{extras}' ({missing} is missing)."
             f" Install it with: pip install 'knime-mcp[cli,{extras}]'"
         ) from None
+
+
+def _module_in(error: Exception) -> str | None:
+    """The module that is missing; a server loads some while it serves, in a group of tasks."""
+    if isinstance(error, ExceptionGroup):
+        return _module_in(cast("ExceptionGroup[Exception]", error).exceptions[0])
+    return error.name if isinstance(error, ModuleNotFoundError) else None
 
 
 _SERVER = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")

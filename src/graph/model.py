@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .nodes import EntryNode, ExitNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .documents.problems import Problem
@@ -75,9 +75,6 @@ class ToolDefinition:
     def exit(self) -> ExitNode:
         """The node where a run ends."""
         return next(node for node in self.nodes if isinstance(node, ExitNode))
-
-    def __iter__(self) -> Iterator[Node]:
-        return iter(self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

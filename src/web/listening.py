@@ -101,6 +101,7 @@ async def serve(
     listeners: Sequence[Listener],
     *,
     on_ready: Callable[[Sequence[str]], None] | None = None,
+    on_end: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM comes, and returns when running requests are answered.
@@ -108,6 +109,7 @@ async def serve(
     Args:
         listeners: What is served.
         on_ready: Told their URLs.
+        on_end: Told that the end has come; requests still run then.
         stop: Ends it, too; for threads, which get no signals.
     """
     stop = stop or asyncio.Event()
@@ -132,6 +134,8 @@ async def serve(
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(number)
         log.setLevel(logging.CRITICAL)  # what is cut off now is no error
+        if on_end is not None:
+            on_end()
         for listener in listeners:
             listener.end()
         await asyncio.gather(*running)

@@ -69,7 +69,6 @@ def test_show(cli, started, tmp_path):
         (["--tool", "gret"], "There is no tool 'gret'"),
         (["--run", "run.json"], "--run needs --html"),
         (["--html", "g.txt"], "should end in .html"),
-        (["--html", "g.html", "--mermaid"], "two ways"),
     ],
 )
 def test_options_that_cannot_work(cli, started, options, said):

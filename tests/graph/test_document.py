@@ -291,3 +291,35 @@ def test_empty_texts():
     assert found is not None
     assert (found.server.title, found.server.instructions) == ("s", None)
     assert found.tools[0].entry.id == ""
+
+
+def test_limits_may_be_as_large_as_numbers_are():
+    text = f"{HEAD}executionLimits: {{maxNodeExecutions: 1e30, maxExecutionTimeMs: 5.0}}\ntools: []\n"
+    found = check_text(text).document
+    assert found is not None
+    assert (found.limits.max_node_executions, found.limits.max_execution_time_ms) == (int(1e30), 5)
+    for wrong in ("2.5", ".inf", ".nan", "true"):
+        (error,) = texts(check_text(text.replace("1e30", wrong)))
+        assert "'maxNodeExecutions' must be a whole number" in error
+
+
+def test_annotations_are_those_of_the_protocol():
+    nodes = ("{id: entry, type: entry, next: exit}", "{id: exit, type: exit}")
+    text = document(*nodes).replace(
+        "    nodes:", "    annotations: {readOnlyHint: true, colour: red}\n    nodes:"
+    )
+    checked = check_text(text)
+    assert checked.document.tools[0].annotations == {"readOnlyHint": True}
+    assert any("the key 'colour' means nothing here" in said for said in texts(checked, Severity.WARNING))
+    (error,) = texts(check_text(text.replace("true", "'yes'")))
+    assert "'readOnlyHint' must be true or false, not text" in error
+
+
+def test_arguments_are_objects_whatever_the_schema_says():
+    nodes = ("{id: entry, type: entry, next: exit}", "{id: exit, type: exit}")
+    text = document(*nodes).replace("inputSchema: {type: object}", "inputSchema: {type: string, title: T}")
+    checked = check_text(text)
+    assert checked.document.tools[0].input_schema == {"type": "object", "title": "T"}
+    assert any(
+        "the arguments of a tool are always an object" in said for said in texts(checked, Severity.WARNING)
+    )

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_json_logic, evaluate, holds
+from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate, holds
 from knime_mcp.graph.expressions.coercion import number_text
 from knime_mcp.graph.expressions.json_logic import apply
 
@@ -127,14 +127,6 @@ def test_a_rule_may_not_be_endless():
         rule = {"!": rule}
     with pytest.raises(ExpressionError, match="nested too deeply"):
         value(rule)
-
-
-def test_check_finds_all_mistakes():
-    rule = {"and": [{"nope": 1}, {"var": "a +"}, {"var": 5}, {">": [{"var": "e.n"}, 1]}]}
-    found = check_json_logic(rule)
-    assert len(found) == 3
-    assert "'nope'" in found[0]
-    assert check_json_logic({"missing": ["a"]}) == []
 
 
 @pytest.mark.parametrize(

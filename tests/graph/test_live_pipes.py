@@ -16,10 +16,11 @@ SERVER = """
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
-from knime_mcp.graph.serving.pipes import stdio_streams
+from knime_mcp.graph.serving.pipes import stdio_lines
+from knime_mcp.graph.serving.sdk_streams import sdk_streams
 
 async def main():
-    async with stdio_streams() as (reader, writer):
+    async with stdio_lines() as lines, sdk_streams(lines) as (reader, writer):
         print("this is no message")
         async with writer:
             async for found in reader:

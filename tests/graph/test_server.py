@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp.client import Client
 
 from tests.graph.graphs import call, transform
-from tests.graph.live import ERAS, PROGRAM, client_of, graph_file, is_alive, run, served, until
+from tests.graph.live import ERAS, PROGRAM, SERVE, client_of, graph_file, is_alive, run, served, until
 
 HERE = Path(__file__).parent
 CASES = sorted((HERE / "cases").glob("*.json"))
@@ -90,6 +91,34 @@ def test_both_eras(tmp_path, mode):
             assert [t.name for t in (await client.list_tools()).tools] == ["t"]
 
     run(calls())
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_schema_of_no_object_does_not_break_the_list(tmp_path, transport, mode):
+    file = graph_file(tmp_path, transform("entry.v"), schema="{type: array}", output="{type: string}")
+
+    async def listed(client):
+        (tool,) = (await client.list_tools()).tools
+        result = await client.call_tool("t", {"v": "x"})
+        if mode == "legacy":
+            assert (tool.output_schema, result.is_error) == (None, True)
+        else:
+            assert (tool.output_schema, result.structured_content) == ({"type": "string"}, "x")
+
+    async def over_stdio():
+        async with client_of([*PROGRAM, "-g", file], mode=mode) as client:
+            await listed(client)
+
+    async def over_http(url):
+        async with Client(url, mode=mode) as client:
+            await listed(client)
+
+    if transport == "stdio":
+        run(over_stdio())
+    else:
+        with served(*SERVE, file, "--http", "0") as server:
+            run(over_http(server.url))
 
 
 def test_history_comes_when_it_is_asked_for(tmp_path):

@@ -9,6 +9,7 @@ import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
 from ..extras import needs_graph
+from ..files import writing
 from ..terminal import note
 
 
@@ -24,10 +25,9 @@ def new(
     """
     from ...graph.documents.starter import STARTER
 
-    try:
-        with file.open("w" if force else "x", encoding="utf-8") as out:
-            out.write(STARTER)
-    except FileExistsError:
-        raise CommandError(f"{file} exists. Choose another name, or replace it with --force.") from None
+    if file.exists() and not force:
+        raise CommandError(f"{file} exists. Choose another name, or replace it with --force.")
+    with writing(file):
+        file.write_text(STARTER, encoding="utf-8")
     note(f"Wrote {file}. Next: knime-mcp graph check {file}")
     return ExitCode.OK

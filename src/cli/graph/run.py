@@ -11,7 +11,7 @@ import typer
 
 from ..exits import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
-from ..files import check_output, text_or_file, why_no_json
+from ..files import check_output, text_or_file, why_no_json, writing
 from ..interrupt import Interrupt
 from ..terminal import complain, note, print_json
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
@@ -173,5 +173,6 @@ def _save(
         "executionHistory": [record.to_json() for record in history],
         **({"result": result} if error is None else {"error": {"message": error}}),
     }
-    file.write_text(json.dumps(saved, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with writing(file):
+        file.write_text(json.dumps(saved, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     note(f"Saved {file}")

@@ -85,7 +85,7 @@ def serve_document(
 
     from ...graph.execution.spans import spans_from_environment
     from ...graph.serving.reloading import Reload, serve_http, serve_stdio
-    from ...graph.serving.server import GraphServer
+    from ...graph.serving.service import GraphService
 
     log_to_stderr(log_level, "[%(levelname)s] %(message)s")
     for noisy in ("httpx", "httpcore", "mcp", "uvicorn", "opentelemetry"):
@@ -103,12 +103,12 @@ def serve_document(
         # Before the document is loaded: what changes from now on is seen.
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         # Who asks for the old dialect gets lists of tools as its programs wrote them.
-        served = GraphServer(load(), output_schemas=dialect is not DialectChoice.TARGET)
+        service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
         gc.enable()
         gc.freeze()  # what is there by now stays; looking for garbage in it would hold up calls
         if http is None:
-            return anyio.run(serve_stdio, served, watch)
-        anyio.run(lambda: serve_http(served, http, host=host, reload=watch, on_ready=announce))
+            return anyio.run(serve_stdio, service, watch)
+        anyio.run(lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce))
         return False
 
 

@@ -9,8 +9,8 @@ import typer
 
 from ..exits import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
-from ..files import check_page, read_json
-from ..terminal import note, print_text
+from ..files import check_page, read_json, write_page
+from ..terminal import print_text
 from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
 
 if TYPE_CHECKING:
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 def show(
     file: FileArgument,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool.")] = None,
-    mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="Print Mermaid text; this is the default.")
-    ] = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="OUT.html", help="Write a page for a browser instead.")
+        Path | None,
+        typer.Option(metavar="OUT.html", help="Write a page for a browser instead of Mermaid text."),
     ] = None,
     run: Annotated[
         Path | None,
@@ -45,8 +43,6 @@ def show(
     check_page(html)
     if run is not None and html is None:
         raise UsageError("--run needs --html OUT.html: a run is shown in a page.")
-    if mermaid and html is not None:
-        raise UsageError("--mermaid and --html are two ways to show a graph: leave one of them out.")
     # Nothing is called, so secrets may be missing.
     document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp, fill_in=False))
     tools = _chosen(document, tool)
@@ -60,8 +56,7 @@ def show(
     from .page import graph_page
 
     recorded = read_json(run) if run is not None else None
-    html.write_text(graph_page(file.name, document, tools, recorded), encoding="utf-8")
-    note(f"Wrote {html}")
+    write_page(html, graph_page(file.name, document, tools, recorded))
     return ExitCode.OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ..expressions import check_jsonata
-from ..expressions.json_logic import OPERATORS
+from ..expressions.json_logic import OPERATORS, wrong_var
 from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
 from .fitting import did_you_mean
 from .shapes import kind_of
@@ -92,10 +92,9 @@ class _Checks:
 
     def _var(self, value: Any, where: str, path: tuple[str | int, ...]) -> None:
         prefix = f"Invalid JSON Logic syntax in {where}"
-        if not isinstance(value, str):
-            said = f"JSON Logic var operation must have a string value, got {_javascript_type(value)}"
+        if (wrong := wrong_var(value)) is not None:
             fix = f"It takes one JSONata expression, not {kind_of(value)}"
-            self._findings.error(f"{self._node}: {prefix}: {said}", path, fix)
+            self._findings.error(f"{self._node}: {prefix}: {wrong}", path, fix)
             return
         said = check_jsonata(value)
         if said is None:
@@ -109,13 +108,3 @@ class _Checks:
     def _error(self, message: str, position: Position | None) -> None:
         path = position.path if position is not None else ()
         self._findings.error(f"{self._node}: {message}", path)
-
-
-def _javascript_type(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case _:
-            return "object"

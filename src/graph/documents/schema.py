@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from ..model import DEFAULT_EXECUTION_TIME_MS, DEFAULT_NODE_EXECUTIONS
 
 Positive = Annotated[int, Field(gt=0)]
+#: JavaScript's large whole numbers are floats here.
+Limit = Annotated[
+    Positive, BeforeValidator(lambda it: int(it) if isinstance(it, float) and it.is_integer() else it)
+]
 Duration = str | Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -35,8 +39,8 @@ class ServerMetadataYaml(Raw):
 class ExecutionLimitsYaml(Raw):
     """``executionLimits``."""
 
-    max_node_executions: Positive = DEFAULT_NODE_EXECUTIONS
-    max_execution_time_ms: Positive = DEFAULT_EXECUTION_TIME_MS
+    max_node_executions: Limit = DEFAULT_NODE_EXECUTIONS
+    max_execution_time_ms: Limit = DEFAULT_EXECUTION_TIME_MS
 
 
 class DocumentYaml(Raw):
@@ -50,6 +54,16 @@ class DocumentYaml(Raw):
     nodes: list[Any] | None = None
 
 
+class AnnotationsYaml(Raw):
+    """``annotations`` of a tool, as MCP has them."""
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
 class ToolYaml(Raw):
     """An entry of ``tools``."""
 
@@ -59,7 +73,7 @@ class ToolYaml(Raw):
     output_schema: dict[str, Any]
     nodes: list[Any] | None = None
     title: str | None = None
-    annotations: dict[str, Any] | None = None
+    annotations: AnnotationsYaml | None = None
 
 
 class StdioYaml(Raw):

@@ -13,7 +13,7 @@ from ..model import ToolDefinition
 from ..nodes import exits
 from .fitting import did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
-from .schema import ToolYaml
+from .schema import AnnotationsYaml, ToolYaml
 from .shapes import entries, kind_of, mapping
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ class ToolReading:
             ToolDefinition(
                 name=fitted.name,
                 description=fitted.description,
-                input_schema=fitted.input_schema,
+                input_schema={**fitted.input_schema, "type": "object"},
                 output_schema=fitted.output_schema,
                 nodes=_last_of_each(placed_tool.nodes),
                 title=fitted.title,
-                annotations=fitted.annotations,
+                annotations=_annotations(fitted.annotations),
                 position=self._findings.source.at(placed_tool.path),
             )
             for fitted, placed_tool in self._fitted
@@ -156,6 +156,12 @@ class ToolReading:
         if not isinstance(schema.get("description", ""), str):
             self._findings.error("'description' must be text", (*path, "description"), "Put it in quotes")
         return len(self._findings.problems) == before
+
+
+def _annotations(raw: AnnotationsYaml | None) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    return raw.model_dump(by_alias=True, exclude_none=True, exclude=set(raw.model_extra or ()))
 
 
 def _fault_of(schema: dict[str, Any]) -> str | None:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..expressions.nulls import marked
 from ..expressions.values import UNDEFINED, json_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(slots=True, kw_only=True)
@@ -210,11 +207,6 @@ class View:
         for record in self._own[: max(position - self._start, 0)]:
             _set(context, record)
         return context
-
-    def __iter__(self) -> Iterator[NodeRecord]:
-        if self._parent is not None:
-            yield from self._parent
-        yield from self._own
 
 
 def _set(context: dict[str, Any], record: NodeRecord) -> None:

@@ -7,6 +7,7 @@ https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ says what a tool call is
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,9 +114,8 @@ _QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_excep
 
 def is_traced() -> bool:
     """Whether somebody in this process observes all spans, as ``opentelemetry-instrument`` does."""
-    from opentelemetry import trace
-
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    trace = sys.modules.get("opentelemetry.trace")  # who observes has imported it
+    return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def spans_from_environment() -> Spans | None:

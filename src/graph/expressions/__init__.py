@@ -2,7 +2,7 @@
 
 from .bounds import Bounds
 from .errors import ExpressionError
-from .json_logic import check_json_logic, holds
+from .json_logic import holds
 from .jsonata import check_jsonata, evaluate
 from .values import UNDEFINED, Undefined
 
@@ -11,7 +11,6 @@ __all__ = [
     "Bounds",
     "ExpressionError",
     "Undefined",
-    "check_json_logic",
     "check_jsonata",
     "evaluate",
     "holds",

@@ -30,37 +30,6 @@ _LAZY: Final = frozenset({"if", "?:", "and", "or"})
 OPERATORS: Final = frozenset({"var", "missing", "missing_some", *_ARRAY_LOOPS, *_LAZY, *operations})
 
 
-def check_json_logic(rule: Any) -> list[str]:
-    """Says what is wrong with a rule before it is used.
-
-    Args:
-        rule: The rule, JSON.
-
-    Returns:
-        One sentence for each mistake: an operator that does not exist, a ``var`` that is no JSONata.
-    """
-    from .jsonata import check_jsonata
-
-    found: list[str] = []
-    parts = [rule]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, list):
-            parts.extend(reversed(cast("list[Any]", part)))
-        if not isinstance(part, dict):
-            continue
-        members = cast("dict[str, Any]", part)
-        if _is_var(members):
-            said = _wrong_var(members["var"]) or check_jsonata(members["var"])
-            if said:
-                found.append(said)
-            continue
-        if len(members) == 1 and next(iter(members)) not in OPERATORS:
-            found.append(f"JSON Logic has no operator '{next(iter(members))}'")
-        parts.extend(reversed(members.values()))
-    return found
-
-
 def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
     """Whether a rule holds, as JavaScript's ``Boolean`` sees its value.
 
@@ -99,7 +68,8 @@ def _is_var(members: dict[str, Any]) -> bool:
     return len(members) == 1 and "var" in members
 
 
-def _wrong_var(value: Any) -> str | None:
+def wrong_var(value: Any) -> str | None:
+    """Says why something is not what a ``var`` can have, in the reference's words; None if it is."""
     if isinstance(value, str):
         return None
     kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "object"
@@ -162,7 +132,7 @@ class _Scope:
         return cast("list[Any]", value) if isinstance(value, list) else [value]
 
     def _var(self, expression: Any) -> Any:
-        wrong = _wrong_var(expression)
+        wrong = wrong_var(expression)
         if wrong is not None:
             raise JavaScriptError(wrong)
         return _copied(self.evaluate(expression, self.bindings))

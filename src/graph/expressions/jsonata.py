@@ -164,6 +164,9 @@ def _compiled(text: str) -> Any:
                 Jsonata.CURRENT.jsonata = outer
     except RecursionError:
         return "The expression is nested too deeply"
+    except IndexError:  # the library looked behind the last character
+        is_comment = text.rfind("/*") > text.rfind("*/")
+        return "Comment has no closing tag" if is_comment else "Unexpected end of expression"
     except Exception as error:
         return _said(error)
     if compiled.errors:

@@ -16,6 +16,7 @@ from .arguments import Checked
 from .coercion import number_text, truthy
 from .engine import Functions, JException, Jsonata, Utils
 from .nulls import NULL
+from .own_dates import millis_of
 from .own_numbers import OwnNumbers
 
 _TIME: Final = re.compile(
@@ -25,6 +26,7 @@ _TIME: Final = re.compile(
 )
 _NO_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
 _URL_BASE64: Final = str.maketrans("-_", "+/")
+_ZONE: Final = re.compile(r"[-+]?[0-9]+")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -235,7 +237,7 @@ class OwnFunctions:
     def to_millis(text: Any, picture: Any) -> Any:
         """``$toMillis``: a time in ISO 8601, of which all but the year may be missing."""
         if not isinstance(text, str) or picture is not None:
-            return Functions.datetime_to_millis(text, picture)
+            return None if text is None else millis_of(text, picture)
         found = _TIME.fullmatch(text)
         if found is None:
             raise JException("D3110", -1, text)
@@ -248,6 +250,13 @@ class OwnFunctions:
             raise JException("D3110", -1, text) from None
         moment = first + timedelta(days=(day or 1) - 1, hours=hour, minutes=minute, seconds=second)
         return (moment - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or ''}000"[:3])
+
+    @staticmethod
+    def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
+        """``$fromMillis``."""
+        if zone is not None and not _ZONE.fullmatch(zone):
+            raise ValueError(f"The timezone '{zone}' is none. Write it as +0530 or -0800")
+        return Functions.datetime_from_millis(millis, picture, zone)
 
 
 def _pattern(token: Any, function: str) -> Any:
@@ -278,6 +287,7 @@ _SIGNATURES: Final = {
     "sort": ("<af?:a>", "sort"),
     "distinct": ("<x:x>", "distinct"),
     "toMillis": ("<s-s?:n>", "to_millis"),
+    "fromMillis": ("<n-s?s?:s>", "from_millis"),
 }
 _NUMBER_SIGNATURES: Final = {
     "number": ("<(nsb)-:n>", "number"),

@@ -69,7 +69,9 @@ class OwnNumbers:
         """``$parseInteger``: the digits that the text begins with, where it is not written as the picture."""
         try:
             return Functions.parse_integer(text, picture)
-        except ValueError:
+        except RuntimeError:
+            raise JException("D3130", -1, picture) from None
+        except (KeyError, ValueError):
             found = _LEADING_INTEGER.match(text)
             return int(found[0]) if found else math.nan
 

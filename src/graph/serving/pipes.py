@@ -1,8 +1,6 @@
-"""Standard input and output without threads or queues: the event loop itself reads and writes messages.
+"""The lines of standard input and output, without threads: the event loop itself reads and writes them.
 
-The SDK's `stdio_server` reads and writes each line in a thread, and hands each message through a stream and a
-task in both directions. These do neither, wherever standard input and output are pipes or sockets, as clients
-make them.
+That works wherever they are pipes or sockets, as clients make them.
 """
 
 from __future__ import annotations
@@ -11,30 +9,24 @@ import asyncio
 import os
 import stat
 import sys
-from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
-    from types import TracebackType
 
 _MOST_WAITING: Final = 1 << 19
-"""Bytes of messages that are read before the server asks for them."""
+"""Bytes of lines that are read before somebody asks for them."""
 
 
 @asynccontextmanager
-async def stdio_streams() -> AsyncGenerator[tuple[Any, Any]]:
-    """The streams of messages of standard input and output, for the SDK's server."""
+async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
+    """The lines of standard input and output; None where they are no pipes."""
     if sys.platform == "win32" or not all(map(_is_pipe, (0, 1))):
-        async with stdio_server() as streams:
-            yield streams
+        yield None
         return
     loop = asyncio.get_running_loop()
     with _claimed() as (into, out):
@@ -69,33 +61,10 @@ def _claimed() -> Generator[tuple[int, int]]:
             os.close(descriptor)
 
 
-class _Stream(ABC):
-    """What the SDK asks of its streams of either direction."""
+class Incoming(asyncio.Protocol):
+    """The lines that come in, however long they are; empty ones are left out.
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def aclose(self) -> None:
-        """The server needs the stream no longer."""
-        self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """Lets go of the pipe."""
-
-
-class Incoming(_Stream, asyncio.Protocol):
-    """The messages that come in, one a line, however long the lines are; empty ones are none.
-
-    Reading waits while many messages are not asked for yet.
+    Reading waits while many lines are not asked for yet.
     """
 
     def __init__(self) -> None:
@@ -104,7 +73,6 @@ class Incoming(_Stream, asyncio.Protocol):
         self._waiting = 0
         self._ended = False
         self._asking: asyncio.Future[None] | None = None
-        self._next: SessionMessage | Exception | None = None
         self._pipe: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -121,7 +89,7 @@ class Incoming(_Stream, asyncio.Protocol):
             self._begun.append(rest)
 
     def eof_received(self) -> None:
-        """There will be no more; what was begun may be a whole message."""
+        """There will be no more; what was begun may be a whole line."""
         if not self._ended:
             self._ended = True
             self._add(b"".join(self._begun))
@@ -132,48 +100,27 @@ class Incoming(_Stream, asyncio.Protocol):
         del exc
         self.eof_received()
 
-    async def begins_with(self, method: str) -> bool:
-        """Whether the next message is a request of this method; `receive` gives it all the same."""
-        try:
-            found = self._next = await self.receive()
-        except anyio.EndOfStream:
-            return False
-        message = found.message if isinstance(found, SessionMessage) else None
-        return isinstance(message, JSONRPCRequest) and message.method == method
-
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message, or why it is none.
-
-        Raises:
-            anyio.EndOfStream: There are no more.
-        """
-        if self._next is not None:
-            found, self._next = self._next, None
-            return found
-        while not self._lines:
-            if self._ended:
-                raise anyio.EndOfStream
-            self._asking = asyncio.get_running_loop().create_future()
-            await self._asking
-        line = self._lines.popleft()
-        self._waiting -= len(line)
-        if self._waiting <= _MOST_WAITING:
-            self._pipe.resume_reading()
-        try:
-            return SessionMessage(
-                jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
-            )
-        except ValueError as error:
-            return error
+    async def first(self) -> bytes:
+        """The next line, which stays the next one; empty if there is none."""
+        return self._lines[0] if await self._has_line() else b""
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
+    async def __anext__(self) -> bytes:
+        if not await self._has_line():
+            raise StopAsyncIteration
+        line = self._lines.popleft()
+        self._waiting -= len(line)
+        if self._waiting <= _MOST_WAITING:
+            self._pipe.resume_reading()
+        return line
+
+    async def _has_line(self) -> bool:
+        while not self._lines and not self._ended:
+            self._asking = asyncio.get_running_loop().create_future()
+            await self._asking
+        return bool(self._lines)
 
     def close(self) -> None:
         """Reads no more."""
@@ -193,8 +140,8 @@ class Incoming(_Stream, asyncio.Protocol):
             self._asking.set_result(None)
 
 
-class Outgoing(_Stream, asyncio.Protocol):
-    """Where messages go out; who sends one waits until the pipe has taken it.
+class Outgoing(asyncio.Protocol):
+    """Where lines go out; who sends one waits until the pipe has taken it.
 
     Args:
         on_lost: Called when nobody reads any longer.
@@ -227,15 +174,14 @@ class Outgoing(_Stream, asyncio.Protocol):
         self._taken.set()
         self._on_lost()
 
-    async def send(self, item: SessionMessage, /) -> None:
-        """Sends a message.
+    async def send(self, line: str) -> None:
+        """Sends a line, without its end.
 
         Raises:
             anyio.BrokenResourceError: Nobody reads any longer.
         """
         if not self._lost:
-            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            self._pipe.write(f"{text}\n".encode())
+            self._pipe.write(f"{line}\n".encode("utf-8", "replace"))
             if not self._taken.is_set():
                 await self._taken.wait()
         if self._lost:

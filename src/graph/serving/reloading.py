@@ -5,34 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .pipes import stdio_streams
+from .handshake import HandshakeSession, is_handshake
+from .pipes import stdio_lines
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ..api import McpGraphApi
-    from .server import GraphServer
+    from .pipes import Incoming, Outgoing
+    from .service import GraphService
 
 _log = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_SECONDS: Final = 0.25
+_PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
 """How long runs may go on after a signal. Over HTTP; over stdio, who sends one has no use for answers."""
 
 
-async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool:
+async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bool:
     """Serves one client over standard input and output.
 
     Args:
-        served: What is served; closed at the end.
+        service: What is served; closed at the end.
         reload: Takes over changes of the document; None: nobody looks.
 
     Returns:
@@ -52,17 +54,29 @@ async def serve_stdio(served: GraphServer, reload: Reload | None = None) -> bool
             with suppress(NotImplementedError):  # Windows has no such signals
                 group.start_soon(wait_for_signal)
             if reload is not None:
-                group.start_soon(reload.run, served)
-            async with stdio_streams() as (reader, writer):
-                await served.run(reader, writer)
+                group.start_soon(reload.run, service)
+            async with stdio_lines() as lines:
+                await _serve_client(service, lines)
             group.cancel_scope.cancel()
     finally:
-        served.close()
+        service.close()
     return signaled
 
 
+async def _serve_client(service: GraphService, lines: tuple[Incoming, Outgoing] | None) -> None:
+    # Spans of messages are the SDK's.
+    if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
+        await HandshakeSession(service, *lines).run()
+        return
+    from .sdk_streams import sdk_streams
+    from .server import GraphServer
+
+    async with sdk_streams(lines) as (reader, writer):
+        await GraphServer(service).run(reader, writer)
+
+
 async def serve_http(
-    served: GraphServer,
+    service: GraphService,
     port: int,
     *,
     host: str = "127.0.0.1",
@@ -72,7 +86,7 @@ async def serve_http(
     """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
 
     Args:
-        served: What is served; closed at the end.
+        service: What is served; closed at the end.
         port: The port; 0 for any that is free.
         host: The address to listen on.
         reload: Takes over changes of the document; None: nobody looks.
@@ -81,56 +95,30 @@ async def serve_http(
     Raises:
         OSError: The address cannot be bound; says which.
     """
-    import uvicorn
-
-    from ...web.listening import bound
+    from ...web.listening import Listener, serve
     from ...web.whole_requests import WholeRequests
+    from .server import GraphServer
 
-    # Bound here: uvicorn would end the process.
-    listening = bound(host, port)
-
-    class Announcing(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            # The original raises the signal once more at the end, before anything of ours is closed.
-            before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
-            try:
-                yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
-
-        async def startup(self, sockets: list[object] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-            await super().startup(sockets)  # pyright: ignore[reportArgumentType]
-            if self.started and on_ready is not None:
-                number = self.servers[0].sockets[0].getsockname()[1]
-                name = f"[{host}]" if ":" in host else host
-                on_ready(f"http://{name}:{number}/mcp")
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # Streams that are cut off now are no errors.
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-            served.end_streams()
-            ending = asyncio.get_running_loop().call_later(_GRACE_SECONDS, served.end_runs)
-            await super().shutdown(sockets)
-            ending.cancel()
-
+    served = GraphServer(service)
     app = WholeRequests(served.server.streamable_http_app(host=host))
-    config = uvicorn.Config(
-        app,
-        http="h11",  # httptools keeps spaces around header values, which is not how MCP compares them
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=2 * _GRACE_SECONDS,
-    )
+
+    def ready(urls: Sequence[str]) -> None:
+        if on_ready is not None:
+            on_ready(f"{urls[0]}/mcp")
+
+    def end() -> None:
+        served.end_streams()
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, service.end_runs)
+
     try:
+        listener = Listener(app, host, port, patience=_PATIENCE_SECONDS, grace=2 * _GRACE_SECONDS)
         async with anyio.create_task_group() as group:
             if reload is not None:
-                group.start_soon(reload.run, served)
-            await Announcing(config).serve([listening])
+                group.start_soon(reload.run, service)
+            await serve([listener], on_ready=ready, on_end=end)
             group.cancel_scope.cancel()
     finally:
-        served.close()
+        service.close()
 
 
 class Reload:
@@ -148,11 +136,11 @@ class Reload:
         self._load = load
         self._loaded = self._state()
 
-    async def run(self, served: GraphServer) -> None:
+    async def run(self, service: GraphService) -> None:
         """Looks at the files until it is canceled.
 
         Args:
-            served: Gets each new version.
+            service: Gets each new version.
         """
         before = self._loaded
         while True:
@@ -161,16 +149,16 @@ class Reload:
             # Who writes a file may not be done yet: what is taken over has stayed the same for a while.
             if now == before != self._loaded:
                 self._loaded = now
-                await self._take_over(served)
+                await self._take_over(service)
             before = now
 
-    async def _take_over(self, served: GraphServer) -> None:
+    async def _take_over(self, service: GraphService) -> None:
         try:
             api = await anyio.to_thread.run_sync(self._load)
         except Exception as error:
             _log.error("The changed document is not taken over: %s", error)
             return
-        await served.replace(api)
+        await service.replace(api)
         _log.info("The changed document is served now")
 
     def _state(self) -> list[tuple[int, ...] | None]:

@@ -1,0 +1,272 @@
+"""The tools of a document as clients see them: listed and run, for any number of clients at once.
+
+Which protocol carries them makes no difference here: what is listed and what comes back is JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from ...types.canonical import without_surrogates
+from ..execution.brief import BriefRuns
+from ..execution.control import Hooks
+from ..execution.failures import RunError
+from ..execution.spans import is_traced
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Mapping
+
+    from ..api import McpGraphApi
+    from ..execution.executor import RunResult
+    from ..model import ServerMetadata
+    from ..nodes import Node
+
+    Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+HISTORY_KEY: Final = "knime-mcp/history"
+"""In a call's ``_meta``: true asks for the history, which comes in the result's ``_meta`` under this name."""
+
+_MOST_RUNS: Final = 256
+_END_SECONDS: Final = 5.0
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a client wants to have run.
+
+    Attributes:
+        tool: Name of the tool.
+        arguments: Its arguments, JSON.
+        wants_history: Whether the history comes with the result.
+        any_json: Whether the client takes results that are no objects, too.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] | None
+    wants_history: bool
+    any_json: bool
+
+
+class GraphService:
+    """Lists and runs the tools of a document, which may be replaced meanwhile.
+
+    Args:
+        api: The document and what runs it; closed when it is replaced, or with the service.
+        output_schemas: Whether the list of tools has the output schemas.
+
+    Attributes:
+        on_change: Called when another document is served; None: nobody has to be told.
+    """
+
+    def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
+        self._output_schemas = output_schemas
+        self._used_changed = threading.Condition()
+        self._used_by: Counter[McpGraphApi] = Counter()
+        self._closing = threading.Event()
+        self._runs = anyio.CapacityLimiter(_MOST_RUNS)
+        self.on_change: Callable[[], Awaitable[None]] | None = None
+        self._serve(api)
+
+    def _serve(self, api: McpGraphApi) -> None:
+        self._api = api
+        self._brief = BriefRuns(api.executor)
+
+    @property
+    def info(self) -> ServerMetadata:
+        """What the document's server says about itself."""
+        return self._api.server_info
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether somebody wants spans of what is done here."""
+        return self._api.executor.spans is not None or is_traced()
+
+    def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
+        """The tools, as MCP lists them.
+
+        Args:
+            any_json: Whether the client takes results that are no objects, too.
+        """
+        found: list[dict[str, Any]] = []
+        for tool in self._api.list_tools():
+            described: dict[str, Any] = {"name": tool.name, "description": tool.description}
+            described |= {"title": tool.title} if tool.title is not None else {}
+            described["inputSchema"] = tool.input_schema
+            if self._output_schemas and (any_json or tool.output_schema["type"] == "object"):
+                described["outputSchema"] = tool.output_schema
+            described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
+            found.append(described)
+        return found
+
+    async def replace(self, api: McpGraphApi) -> None:
+        """Serves another document from now on. Runs that go on end with the old one.
+
+        Args:
+            api: The other document.
+        """
+        with self._used_changed:
+            old = self._api
+            self._serve(api)
+            unused = old not in self._used_by
+        if unused:
+            await anyio.to_thread.run_sync(old.close)
+        if self.on_change is not None:
+            await self.on_change()
+
+    def end_runs(self) -> None:
+        """Ends all runs; their clients are told."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """Ends all runs and closes all connections, also those of documents that were replaced."""
+        self.end_runs()
+        with self._used_changed:
+            apis = {self._api, *self._used_by}
+        for api in apis:
+            api.close()
+        with self._used_changed:  # the last calls are on record then
+            self._used_changed.wait_for(lambda: not self._used_by, _END_SECONDS)
+
+    async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
+        """Runs a tool; who cancels this ends the run.
+
+        Args:
+            asked: What is called.
+            report: Told how far it is; None: nobody wants to know.
+
+        Returns:
+            What MCP has as the result of a call, also where it says why the run failed.
+        """
+        if report is None:
+            found = self._brief.run(asked.tool, asked.arguments)
+            return await self._run(asked, None) if found is None else _answer(asked, found)
+        async with anyio.create_task_group() as group:
+            reporter = _Reporter()
+            group.start_soon(reporter.send, report)
+            result = await self._run(asked, reporter)
+            reporter.close()
+            return result
+        raise AssertionError("unreachable")
+
+    async def _run(self, asked: Asked, reporter: _Reporter | None) -> dict[str, Any]:
+        canceled = threading.Event()
+
+        def is_canceled() -> bool:
+            return canceled.is_set() or self._closing.is_set()
+
+        def work() -> dict[str, Any]:
+            hooks = None
+            if reporter is not None:
+                hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
+            with self._used() as api:
+                try:
+                    found = api.executor.run(
+                        asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
+                    )
+                    return _answer(asked, found)
+                except RunError as error:
+                    return _failure(asked, error)
+                except Exception as error:
+                    # Its text could hold anything; what went wrong is in the log, without values.
+                    _log.exception("the tool %s failed unexpectedly", asked.tool)
+                    what = f"Unexpected {type(error).__name__}; the server's log says more"
+                    return _failure(asked, RunError(what, tool=asked.tool, kind="graph"))
+
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
+        except anyio.get_cancelled_exc_class():
+            canceled.set()
+            raise
+
+    @contextmanager
+    def _used(self) -> Generator[McpGraphApi]:
+        """The document that is served now, which stays open while inside."""
+        with self._used_changed:
+            api = self._api
+            self._used_by[api] += 1
+        try:
+            yield api
+        finally:
+            with self._used_changed:
+                self._used_by[api] -= 1
+                unused = not self._used_by[api]
+                if unused:
+                    del self._used_by[api]
+                    self._used_changed.notify_all()
+                retired = unused and api is not self._api
+            if retired:
+                api.close()
+
+
+class _Reporter:
+    """Carries progress from the threads of a run to its client."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def node(self, _index: int, node: Node, _context: Any) -> None:
+        """A node begins."""
+        self._put(node.id)
+
+    def tool(self, node: Node, text: str) -> None:
+        """A tool says how far it is."""
+        self._put(f"{node.id}: {text}")
+
+    def close(self) -> None:
+        """The run is over; for the loop's own thread."""
+        self._queue.put_nowait(None)
+
+    async def send(self, report: Report) -> None:
+        """Sends what was reported until the run is over."""
+        count = 0
+        while (text := await self._queue.get()) is not None:
+            count += 1
+            await report(float(count), None, text)
+
+    def _put(self, text: str) -> None:
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
+
+
+def _answer(asked: Asked, found: RunResult) -> dict[str, Any]:
+    value: Any = found.result
+    if not asked.any_json and type(value) is not dict:
+        error = RunError(
+            "The result is no object, and MCP before 2026-07-28 has no other results",
+            tool=asked.tool,
+            kind="result",
+            fix='Give the exit an object: a transform before it with { "result": ... }',
+        )
+        error.history = found.history
+        return _failure(asked, error)
+    said = _to_json(value)
+    text = without_surrogates(said)
+    if text is not said:  # half a character, as a broken escape gives it, cannot be sent
+        value = json.loads(text)
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "structuredContent": value}
+    return _with_history(asked, result, found.history)
+
+
+def _failure(asked: Asked, error: RunError) -> dict[str, Any]:
+    text = without_surrogates(str(error))
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    return _with_history(asked, result, error.history)
+
+
+def _with_history(asked: Asked, result: dict[str, Any], history: tuple[Any, ...]) -> dict[str, Any]:
+    if asked.wants_history:
+        records = json.dumps([record.to_json() for record in history], ensure_ascii=False)
+        result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
+    return result

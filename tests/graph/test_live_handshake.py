@@ -1,0 +1,122 @@
+"""Sessions on standard input that open with a handshake, message by message."""
+
+import json
+import subprocess
+
+import pytest
+
+from .graphs import call, transform
+from .live import DEADLINE, PROGRAM, environment, graph_file, served, until, waiting_file
+
+CALL = {"name": "t", "arguments": {"v": 1}}
+
+
+@pytest.fixture
+def server(tmp_path):
+    with served(*PROGRAM, "-g", graph_file(tmp_path, transform("{'r': entry.v}"))) as found:
+        yield found
+
+
+def hello(version):
+    return {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2099-01-01", "2025-11-25")],
+)
+def test_the_revision_is_agreed_on(server, asked, given):
+    found = server.ask("initialize", **hello(asked))["result"]
+    assert found == {
+        "protocolVersion": given,
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "s", "title": "s", "version": "1"},
+    }
+    assert server.ask("ping", "text")["id"] == "text"
+    assert server.ask("tools/call", **CALL)["result"]["structuredContent"] == {"r": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "said"),
+    [
+        ("resources/list", {}, -32601, "resources/list"),
+        ("tools/call", {"arguments": {}}, -32602, "'name'"),
+        ("tools/call", {"name": "t", "arguments": [1]}, -32602, "objects"),
+        ("tools/call", {"name": "t", "_meta": 5}, -32602, "objects"),
+        ("initialize", {}, -32602, "'protocolVersion'"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_and_the_session_goes_on(server, method, params, code, said):
+    server.greet()
+    error = server.ask(method, 7, **params)["error"]
+    assert error["code"] == code
+    assert said in error["message"]
+    assert server.ask("tools/call", **CALL)["result"]["structuredContent"] == {"r": 1}
+
+
+def test_before_a_handshake_that_is_refused_and_one_that_is_not(server):
+    assert server.ask("initialize", protocolVersion=5)["error"]["code"] == -32602
+    assert server.ask("tools/list")["error"]["code"] == -32600
+    assert "result" in server.ask("ping")
+    server.greet()
+    assert [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]] == ["t"]
+
+
+def test_what_is_no_request_is_passed_over(server):
+    server.greet()
+    lines = [
+        "no json",
+        "[]",
+        '{"jsonrpc": "2.0", "id": 1, "result": {}}',
+        '{"id": 1, "method": "ping"}',
+        "[" * 5000,
+    ]
+    notes = [{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}]
+    server.process.stdin.write("\n".join([*lines, *map(json.dumps, notes)]) + "\n")
+    assert server.ask("tools/call", 2, **CALL)["id"] == 2
+
+
+def test_a_call_that_is_canceled_is_not_answered(tmp_path):
+    file, begun, _ = waiting_file(tmp_path)
+    with served(*PROGRAM, "-g", file) as server:
+        server.greet()
+        server.send("tools/call", 2, name="t", arguments={})
+        until(begun.exists)
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        server.process.stdin.write(json.dumps(note) + "\n")
+        assert server.ask("ping", 3) == {"jsonrpc": "2.0", "id": 3, "result": {}}
+
+
+def test_progress_comes_before_the_answer(tmp_path):
+    file = graph_file(tmp_path, call("progress"))
+    with served(*PROGRAM, "-g", file) as server:
+        server.greet()
+        told = server.ask("tools/call", 2, name="t", arguments={}, _meta={"progressToken": "token"})
+        assert told["method"] == "notifications/progress"
+        assert told["params"] == {"progressToken": "token", "progress": 1.0, "message": "entry"}
+
+
+def test_requests_that_are_all_there_before_the_input_ends_are_answered(tmp_path):
+    file = graph_file(tmp_path, transform("{'r': entry.v}"))
+    asked = [
+        ("initialize", hello("2025-06-18")),
+        ("tools/list", {}),
+        ("tools/call", CALL),
+        ("tools/call", CALL),
+    ]
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(asked)
+    ]
+    ended = subprocess.run(
+        [*PROGRAM, "-g", file],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        env=environment(),
+        check=True,
+    )
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [0, 1, 2, 3]
+    assert answers[3]["result"]["structuredContent"] == {"r": 1}
