@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.canonical import without_surrogates
 from ..types.errors import ArgumentsInvalid
+from .json_pointer import pointer_text
 from .limits import Limits
 from .protocol.json_text import DEEPEST
-from .validation.problems import describe_problems, pointer_text, wanted_types
+from .validation.problems import describe_problems, wanted_types
 from .validation.schemas import CompiledSchema, compile_schema
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from .limits import Timeouts
 POLL_SECONDS: Final = 0.2
 """How often the cancel button is looked at while waiting; KNIME expects at least every 0.5 s."""
 
+FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 _EPSILON: Final = 0.001
-_LONGEST_SLICE: Final = 0.5  # so that a client that is closed elsewhere is noticed
 _FIX: Final[dict[ClockKind, str]] = {
     "connect": "Check that the server runs and that nothing between blocks it, or raise the connect timeout",
     "idle": "Raise the idle timeout if the server may be silent for that long, or ask whoever runs it",
@@ -32,7 +32,7 @@ IsCanceled = Callable[[], bool]
 class Wait:
     """Deadlines and cancel of one thing that is waited for.
 
-    Not shared between threads, except that `reset_idle` may be called by a thread that reads for another.
+    Not shared between threads, except that a thread that reads for another may call `reset_idle` and `hurry`.
 
     Args:
         timeouts: Lengths of the three clocks.
@@ -46,6 +46,7 @@ class Wait:
         "_is_canceled",
         "_next_look",
         "_total_at",
+        "crossed",
         "opening",
         "timeouts",
         "total",
@@ -60,6 +61,7 @@ class Wait:
         self.timeouts = timeouts
         self.total = timeouts.total if total is None else total
         self.unsent = True  # until the first byte of a request is on its way; the transports keep it
+        self.crossed = False  # the server may have closed the connection before the request arrived; likewise
         # Ends what the thread is blocked in, from another one; the transports keep it, too.
         self.wake: Callable[[], None] | None = None
         # Which opening of the client this belongs to; the client keeps it.
@@ -80,6 +82,12 @@ class Wait:
         narrowed.opening = self.opening
         return narrowed
 
+    def farewell(self) -> "Wait":
+        """A second to say that nobody waits any more, whatever has ended the wait."""
+        farewell = Wait(FAREWELL)
+        farewell.opening = self.opening
+        return farewell
+
     @property
     def left(self) -> float:
         """Seconds until the total clock ends; negative afterwards."""
@@ -88,6 +96,10 @@ class Wait:
     def reset_idle(self) -> None:
         """Something arrived that belongs to this call: the idle clock starts anew."""
         self._idle_at = time.monotonic() + self.timeouts.idle
+
+    def hurry(self, seconds: float) -> None:
+        """What matters is over: the idle clock leaves that much patience for the rest, until it is reset."""
+        self._idle_at = min(self._idle_at, time.monotonic() + seconds)
 
     @contextmanager
     def connecting(self) -> Generator[None]:
@@ -104,11 +116,21 @@ class Wait:
     @contextmanager
     def aside(self) -> Generator[None]:
         """While inside, something else is sent under the same clocks: it says nothing about the request."""
-        unsent = self.unsent
+        before = self.unsent, self.crossed
         try:
             yield
         finally:
-            self.unsent = unsent
+            self.unsent, self.crossed = before
+
+    def look(self) -> None:
+        """Look at the cancel button now.
+
+        Raises:
+            Canceled: The person asked to stop.
+        """
+        self._next_look = time.monotonic() + POLL_SECONDS
+        if self._is_canceled is not None and self._is_canceled():
+            raise Canceled("Canceled")
 
     def slice(self) -> float:
         """Seconds to block at most before asking again; always positive.
@@ -118,10 +140,8 @@ class Wait:
             Canceled: The person asked to stop.
         """
         now = time.monotonic()
-        if self._is_canceled is not None and now >= self._next_look:
-            self._next_look = now + POLL_SECONDS
-            if self._is_canceled():
-                raise Canceled("Canceled")
+        if now >= self._next_look:
+            self.look()
         kind: ClockKind
         kind, at = ("idle", self._idle_at) if self._connect_at is None else ("connect", self._connect_at)
         if self._total_at < at:
@@ -129,8 +149,7 @@ class Wait:
         left = at - now
         if left <= 0:
             raise self._timed_out(kind)
-        next_look = _LONGEST_SLICE if self._is_canceled is None else self._next_look - now
-        return max(min(left, next_look), _EPSILON)
+        return max(min(left, self._next_look - now), _EPSILON)
 
     def _timed_out(self, kind: ClockKind) -> MCPError:
         match kind:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import knime.extension as knext
+
 from .credentials import NO_CREDENTIAL
 from .limits import Timeouts
 
@@ -21,8 +23,6 @@ _LONGEST: Final = 24 * 3600.0
 
 def server_url() -> Any:
     """Makes the parameter ``server_url``."""
-    import knime.extension as knext
-
     return knext.StringParameter(
         "Server URL",
         "Address of the MCP server, as its documentation gives it, such as `https://host/mcp`. Put no"
@@ -33,13 +33,7 @@ def server_url() -> Any:
 
 
 def credentials() -> Any:
-    """Makes the parameter ``credentials``.
-
-    Returns:
-        The parameter; offers the credentials that the flow variables bring.
-    """
-    import knime.extension as knext
-
+    """Makes the parameter ``credentials``. Offers the credentials that the flow variables bring."""
     return knext.StringParameter(
         "Credentials",
         "What proves to the server who you are. To get a choice here, add a *Credentials Configuration* node,"
@@ -91,12 +85,7 @@ def is_connected(port: int) -> Callable[[Any], bool]:
 
 
 def send_credentials_as() -> Any:
-    """Makes the parameter ``send_credentials_as``.
-
-    Returns:
-        The parameter; its value is the name of a `SendCredentialsAs`.
-    """
-    import knime.extension as knext
+    """Makes the parameter ``send_credentials_as``. Its value is the name of a `SendCredentialsAs`."""
 
     class Ways(knext.EnumParameterOptions):
         bearer = ("Bearer token", "The password is a token; the usual way.")
@@ -118,13 +107,7 @@ def send_credentials_as() -> Any:
 
 
 def header_name() -> Any:
-    """Makes the parameter ``header_name``.
-
-    Returns:
-        The parameter.
-    """
-    import knime.extension as knext
-
+    """Makes the parameter ``header_name``."""
     return knext.StringParameter(
         "Header for the credential",
         "Name of the header that carries the password, such as `X-API-Key`.",
@@ -134,13 +117,7 @@ def header_name() -> Any:
 
 
 def issuer() -> Any:
-    """Makes the parameter ``issuer``.
-
-    Returns:
-        The parameter.
-    """
-    import knime.extension as knext
-
+    """Makes the parameter ``issuer``."""
     return knext.StringParameter(
         "Issuer",
         "URL of the authorization server where the client is registered, such as `https://login.host/realm`."
@@ -151,13 +128,7 @@ def issuer() -> Any:
 
 
 def scope() -> Any:
-    """Makes the parameter ``scope``.
-
-    Returns:
-        The parameter.
-    """
-    import knime.extension as knext
-
+    """Makes the parameter ``scope``."""
     return knext.StringParameter(
         "Scopes",
         "Which permissions to ask for, separated by spaces. Empty asks for what the server says it needs.",
@@ -167,13 +138,7 @@ def scope() -> Any:
 
 
 def extra_headers() -> Any:
-    """Makes the parameter ``extra_headers``.
-
-    Returns:
-        The parameter.
-    """
-    import knime.extension as knext
-
+    """Makes the parameter ``extra_headers``."""
     return knext.MultilineStringParameter(
         "Extra headers",
         "Further headers that the server asks for, one per line, as `Name: value`. A secret must not stand"
@@ -185,12 +150,7 @@ def extra_headers() -> Any:
 
 
 def transport() -> Any:
-    """Makes the parameter ``transport``.
-
-    Returns:
-        The parameter; its value is the name of a `TransportName`.
-    """
-    import knime.extension as knext
+    """Makes the parameter ``transport``. Its value is the name of a `TransportName`."""
 
     class Transports(knext.EnumParameterOptions):
         auto = ("Find out", "Tries streamable HTTP first, then the older HTTP+SSE.")
@@ -208,11 +168,7 @@ def transport() -> Any:
 
 
 def connect_timeout() -> Any:
-    """Makes the parameter ``connect_timeout``, in seconds.
-
-    Returns:
-        The parameter.
-    """
+    """Makes the parameter ``connect_timeout``, in seconds."""
     return _seconds(
         "Connect timeout (s)",
         "How long to wait until a connection to the server stands.",
@@ -221,11 +177,7 @@ def connect_timeout() -> Any:
 
 
 def idle_timeout() -> Any:
-    """Makes the parameter ``idle_timeout``, in seconds.
-
-    Returns:
-        The parameter.
-    """
+    """Makes the parameter ``idle_timeout``, in seconds."""
     return _seconds(
         "Idle timeout (s)",
         "How long the server may be silent. Raise it for slow tools that report no progress.",
@@ -234,11 +186,7 @@ def idle_timeout() -> Any:
 
 
 def total_timeout() -> Any:
-    """Makes the parameter ``total_timeout``, in seconds.
-
-    Returns:
-        The parameter.
-    """
+    """Makes the parameter ``total_timeout``, in seconds."""
     return _seconds(
         "Total timeout (s)",
         "How long one listing or call may take in all, even while the server reports progress.",
@@ -247,8 +195,6 @@ def total_timeout() -> Any:
 
 
 def _seconds(label: str, description: str, default: float) -> Any:
-    import knime.extension as knext
-
     return knext.DoubleParameter(
         label, description, default_value=default, min_value=0.1, max_value=_LONGEST, is_advanced=True
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ..types.canonical import canonical_json
-from .provider.example_arguments import resolve
+from .provider.example_arguments import required_names, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,8 +133,7 @@ def signature(schema: Mapping[str, Any]) -> str:
     properties = root.get("properties")
     if not isinstance(properties, dict):
         return ""
-    required = root.get("required")
-    needed = set(cast("list[Any]", required)) if _is_texts(required) else set[Any]()
+    needed = required_names(root)
     known = cast("dict[str, Any]", properties)
     names = sorted(known, key=lambda name: name not in needed)
     parts = [f"{name}{'' if name in needed else '?'}: {type_in_words(root, known[name])}" for name in names]

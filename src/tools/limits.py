@@ -1,6 +1,7 @@
 """Bounds of a conversation with a server: how long things may take and how large they may get."""
 
 from dataclasses import dataclass
+from typing import Final
 
 _MIB = 1024 * 1024
 
@@ -20,6 +21,10 @@ class Timeouts:
     connect: float = 10.0
     idle: float = 60.0
     total: float = 300.0
+
+
+LISTENING: Final = Timeouts(idle=1e9, total=1e9)
+"""For a stream that stays open until somebody ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

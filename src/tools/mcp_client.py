@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from ..types.errors import MCPError, SettingInvalid
+from ..types.errors import Canceled, MCPError, SettingInvalid
 from .auth import Authorization, header_secrets
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
@@ -143,6 +143,7 @@ class MCPClient:
             url = checked_url(server_uri)
             if self._url is not None and url != self._url:
                 self.close()
+                self._calls.listings.drop()
             self._url, self._stdio = url, None
         with self._edge():
             return self.conversation(self._wait(is_canceled)).info
@@ -237,8 +238,8 @@ class MCPClient:
 
         The client may be connected again.
         """
+        self._opening += 1  # first: whoever connects holds the lock, and learns from this that it is over
         with self._lock:
-            self._opening += 1
             conversation, self._conversation = self._conversation, None
             channel, self._channel = self._channel, None
         self._calls.stop_watching()
@@ -278,7 +279,7 @@ class MCPClient:
                 return current
             if current is not None:
                 self._conversation = None
-                current.transport.close()
+                current.transport.retire()
             return self._open(wait)
         finally:
             self._lock.release()
@@ -330,17 +331,32 @@ class MCPClient:
         self._calls.listings.changed()
 
     def _wait(self, is_canceled: IsCanceled | None = None, *, total: float | None = None) -> Wait:
-        wait = Wait(self._timeouts, total=total, is_canceled=is_canceled)
-        wait.opening = self._opening
+        opening = self._opening
+
+        def is_over() -> bool:
+            return self._opening != opening or (is_canceled is not None and is_canceled())
+
+        wait = Wait(self._timeouts, total=total, is_canceled=is_over)
+        wait.opening = opening
         return wait
 
     def _edge(self, tool: str | None = None) -> "_Edge":
-        return _Edge(lambda error: without_secrets(error.at(server=self._url, tool=tool), self._secrets()))
+        opening = self._opening
+
+        def placed(error: MCPError) -> MCPError:
+            if isinstance(error, Canceled) and self._opening != opening:
+                error = client_closed()
+            return without_secrets(error.at(server=self._url, tool=tool), self._secrets())
+
+        return _Edge(placed)
+
+    def secrets(self) -> tuple[str, ...]:
+        """What proves to the server who is calling, as it could repeat it. A renewed token is another one."""
+        return () if self._auth is None else self._auth.secrets()
 
     def _secrets(self) -> Iterator[str]:
         """Everything that must not be seen, in the forms in which a server could echo it."""
-        if self._auth is not None:
-            yield from self._auth.secrets()
+        yield from self.secrets()
         custom = header_secrets(self._headers.values())
         yield from (value for value in custom if len(value) >= _SHORTEST_SECRET)
         if self._stdio is not None:

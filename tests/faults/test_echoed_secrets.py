@@ -1,11 +1,12 @@
 """Servers that repeat a token without the scheme that it was sent with."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-from knime_mcp.tools import MCPClient
+from knime_mcp.tools import BasicAuth, BearerAuth, MCPClient
 from knime_mcp.types.errors import MCPError
 from tests.faults.rows import PATIENT
 from tests.support.scripted_server import ScriptedServer, http, legacy, modern, rpc, rpc_error, text, tool
@@ -62,3 +63,41 @@ def test_a_token_in_a_graph_document_is_not_in_the_journal(reply, tmp_path):
     assert TOKEN not in journal
     if reply in list(REPLIES.values()):
         assert TOKEN not in done.stdout + done.stderr
+
+
+LONG = "eyJhbGciOi" + "".join(f"{number:04x}" for number in range(400))
+CUT_OFF = {
+    "error": rpc_error(-32603, f"{'who are you? ' * 70} {LONG} is nobody"),
+    "refusal": http(403, f"token {LONG} is unknown", content_type="text/plain"),
+    "json": http(500, f'{{"detail": "token {LONG}"}}'),
+    "page": http(503, f"<html><title>No {LONG}</title>", content_type="text/html"),
+    "challenge": http(401, headers={"WWW-Authenticate": f'Bearer error_description="{"x" * 150} {LONG}"'}),
+}
+
+
+@pytest.mark.parametrize("reply", CUT_OFF.values(), ids=CUT_OFF)
+def test_no_part_of_a_long_token_is_left_where_a_text_was_cut_off(reply):
+    with (
+        ScriptedServer(modern(tools__call=reply)) as server,
+        MCPClient(server.url, auth=BearerAuth(LONG), timeouts=PATIENT) as client,
+        pytest.raises(MCPError) as caught,
+    ):
+        client.call_tool("echo")
+    assert LONG[:8] not in f"{caught.value!r} {caught.value}"
+    assert "[secret]" in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ['two  blanks and "quotes"', "back\\slash-and-ünïcode"])
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+def test_a_password_that_is_written_another_way_is_recognized(password, content_type):
+    said = json.dumps({"said": f"wrong password {password}!"})
+    reply = http(500, said if content_type == "application/json" else password, content_type=content_type)
+    with (
+        ScriptedServer(modern(tools__call=reply)) as server,
+        MCPClient(server.url, auth=BasicAuth("me", password), timeouts=PATIENT) as client,
+        pytest.raises(MCPError) as caught,
+    ):
+        client.call_tool("echo")
+    assert "[secret]" in str(caught.value)
+    assert "blanks" not in str(caught.value)
+    assert "slash" not in str(caught.value)

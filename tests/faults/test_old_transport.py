@@ -282,3 +282,32 @@ def test_ids_are_never_used_again_not_even_in_a_new_session():
     assert len(server.named("GET")) > 2
     ids = [request.json["id"] for request in server.requests if request.json and "id" in request.json]
     assert len(set(ids)) == len(ids)
+
+
+def test_those_who_wait_are_told_that_the_session_is_lost():
+    """One call learns that the server knows the session no more; the others would wait for ever."""
+    waiting = threading.Event()
+
+    def fault(server, request):
+        if request.params["arguments"]["row"] == 0:
+            waiting.set()
+            return server.accepted()
+        return http(404, "Could not find session", content_type="text/plain")
+
+    class Server(OldServer):
+        def _post(self, request):
+            if len(self.named("GET")) > 1 and request.rpc == "tools/call":  # the second session is fine
+                self.answer(request, text("row 1"))
+                return self.accepted()
+            return super()._post(request)
+
+    with Server(fault) as server, MCPClient(server.url, timeouts=PATIENT) as client:
+        client.connect()
+        rows = []
+        thread = threading.Thread(target=lambda: rows.extend(run_rows(client, rows=1, bad=(0,), in_flight=1)))
+        thread.start()
+        assert waiting.wait(10)
+        assert client.call_tool("echo", {"row": 1, "bad": True}).text == "row 1"
+        thread.join(10)
+    assert isinstance(rows[0].outcome, ConnectError)
+    assert "lost the session before it replied" in str(rows[0].outcome)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from ...audit.schemas import items, kinds, properties_in
 from ...types.errors import ArgumentsInvalid, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
+from ..json_pointer import pointer_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -124,7 +125,7 @@ def arguments_from_row(
         ArgumentsInvalid: A cell that JSON cannot hold; the pointer names the argument.
     """
     found = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
-    return {name: cell_to_json(value, parameters[name], f"/{_escape(name)}") for name, value in found.items()}
+    return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in found.items()}
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
@@ -193,8 +194,7 @@ def arguments_from_pairs(
     """
     named = {name.strip(): value for name, value in pairs if name.strip()}
     return {
-        name: _typed(text, parameters.get(name, ANYTHING), f"/{_escape(name)}")
-        for name, text in named.items()
+        name: _typed(text, parameters.get(name, ANYTHING), pointer_step(name)) for name, text in named.items()
     }
 
 
@@ -212,6 +212,17 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     Raises:
         ArgumentsInvalid: JSON cannot hold the value.
     """
+    try:
+        return _as_json(value, parameter, pointer)
+    except RecursionError:
+        raise ArgumentsInvalid(
+            f"The value at {pointer or 'the top'} is nested too deeply",
+            pointer=pointer,
+            fix="Give fewer levels of lists and objects inside each other",
+        ) from None
+
+
+def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     match value:
         case None | bool() | int():
             return value
@@ -233,14 +244,14 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
         case dict():
             members = cast("dict[Any, Any]", value)
             return {
-                str(name): cell_to_json(inner, ANYTHING, f"{pointer}/{_escape(str(name))}")
+                str(name): _as_json(inner, ANYTHING, pointer + pointer_step(str(name)))
                 for name, inner in members.items()
             }
         case list() | tuple() | set() | frozenset():
             values = cast("list[Any] | set[Any]", value)
             item = Parameter(parameter.item_kinds)
             ordered = sorted(values, key=str) if isinstance(values, set | frozenset) else values
-            return [cell_to_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
+            return [_as_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
         case _:
             raise ArgumentsInvalid(
                 f"The value at {pointer} is a {type(value).__name__}, which JSON cannot hold",
@@ -317,7 +328,3 @@ def _kind(value: Any) -> str:
             return "null"
         case _:
             return f"a {type(value).__name__}"
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

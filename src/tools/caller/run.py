@@ -162,7 +162,7 @@ class CallerRun:
 
     def _canceled(self, journal: Journal) -> Canceled:
         return Canceled(
-            f"Canceled after {self.summary.statuses.total()} of {self.plan.total} calls",
+            f"Canceled after {self.summary.finished} of {self.plan.total} calls",
             fix=f"The finished calls are kept in {journal.path}. Switch on 'Resume an interrupted run' and "
             "execute again to make only the others",
         )

@@ -14,10 +14,10 @@ from ...audit.definitions import Definitions, Pinning, pinned_tool
 from ...audit.dispatch import Dispatcher
 from ...audit.secrets import SecretMarker
 from ...types.columns import knime_value
-from ...types.errors import MCPError, SettingInvalid
+from ...types.errors import MCPError
 from ...types.tool import MCPTool, WorkflowTool
 from ..audit_segment import segment_digest
-from ..connection import client_for
+from ..connection import client_for, refuse_commands
 from ..credentials import check_one_origin, credential_from_port, find_credential
 from ..session_pool import SessionPool
 
@@ -114,13 +114,7 @@ class Sessions:
         )
 
     def _connect(self, route: ServerRoute) -> MCPClient:
-        if route.url.startswith("stdio:"):
-            raise SettingInvalid(
-                "A server that is a command on this computer cannot be started from a workflow",
-                setting="server_url",
-                server=route.url,
-                fix="Run it as an HTTP server, or use the command line: knime-mcp call --stdio",
-            )
+        refuse_commands(route)
         if route.credential is None:
             return client_for(route, self._port, timeouts=self._timeouts)
         problem = self._problems.get(route.credential)
@@ -222,7 +216,7 @@ def _workflow_runner(execute: Callable[..., Any]) -> WorkflowRunner:
     def run(
         tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
     ) -> tuple[str, tuple[Any, ...]]:
-        # KNIME 5.5 to 5.7 give two values, later ones three.
+        # KNIME 5.5 gives two values, later ones three.
         message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), dict(_HINTS))
         return str(message or ""), tuple(outputs or ())
 

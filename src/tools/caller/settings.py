@@ -9,7 +9,7 @@ import knime.extension as knext
 
 from ...types.errors import SettingInvalid
 from ..flow_choices import decode_choices
-from ..tool_settings import NO_COLUMN, chosen_column, column_choices
+from ..tool_settings import NO_COLUMN, chosen_column, column_choices, labelled
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +77,13 @@ def tool_choices(context: Any) -> list[Any]:
     Returns:
         `BY_NAME` first, then the tools with signature and description.
     """
-    choice = getattr(knext.StringParameter, "Choice", None)
     try:
         tools = decode_choices(context.flow_variables)
     except Exception as error:
         _log.debug("No tools in the dialog: %s", type(error).__name__)
         tools = []
-    if choice is None:  # KNIME before choices had labels
-        return [BY_NAME, *(entry.name for entry in tools)]
-    first = choice(BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
-    return [first, *(choice(entry.name, entry.label, _about(entry)) for entry in tools)]
+    first = (BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
+    return labelled([first, *((entry.name, entry.label, _about(entry)) for entry in tools)])
 
 
 def _about(entry: Any) -> str:

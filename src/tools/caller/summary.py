@@ -59,6 +59,11 @@ class RunSummary:
         """How many calls gave no result."""
         return self.statuses.total() - self.statuses[CallStatus.OK]
 
+    @property
+    def finished(self) -> int:
+        """How many calls came to an end, whatever it was, before the run was canceled."""
+        return self.statuses.total() - self.statuses[CallStatus.CANCELED]
+
     def add(self, outcome: CallOutcome) -> None:
         """Takes a finished call, in the order of the rows.
 

@@ -4,7 +4,7 @@ import difflib
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ...types.errors import MCPError, ProtocolError, ResultInvalid, ServerError, ToolNotFound
 from ..clock import Wait
@@ -18,21 +18,9 @@ from .conversation import Conversation, Progress
 from .inputs import next_round
 from .listing import Listings
 from .sending import Conversations, Requests
-from .task_calls import call_as_task, must_run_as_task, offers_tasks
+from .task_calls import Send, call_as_task, must_run_as_task, offers_tasks
 from .task_extension import finish_task
 from .watching import ToolsWatch
-
-
-class _Send(Protocol):
-    def __call__(
-        self,
-        method: str,
-        params: dict[str, Any],
-        wait: Wait,
-        *,
-        repeatable: bool,
-        on_progress: Callable[[Progress], None] | None = None,
-    ) -> dict[str, Any]: ...
 
 
 class ToolCalls:
@@ -113,7 +101,7 @@ class ToolCalls:
 
     def _result(
         self,
-        send: _Send,
+        send: Send,
         params: dict[str, Any],
         wait: Wait,
         on_progress: Callable[[Progress], None] | None,
@@ -137,7 +125,7 @@ class ToolCalls:
     def _last_round(
         self,
         raw: dict[str, Any],
-        send: _Send,
+        send: Send,
         params: dict[str, Any],
         wait: Wait,
         on_progress: Callable[[Progress], None] | None,
@@ -181,6 +169,7 @@ class ToolCalls:
             params,
             wait,
             repeatable=repeatable,
+            idempotent=is_call and self._may_run_twice(params["name"]),
             on_progress=on_progress,
             on_attempt=on_attempt,
             headers_for=functools.partial(self._mirror, params) if is_call else None,
@@ -195,6 +184,11 @@ class ToolCalls:
     def _must_run_as_task(self, name: str) -> bool:
         definition = self._definition(name)
         return definition is not None and must_run_as_task(definition, self._client.server)
+
+    def _may_run_twice(self, name: str) -> bool:
+        definition = self._definition(name)
+        hints = {} if definition is None else definition.annotations or {}
+        return True in (hints.get("readOnlyHint"), hints.get("idempotentHint"))
 
     def _definition(self, name: str) -> ToolDefinition | None:
         listing = self.listings.current

@@ -171,6 +171,7 @@ class _Connector:
 
     def run(self) -> Conversation:
         """Try until both sides agree or nothing is left."""
+        self._wait.reset_idle()  # until now the parts that speak HTTP were loaded
         try:
             action = self._negotiation.start()
             while True:
@@ -297,10 +298,12 @@ class _Connector:
     def _say_initialized(self) -> None:
         body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))
         try:
-            self._transport.notify(body, (), self._wait)
+            self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))
         except ConnectError:
             # Nothing comes of saying it twice, and a connection that was kept may have ended meanwhile.
-            self._transport.notify(body, (), self._wait)
+            self._transport.notify(body, self._wait)
+        except TimedOut:
+            _logger.debug("the server does not answer a notification; it need not")
 
     def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
         if isinstance(outcome, ConnectError) and outcome.phase == "process":

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, TimedOut, kind_and_place
 from ...version import VERSION
-from ..clock import Wait
-from ..limits import Timeouts
+from ..clock import FAREWELL, Wait
 from ..protocol import jsonrpc
 from ..protocol.answers import Answer
 from ..protocol.headers import request_headers
@@ -25,7 +24,6 @@ from ..transports.base import Call, Transport
 _logger = logging.getLogger(__name__)
 _NAMESPACE: Final = "io.modelcontextprotocol/"
 CLIENT_INFO: Final = {"name": "knime-mcp", "version": VERSION}
-_FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +194,14 @@ class Conversation:
             params["_meta"] = self._meta
         try:
             body = jsonrpc.encode(jsonrpc.notification("notifications/cancelled", params))
-            self.transport.notify(body, (), Wait(_FAREWELL))
+            self.transport.notify(body, Wait(FAREWELL))
         except MCPError as failure:
             _logger.debug("the server could not be told about the cancel: %s", failure.what)
 
     def close(self) -> None:
         """End the session and close the transport."""
         try:
-            self.transport.end_session(Wait(_FAREWELL))
+            self.transport.end_session(Wait(FAREWELL))
         except MCPError as error:
             _logger.debug("the session could not be ended: %s", error.what)
         finally:

@@ -1,7 +1,8 @@
 """Refusals and error responses as errors that tell a person what to do next."""
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -23,6 +24,9 @@ from ..protocol.jsonrpc import (
 _LONGEST_MESSAGE: Final = 1000
 _MOST_PAGES, _LONGEST_PAGE = 5, 200
 _LONGEST_ATTEMPT: Final = 200  # one of several in a list
+_SHORTEST_SECRET: Final = 4
+_BLACK: Final = "[secret]"
+_CUT: Final = "…"  # stands wherever we have cut a text off
 _HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
 _FIXES: Final[dict[int, str]] = {
     400: "Check the URL: it must be the server's MCP endpoint",
@@ -127,7 +131,7 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
     said = _said(refusal)
     for parameters in (challenge.parameters for challenge in challenges):
         if reason := parameters.get("error_description") or parameters.get("error"):
-            said = f" ({reason[:200]})"
+            said = f" ({_in_one_line(reason, _LONGEST_ATTEMPT)})"
             break
     schemes = {challenge.scheme.lower() for challenge in challenges}
     if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
@@ -171,7 +175,7 @@ def _status(status: int) -> str:
 
 def _in_one_line(text: str, longest: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= longest else line[:longest] + "…"
+    return line if len(line) <= longest else line[:longest] + _CUT
 
 
 def _rpc_attempt(error: RpcError) -> str:
@@ -198,25 +202,39 @@ def without_secrets(error: MCPError, secrets: Iterable[str]) -> MCPError:
         error: Changed in place.
         secrets: What must not be seen; very short ones are left alone, they would black out everything.
     """
-    for secret in sorted({secret for secret in secrets if len(secret) >= 4}, key=len, reverse=True):
-        error.what = error.what.replace(secret, "[secret]")
-        if error.fix:
-            error.fix = error.fix.replace(secret, "[secret]")
-        error.args = tuple(
-            arg.replace(secret, "[secret]") if isinstance(arg, str) else arg for arg in error.args
-        )
+    forms = {form for secret in secrets for form in _forms(secret) if len(form) >= _SHORTEST_SECRET}
+    for secret in sorted(forms, key=len, reverse=True):
+        error.what = _blacked_out(error.what, secret)
+        error.fix = _blacked_out(error.fix, secret)
+        error.args = tuple(_blacked_out(arg, secret) for arg in error.args)
         if isinstance(error, ServerError):
             error.data = _blacked_out(error.data, secret)
     return error
 
 
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as it stands in a server's words: as it is, in one line, and both as JSON text."""
+    for text in (secret, " ".join(secret.split())):
+        yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+
+
 def _blacked_out(value: Any, secret: str) -> Any:
     match value:
         case str():
-            return value.replace(secret, "[secret]")
+            *cut, rest = value.replace(secret, _BLACK).split(_CUT)
+            return _CUT.join([*(_without_beginning(text, secret) for text in cut), rest])
         case list():
             return [_blacked_out(item, secret) for item in cast("list[Any]", value)]
         case dict():
-            return {key: _blacked_out(item, secret) for key, item in cast("dict[str, Any]", value).items()}
+            pairs = cast("dict[str, Any]", value).items()
+            return {_blacked_out(key, secret): _blacked_out(item, secret) for key, item in pairs}
         case _:
             return value
+
+
+def _without_beginning(text: str, secret: str) -> str:
+    """A text that was cut off, without the part of a secret that may be left at its end."""
+    for length in range(min(len(secret) - 1, len(text)), _SHORTEST_SECRET - 1, -1):
+        if text.endswith(secret[:length]):
+            return text[:-length] + _BLACK
+    return text

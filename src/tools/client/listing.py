@@ -11,7 +11,7 @@ from ...types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError
 from ..clock import Wait
 from ..protocol.answers import Response
 from ..protocol.headers import ANNOTATION, InvalidAnnotationError, Mirrored, mirrored_arguments
-from ..protocol.jsonrpc import METHOD_NOT_FOUND, result_of
+from ..protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, result_of
 from ..protocol.results import format_size
 from ..protocol.tools import ToolDefinition, parse_page
 from ..protocol.versions import Era, era_of
@@ -91,6 +91,10 @@ class Listings:
             self.changes += 1
         self.forget()
 
+    def drop(self) -> None:
+        """Another server is asked from now on."""
+        self._current = None
+
     def forget(self) -> None:
         """The last listing is not to be given to anybody else."""
         listing = self._current
@@ -114,13 +118,19 @@ class Listings:
             self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))
         return listing
 
-    def _fetch(self, wait: Wait) -> _Pages:
+    def _fetch(self, wait: Wait, *, is_second: bool = False) -> _Pages:
         pages = _Pages()
         limits = self._limits
         seen: set[str] = set()
         cursor: str | None = None
         while pages.count < limits.pages:
-            response = self._page(cursor, wait)
+            try:
+                response = self._page(cursor, wait)
+            except ServerError as error:
+                if cursor is None or error.code != INVALID_PARAMS or is_second:
+                    raise
+                # A list that changes while it is read may make its own cursors unknown.
+                return self._fetch(wait, is_second=True)
             pages.count += 1
             if response is None:
                 return pages

@@ -2,7 +2,7 @@
 
 What may be sent twice is decided here. A listing changes nothing, so it is repeated after an outage. A call
 is repeated only where it provably did not run: its bytes never left, or the server refused to look at it
-(lost session, wrong headers, 429).
+(lost session, wrong headers, 429); or, if its server says that it may run twice, where it probably did not.
 """
 
 import logging
@@ -65,6 +65,7 @@ class Requests:
         wait: Wait,
         *,
         repeatable: bool,
+        idempotent: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         on_attempt: Callable[[], None] | None = None,
         headers_for: HeadersFor | None = None,
@@ -77,6 +78,8 @@ class Requests:
             params: Its parameters.
             wait: Clocks and cancel of all attempts together.
             repeatable: The request changes nothing.
+            idempotent: The server says that twice does no more than once: good enough where the request has
+                crossed the end of a connection that had been kept, and hardly ran.
             on_progress: Told about progress.
             on_attempt: Told each time that the request was sent.
             headers_for: Headers that repeat arguments.
@@ -105,7 +108,10 @@ class Requests:
                 continue
             except ConnectError as error:
                 failures += 1
-                may_repeat = error.phase == "tcp" if conversation is None else repeatable or wait.unsent
+                if conversation is None:
+                    may_repeat = error.phase == "tcp"
+                else:
+                    may_repeat = repeatable or wait.unsent or (wait.crossed and idempotent)
                 if not may_repeat or failures >= self._attempts:
                     raise
                 pause = backoff(failures)
@@ -146,9 +152,7 @@ class Requests:
         headers: Mapping[str, str] | None,
     ) -> Answer:
         settings = self._settings
-        inbox = CallInbox(
-            settings.requests, wait=wait, on_progress=on_progress, on_list_changed=settings.on_list_changed
-        )
+        inbox = CallInbox(settings.requests, wait=wait, on_progress=on_progress)
         is_call = method == "tools/call"
         try:
             return conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
@@ -166,7 +170,7 @@ class Requests:
                 return False  # some say it with 404, which is about the method then
             said = (answer.error.message if answer.error is not None else answer.excerpt).lower()
             about_session = any(words in said for words in _SESSION_WORDS)
-            return answer.status == 404 or (answer.status == 400 and about_session)
+            return answer.status in {404, 410} or (answer.status == 400 and about_session)
         if conversation.era is Era.MODERN:
             known = answer.error is not None
             stale = answer.status in {400, 404, 405} and not known

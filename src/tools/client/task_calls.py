@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 
 from ...types.errors import MCPError, ProtocolError, kind_and_place
 from ..clock import Wait
-from ..limits import Timeouts
 from ..protocol.jsonrpc import as_object
 from ..protocol.server_info import ServerInfo
 from ..protocol.tools import ToolDefinition
@@ -22,14 +21,19 @@ _FIRST_POLL: Final = 1.0
 _SHORTEST_POLL: Final = 0.05
 _LONGEST_POLL: Final = 24 * 3600.0
 _BEFORE_THE_END: Final = 0.5
-_FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 
 
 class Send(Protocol):
     """Sends requests of a conversation."""
 
     def __call__(
-        self, method: str, params: dict[str, Any], wait: Wait, *, repeatable: bool
+        self,
+        method: str,
+        params: dict[str, Any],
+        wait: Wait,
+        *,
+        repeatable: bool,
+        on_progress: Callable[[Progress], None] | None = None,
     ) -> dict[str, Any]:
         """Send a request and return its result."""
         ...
@@ -83,7 +87,7 @@ def call_as_task(
             tell(on_progress, task, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
     except BaseException:
-        cancel_task(send, task_id)
+        cancel_task(send, task_id, wait.farewell())
         raise
 
 
@@ -113,9 +117,9 @@ def poll_pause(milliseconds: object, wait: Wait) -> float:
     return max(_SHORTEST_POLL, min(pause, wait.left - _BEFORE_THE_END))
 
 
-def cancel_task(send: Send, task_id: str) -> None:
+def cancel_task(send: Send, task_id: str, wait: Wait) -> None:
     """Tell the server that nobody waits for the task any more."""
     try:
-        send("tasks/cancel", {"taskId": task_id}, Wait(_FAREWELL), repeatable=False)
+        send("tasks/cancel", {"taskId": task_id}, wait, repeatable=False)
     except MCPError as error:
         _logger.debug("the task could not be canceled: %s", error.what)

@@ -61,7 +61,7 @@ def finish_task(
                 _answer(send, task_id, task, requests, wait, answered)
     except BaseException:
         if task.get("status") not in ("completed", "failed", "cancelled"):
-            cancel_task(send, task_id)
+            cancel_task(send, task_id, wait.farewell())
         raise
     return result
 

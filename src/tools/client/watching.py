@@ -13,14 +13,12 @@ from typing import Any, Final
 
 from ...types.errors import ConnectError, MCPError, SessionLost, TimedOut
 from ..clock import Wait, backoff
-from ..limits import Timeouts
+from ..limits import LISTENING
 from ..protocol.jsonrpc import as_object
 from ..protocol.server_requests import ServerRequests
 from .conversation import CallInbox, Conversation
 
 _logger = logging.getLogger(__name__)
-_FOREVER: Final = 1e9
-_LISTENING: Final = Timeouts(idle=_FOREVER, total=_FOREVER)
 _ATTEMPTS: Final = 2  # in a row that brought nothing
 _STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
 _JOIN_SECONDS: Final = 1.0
@@ -32,8 +30,8 @@ class ToolsWatch:
     Args:
         conversation: The conversation.
         requests: Its capabilities are declared.
-        on_changed: Told that the tools have changed, or may have changed unheard. Called in a thread of its
-            own; must not raise and must return quickly.
+        on_changed: Told that the tools may have changed unheard; of changes that are heard the transport's
+            inbox is told. Called in a thread of its own; must not raise and must return quickly.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class ToolsWatch:
         try:
             while not self._stopped.is_set():
                 since = time.monotonic()
-                inbox = _WatchInbox(self._requests, self._on_changed, self.stop)
+                inbox = _WatchInbox(self._requests, self.stop)
                 again = self._listen(inbox)
                 self._has_stood = self._has_stood or (inbox.heard > 0 and not inbox.is_refused)
                 if not again:
@@ -87,7 +85,7 @@ class ToolsWatch:
 
     def _listen(self, inbox: "_WatchInbox") -> bool:
         """Listen until the end; whether it is worth another attempt."""
-        wait = Wait(_LISTENING, is_canceled=self._stopped.is_set)
+        wait = Wait(LISTENING, is_canceled=self._stopped.is_set)
         with self._lock:
             self._wait = wait
         params = {"notifications": {"toolsListChanged": True}}
@@ -108,15 +106,12 @@ class ToolsWatch:
 
 
 class _WatchInbox(CallInbox):
-    """Takes what comes over the stream."""
+    """Hears whether the server agrees, and that it is there."""
 
-    __slots__ = ("_on_changed", "_on_refused", "heard", "is_refused")
+    __slots__ = ("_on_refused", "heard", "is_refused")
 
-    def __init__(
-        self, requests: ServerRequests, on_changed: Callable[[], None], on_refused: Callable[[], None]
-    ) -> None:
+    def __init__(self, requests: ServerRequests, on_refused: Callable[[], None]) -> None:
         super().__init__(requests)
-        self._on_changed = on_changed
         self._on_refused = on_refused
         self.heard = 0
         self.is_refused = False
@@ -124,9 +119,7 @@ class _WatchInbox(CallInbox):
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         """See the protocol class."""
         self.heard += 1
-        if method == "notifications/tools/list_changed":
-            self._on_changed()
-        elif method == "notifications/subscriptions/acknowledged" and "notifications" in params:
+        if method == "notifications/subscriptions/acknowledged" and "notifications" in params:
             granted = as_object(params["notifications"])
             if not granted.get("toolsListChanged"):
                 self.is_refused = True

@@ -3,7 +3,8 @@
 import sys
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -60,7 +61,7 @@ class LoopbackBrowser:
         """
         if self._listener is None:
             self._listener = self._listen(registered)
-        return f"http://127.0.0.1:{self._listener.server_port}{_PATH}"
+        return f"http://127.0.0.1:{self._listener.port}{_PATH}"
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
         """See `UserAgent`.
@@ -82,7 +83,7 @@ class LoopbackBrowser:
                     f"Nobody logged in within {self._seconds:g} s", status=401, fix="Start the login again"
                 )
             listener.handle_request()
-        return f"http://127.0.0.1:{listener.server_port}{listener.answer}"
+        return f"http://127.0.0.1:{listener.port}{listener.answer}"
 
     def _listen(self, registered: str | None) -> "_Listener":
         wanted = self._port
@@ -99,8 +100,8 @@ class LoopbackBrowser:
             ) from None
 
 
-class _Listener(HTTPServer):
-    """Takes the first answer that arrives."""
+class _Listener(TCPServer):
+    """Takes the first answer that arrives. An `HTTPServer` would ask for the name of this machine first."""
 
     timeout = POLL_SECONDS
     # The port of the last login may still be in TIME_WAIT. On Windows this would let others listen too.
@@ -109,6 +110,7 @@ class _Listener(HTTPServer):
     def __init__(self, port: int) -> None:
         self.answer: str | None = None
         super().__init__(("127.0.0.1", port), _Handler)
+        self.port: int = self.socket.getsockname()[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is nobody's business; socketserver would print a traceback."""

@@ -27,7 +27,7 @@ class ServerRequests:
 
     Args:
         elicitation: ``unsupported``: the capability is not declared. ``decline``: every form is declined.
-            ``defaults``: a form is accepted with the defaults of its schema.
+            ``defaults``: a form is accepted with the defaults of its schema, unless it requires more.
     """
 
     def __init__(self, elicitation: Elicitation = "unsupported") -> None:
@@ -42,10 +42,7 @@ class ServerRequests:
         """The response to a server's JSON-RPC request; None if it cannot be answered (no id)."""
         if "id" not in message:
             return None
-        params = message.get("params")
-        answer = self.answer(
-            message.get("method"), cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-        )
+        answer = self.answer(message.get("method"), as_object(message.get("params")))
         if isinstance(answer, RpcError):
             return error_response(message["id"], answer.code, answer.message)
         return result_response(message["id"], answer)
@@ -66,15 +63,13 @@ class ServerRequests:
             return RpcError(INVALID_PARAMS, "This client supports forms only")
         if self._elicitation == "decline":
             return {"action": "decline"}
-        schema = params.get("requestedSchema")
-        properties = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
-        fields = cast("dict[str, Any]", properties) if isinstance(properties, dict) else dict[str, Any]()
-        fields = {name: field for name, field in fields.items() if isinstance(field, dict)}
-        content = {
-            name: definition["default"]
-            for name, definition in cast("dict[str, dict[str, Any]]", fields).items()
-            if "default" in definition
-        }
+        schema = as_object(params.get("requestedSchema"))
+        fields = {name: as_object(field) for name, field in as_object(schema.get("properties")).items()}
+        content = {name: field["default"] for name, field in fields.items() if "default" in field}
+        required = schema.get("required")
+        names = cast("list[Any]", required) if isinstance(required, list) else []
+        if not content.keys() >= {name for name in names if isinstance(name, str)}:
+            return {"action": "decline"}  # only a person could say what has no default
         return {"action": "accept", "content": content}
 
 

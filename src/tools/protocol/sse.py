@@ -19,10 +19,11 @@ from .jsonrpc import Message, messages_of
 
 _logger = logging.getLogger(__name__)
 _BOM: Final = b"\xef\xbb\xbf"
+_BLANK: Final = b"\n\n"
 _LARGE: Final = 16 * 1024
 _LIKE_MESSAGES: Final = ("{", "[{", "[[")
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
-_LONGEST_RETRY_MS: Final = 24 * 3600 * 1000
+_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; 0 would be a loop without a pause
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Cursor:
         if event.id:
             self.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
         if event.retry is not None:
-            self.retry = min(max(0, event.retry), _LONGEST_RETRY_MS) / 1000
+            self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
         if not event.data or event.event not in {"message", ""}:
             return []
         self.seen += 1
@@ -116,41 +117,46 @@ class _Bounded(httpx.SyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         size = 0
         tail = b""
-        start: bytes | None = b""
-        for chunk in self._chunks:
-            data = chunk
-            if start is not None:
-                start += data
-                if len(start) < len(_BOM) and _BOM.startswith(start):
-                    continue
-                data, start = start.removeprefix(_BOM), None
+        for data in _with_line_feeds(self._chunks):
             text = tail + data  # a blank line may be cut in two
-            first, last = _blank_lines(text)
-            if size + (len(text) - len(tail) if first is None else first - len(tail)) > self._limit:
+            # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
+            first = text.find(_BLANK) if b"\n" in data else -1
+            last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
+            if size + (len(data) if first < 0 else first + len(_BLANK) - len(tail)) > self._limit:
                 raise ResultTooLarge(
                     f"The server sent an event of more than {self._limit} bytes",
                     limit=self._limit,
                     fix="Ask the tool for less at once, or raise the limit",
                 )
-            size = size + len(data) if last is None else len(text) - last
-            tail = text[-3:] if last is None else text[max(last, len(text) - 3) :]
+            size = size + len(data) if first < 0 else len(text) - last
+            tail = text[-1:] if first < 0 else text[max(last, len(text) - 1) :]
             if size > _LARGE and self._on_growth is not None:
                 self._on_growth()
             yield data
-        if start:
-            yield start
         self.is_cut = bool(tail)  # no blank line at the end
         yield b"\n\n"
 
 
-def _blank_lines(text: bytes) -> tuple[int | None, int | None]:
-    """Ends of the first and last blank line, None if there is none."""
-    firsts: list[int] = []
-    lasts: list[int] = []
-    for blank in (b"\n\n", b"\r\n\r\n", b"\r\r"):
-        # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
-        found = text.find(blank) if blank[:1] in text else -1
-        if found >= 0:
-            firsts.append(found + len(blank))
-            lasts.append(text.rfind(blank) + len(blank))
-    return (min(firsts), max(lasts)) if firsts else (None, None)
+def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes without a byte order mark, and with a line feed for every line end.
+
+    A carriage return ends its line at once: a line feed that belongs to it, if there is one, comes later.
+    """
+    start: bytes | None = b""
+    after_return = False
+    for chunk in chunks:
+        data = chunk
+        if start is not None:
+            start += data
+            if len(start) < len(_BOM) and _BOM.startswith(start):
+                continue
+            data, start = start.removeprefix(_BOM), None
+        if after_return and data:
+            data, after_return = data.removeprefix(b"\n"), False
+        if b"\r" in data:
+            after_return = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if data:
+            yield data
+    if start:
+        yield start

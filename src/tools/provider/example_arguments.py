@@ -7,12 +7,19 @@ references are followed within it and nowhere else, and recursion ends where not
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import compact_json
+from ..json_pointer import at_pointer
+from .pattern_text import text_for_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MAX_DEPTH: Final = 12
 _MAX_NODES: Final = 2000
+_MAX_LOOKS: Final = 100_000
+_LONGEST_TEXT: Final = 1000
 _BY_FORMAT: Final = {
     "date": "2025-01-31",
     "date-time": "2025-01-31T12:00:00Z",
@@ -67,22 +74,20 @@ def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
             break
         seen.add(reference)
         beside = {**{key: value for key, value in current.items() if key != "$ref"}, **beside}
-        schema = _pointed(root, reference[1:])
+        schema = at_pointer(root, reference[1:])
     return beside
 
 
-def _pointed(root: dict[str, Any], pointer: str) -> Any:
-    # https://www.rfc-editor.org/rfc/rfc6901#section-4
-    part: Any = root
-    for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(part, dict):
-            part = cast("dict[str, Any]", part).get(key)
-        elif isinstance(part, list) and key.isdigit() and int(key) < len(cast("list[Any]", part)):
-            part = cast("list[Any]", part)[int(key)]
-        else:
-            return None
-    return part
+def required_names(schema: Mapping[str, Any]) -> set[str]:
+    """Names the properties that a schema requires.
+
+    Args:
+        schema: A schema.
+
+    Returns:
+        Their names; what is no name in its list is passed over.
+    """
+    return {name for name in _list(schema.get("required")) if isinstance(name, str)}
 
 
 class _Example:
@@ -91,6 +96,7 @@ class _Example:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._nodes = 0
+        self._looks = 0  # at properties
 
     def of(self, part: Any, depth: int) -> Any:
         schema = self._merged(part, depth)
@@ -124,6 +130,9 @@ class _Example:
         if branch is not None:
             parts.append(self._merged(branch, depth + 1))
         for each in parts:
+            self._looks += len(_dict(schema.get("properties"))) + len(_list(schema.get("required")))
+            if self._looks > _MAX_LOOKS:
+                break
             both = {
                 **each,
                 **{key: value for key, value in schema.items() if key not in {"allOf", "anyOf", "oneOf"}},
@@ -142,12 +151,13 @@ class _Example:
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = _dict(schema.get("properties"))
-        required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
+        required = required_names(schema)
+        self._looks += len(properties)
         example: dict[str, Any] = {}
         for name, part in properties.items():
             if name in required:
                 example[name] = self.of(part, depth + 1)
-            elif given := _given(resolve(self._root, part), telling=True):
+            elif self._looks <= _MAX_LOOKS and (given := _given(resolve(self._root, part), telling=True)):
                 example[name] = given[0]
         for name in sorted(required - properties.keys()):
             example[name] = self.of(schema.get("additionalProperties"), depth + 1)
@@ -196,11 +206,21 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def _string(schema: dict[str, Any]) -> str:
+    shortest = min(_length(schema.get("minLength"), 0), _LONGEST_TEXT)
+    longest = _length(schema.get("maxLength"), _LONGEST_TEXT)
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        fitting = text_for_pattern(pattern, shortest=shortest, longest=longest)
+        if fitting is not None:
+            return fitting
     text = _BY_FORMAT.get(str(schema.get("format")), "text")
-    longest, shortest = schema.get("maxLength"), schema.get("minLength")
-    if isinstance(shortest, int) and len(text) < shortest:
-        text = (text + " text" * shortest)[: min(shortest, 1000)]
-    return text[:longest] if isinstance(longest, int) and longest >= 0 else text
+    if len(text) < shortest:
+        text = (text + " text" * shortest)[:shortest]
+    return text[:longest]
+
+
+def _length(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
 
 
 def _number(schema: dict[str, Any], *, integer: bool) -> int | float:

@@ -14,8 +14,11 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...types.canonical import canonical_json
+from ...types.canonical import canonical_json, compact_json
+from ...types.errors import ProtocolError
 from ..hidden_text import hidden_characters, name_of, smuggled, visible, without_hidden
+from ..limits import Limits
+from ..validation.schemas import compile_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -62,6 +65,8 @@ _MARKUP: Final = re.compile(
     r"|!\[[^\]]{0,200}\]\(\s*https?:",
     re.IGNORECASE,
 )
+_REFERENCE: Final = re.compile(r"/\$(?:schema|ref|dynamicRef|recursiveRef)$")
+_HARMLESS: Final = ("#", "$", "http://json-schema.org/draft-07/", "https://json-schema.org/draft/2020-12/")
 _WORD: Final = re.compile(r"[^\s\"'`(),;:!?<>\[\]{}|*]{3,200}")
 _IDENTIFIER: Final = re.compile(r"[a-z0-9][A-Z]|[_./-]|[A-Za-z][0-9]")
 
@@ -72,7 +77,7 @@ class Finding:
 
     Attributes:
         kind: ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
-            ``names another server's tool``, ``look-alike name`` or ``contradiction``.
+            ``names another server's tool``, ``look-alike name``, ``contradiction`` or ``unusable schema``.
         where: JSON pointer into the definition as the server sent it; the name of a property is pointed to by
             the pointer of its value.
         what: What is there, as a sentence, hidden characters made visible.
@@ -96,13 +101,18 @@ def scan(
         What was found, at most 50, in the order of the definition.
     """
     found: dict[Finding, None] = {}
+    leads_elsewhere = False
     for number, (where, text) in enumerate(_strings(definition)):
         if number >= _MAX_STRINGS or len(found) >= _MAX_FINDINGS:
             what = "The definition holds more than was looked at"
             found[Finding("out of sight", where, what)] = None
             break
         found.update(dict.fromkeys(_in_text(where, text, foreign_names or {})))
+        if not text.startswith(_HARMLESS) and _REFERENCE.search(where):
+            leads_elsewhere = True
     found.update(dict.fromkeys(_in_names(definition)))
+    if leads_elsewhere:
+        found.update(dict.fromkeys(_in_schema(definition)))
     return tuple(found)
 
 
@@ -205,6 +215,16 @@ def _in_names(definition: Mapping[str, Any]) -> Iterator[Finding]:
     hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
     if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is True:
         yield Finding("contradiction", "/annotations", "It claims to be both read-only and destructive")
+
+
+def _in_schema(definition: Mapping[str, Any]) -> Iterator[Finding]:
+    schema = definition.get("inputSchema")
+    if not isinstance(schema, dict):
+        return
+    try:
+        compile_schema(compact_json(cast("dict[str, Any]", schema)), Limits())
+    except ProtocolError as error:
+        yield Finding("unusable schema", "/inputSchema", f"No call can be made. {visible(error.what)}")
 
 
 def _scripts(name: str) -> set[str]:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ...types.errors import (
     AuthError,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 CONCURRENCY: Final = 8
 _POLL: Final = 0.2  # seconds between looks at the cancel button
-_MAX_NESTING: Final = 200  # Python's JSON fails at about 1000, less what the stack holds already
-_TOO_DEEP: Final = f"its definition is nested more than {_MAX_NESTING} levels deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,31 +225,12 @@ def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _
         # Not the client's own `with`, which would connect out of reach of the cancel button.
         with closing(open_client(request, listing.steps.append)) as client:
             listing.server = client.connect(is_canceled=stop.is_set)
-            definitions = client.list_tools(is_canceled=stop.is_set)
-            dropped = client.dropped_tools
-        deep = [_is_nested_deeper(each.raw, _MAX_NESTING) for each in definitions]
-        listing.definitions = [each for each, is_deep in zip(definitions, deep, strict=True) if not is_deep]
-        too_deep = [
-            (each.name, _TOO_DEEP) for each, is_deep in zip(definitions, deep, strict=True) if is_deep
-        ]
-        listing.dropped = (*dropped, *too_deep)
+            listing.definitions = client.list_tools(is_canceled=stop.is_set)
+            listing.dropped = client.dropped_tools
     except MCPError as error:
         listing.error = error.at(server=request.server or None)
     listing.seconds = monotonic() - started
     return listing
-
-
-def _is_nested_deeper(value: Any, levels: int) -> bool:
-    layer: list[Any] = [value]
-    for _ in range(levels):
-        inner: list[Any] = []
-        for each in layer:
-            if isinstance(each, dict):
-                inner += cast("dict[str, Any]", each).values()
-            elif isinstance(each, list):
-                inner += cast("list[Any]", each)
-        layer = inner
-    return bool(layer)
 
 
 def _report(

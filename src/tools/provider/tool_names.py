@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from ...types.canonical import without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _SEPARATORS: Final = re.compile(r"[,;\n]")
 
@@ -183,13 +183,13 @@ def _wanted(prefix: str, name: str) -> str:
 def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:
     # First come the names that need no number, so that "a (2)" of a server keeps its name.
     taken = {name for of_server in names for name in of_server}
-    seen: set[str] = set()
+    numbers: dict[str, Iterator[int]] = {}
 
     def unique(name: str) -> str:
-        if name not in seen:
-            seen.add(name)
+        if name not in numbers:
+            numbers[name] = count(2)
             return name
-        numbered = next(text for n in count(2) if (text := f"{name} ({n})") not in taken)
+        numbered = next(text for n in numbers[name] if (text := f"{name} ({n})") not in taken)
         taken.add(numbered)
         return numbered
 

@@ -6,7 +6,7 @@ A server that does not take an answer must not stop the replies and the progress
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from ...types.errors import MCPError
@@ -26,10 +26,10 @@ class Answers:
     There are threads only while there is something to send.
 
     Args:
-        send: Posts a message, with headers beside the usual ones, under clocks.
+        send: Posts a message under clocks.
     """
 
-    def __init__(self, send: Callable[[bytes, Iterable[tuple[str, str]], Wait], None]) -> None:
+    def __init__(self, send: Callable[[bytes, Wait], None]) -> None:
         self._send = send
         self._waiting: deque[Message] = deque()
         self._threads = 0
@@ -64,7 +64,7 @@ class Answers:
                     return
                 answer = self._waiting.popleft()
             try:
-                self._send(encode(answer), (), Wait(_ANSWERING, is_canceled=self._closed.is_set))
+                self._send(encode(answer), Wait(_ANSWERING, is_canceled=self._closed.is_set))
             except MCPError as error:
                 if not self._closed.is_set():
                     _logger.warning("an answer to the server could not be sent: %s", error.what)

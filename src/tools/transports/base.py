@@ -4,7 +4,7 @@ Streamable HTTP, HTTP+SSE and stdio differ in how a reply finds its request; abo
 same. A transport knows no tools and no eras: it moves JSON-RPC messages and says what it saw.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -106,8 +106,8 @@ class Transport(Protocol):
         """
         ...
 
-    def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:
-        """Send a notification or a response; nothing comes back.
+    def notify(self, body: bytes, wait: Wait) -> None:
+        """Send a notification or a response; nothing comes back, and nobody has to log in for it.
 
         Raises:
             MCPError: It could not be sent.
@@ -124,6 +124,10 @@ class Transport(Protocol):
         Raises:
             MCPError: It could not be said.
         """
+        ...
+
+    def retire(self) -> None:
+        """Another one takes its place: close as soon as that harms no call under way."""
         ...
 
     def close(self) -> None:

@@ -5,19 +5,23 @@ every idle one as soon as there are more than its limit, busy ones included. Her
 connections.
 """
 
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import httpcore
 
+from ..clock import Wait
 from .base import client_closed
 
 # Node and uvicorn close an idle connection after 5 s. A request that crosses such a close is lost, and nobody
-# can tell whether it ran; so connections are not kept that long here.
-KEEP_ALIVE_SECONDS: Final = 4.0
+# can tell whether it ran; so connections are not kept that long here, nor as long as a server says.
+_KEPT_SECONDS: Final = 4.0
+_BEFORE_THE_CLOSE: Final = 1.0
+_TIMEOUT: Final = re.compile(r"\btimeout\s*=\s*\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
 
 
 class Connections:
@@ -27,21 +31,22 @@ class Connections:
     calls they make at once.
 
     Args:
-        pool: Opens connections, with its own ``keepalive_expiry``; not used for requests.
+        pool: Opens connections; not used for requests.
     """
 
     def __init__(self, pool: httpcore.ConnectionPool) -> None:
         self._pool = pool
         self._all: set[httpcore.ConnectionInterface] = set()
-        self._idle: deque[tuple[float, httpcore.ConnectionInterface]] = deque()  # the last used one last
+        self._idle: deque[tuple[float, httpcore.ConnectionInterface]] = deque()  # until when, and which
         self._closed = False
         self._lock = threading.Lock()
 
-    def handle_request(self, request: httpcore.Request) -> httpcore.Response:
+    def handle_request(self, request: httpcore.Request, wait: Wait) -> httpcore.Response:
         """Sends a request, and returns as soon as the reply's headers are there.
 
         Args:
             request: The request.
+            wait: Learns whether the request has crossed the end of a connection that was kept.
 
         Returns:
             The reply. Its connection is given back when the reply is closed.
@@ -50,17 +55,19 @@ class Connections:
             ConnectError: They were closed.
         """
         while True:
-            connection = self._take(request.url.origin)
+            connection, is_kept = self._take(request.url.origin)
             try:
                 response = connection.handle_request(request)
                 break
             except httpcore.ConnectionNotAvailable:  # another thread has just closed it
                 self._drop(connection)
-            except BaseException:
-                self._give_back(connection)
+            except BaseException as error:
+                wait.crossed = is_kept and _is_silent_end(error)
+                self._give_back(connection, 0.0)
                 raise
         stream = cast("Iterable[bytes]", response.stream)
-        response.stream = _Body(stream, lambda: self._give_back(connection))
+        seconds = _kept_seconds(response.headers)
+        response.stream = _Body(stream, lambda: self._give_back(connection, seconds))
         return response
 
     def close(self) -> None:
@@ -72,7 +79,8 @@ class Connections:
         for connection in connections:
             connection.close()
 
-    def _take(self, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
+    def _take(self, origin: httpcore.Origin) -> tuple[httpcore.ConnectionInterface, bool]:
+        """A connection, and whether it has served before."""
         while True:
             with self._lock:
                 if self._closed:
@@ -80,21 +88,22 @@ class Connections:
                 if not self._idle:
                     connection = self._pool.create_connection(origin)
                     self._all.add(connection)
-                    return connection
-                _, connection = self._idle.pop()
-            if connection.can_handle_request(origin) and not connection.has_expired():
-                return connection
+                    return connection, False
+                until, connection = self._idle.pop()
+            is_fresh = time.monotonic() < until and not connection.has_expired()
+            if is_fresh and connection.can_handle_request(origin):
+                return connection, True
             self._drop(connection)
 
-    def _give_back(self, connection: httpcore.ConnectionInterface) -> None:
+    def _give_back(self, connection: httpcore.ConnectionInterface, seconds: float) -> None:
         now = time.monotonic()
         old: list[httpcore.ConnectionInterface] = []
         with self._lock:
             if connection.is_available() and not connection.is_closed() and not self._closed:
-                self._idle.append((now, connection))
+                self._idle.append((now + seconds, connection))
             else:
                 old.append(connection)
-            while self._idle and now - self._idle[0][0] > KEEP_ALIVE_SECONDS:
+            while self._idle and now >= self._idle[0][0]:
                 old.append(self._idle.popleft()[1])
         for connection in old:
             self._drop(connection)
@@ -103,6 +112,19 @@ class Connections:
         with self._lock:
             self._all.discard(connection)
         connection.close()
+
+
+def _kept_seconds(headers: Sequence[tuple[bytes, bytes]]) -> float:
+    """How long a connection is kept after a reply."""
+    for name, value in headers:
+        if name.lower() == b"keep-alive" and (said := _TIMEOUT.search(value.decode("ascii", "replace"))):
+            announced = float(said[1])
+            return min(_KEPT_SECONDS, announced - min(_BEFORE_THE_CLOSE, announced / 2))
+    return _KEPT_SECONDS
+
+
+def _is_silent_end(error: BaseException) -> bool:
+    return isinstance(error, httpcore.NetworkError) or "without sending a response" in str(error)
 
 
 class _Body:

@@ -23,7 +23,7 @@ from ..clock import Wait
 from ..limits import Limits
 from ..network import NetworkSettings, Proxy
 from .base import Step, Trace, client_closed
-from .connections import KEEP_ALIVE_SECONDS, Connections
+from .connections import Connections
 from .http_reply import Reply
 from .sockets import Backend, is_waiting, waiting
 
@@ -94,6 +94,7 @@ class HttpChannel:
             *_custom(headers),
         ]
         self._cookies = httpx.Cookies()  # load balancers keep a session on its machine by a cookie
+        self._has_cookies = False
         self._network = network
         self._proxy = network.proxy_for(url)
         if self._proxy is not None and not is_usable(self._proxy.url):
@@ -103,7 +104,7 @@ class HttpChannel:
                 fix="Enter it as http://host:port",
             )
         self._backend = Backend(network, self._proxy, trace) if backend is None else backend
-        self._connections: Connections | None = None
+        self._connections: dict[bool, Connections] = {}  # by whether they are encrypted
         self._lock = threading.Lock()
         self._closed = False
 
@@ -115,17 +116,25 @@ class HttpChannel:
         """Close all connections."""
         with self._lock:
             self._closed = True
-            connections, self._connections = self._connections, None
-        if connections is not None:
+            all_connections, self._connections = list(self._connections.values()), {}
+        for connections in all_connections:
             connections.close()
 
     def send(
-        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
+        self,
+        method: str,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes | None,
+        wait: Wait,
+        *,
+        may_log_in: bool = True,
     ) -> Reply:
         """Send a request and return as soon as the reply's headers are there.
 
         Follows redirects by our own rule, and repeats the request as long as the authorization can renew
-        itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times.
+        itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times;
+        unless the request is not worth a login, such as a good-bye.
 
         Raises:
             ConnectError: No connection, no complete reply, or a redirect that must not be followed.
@@ -133,7 +142,7 @@ class HttpChannel:
         """
         target = url
         redirects = 0
-        renewals = 0
+        logins = self._limits.attempts if may_log_in else 0
         while True:
             reply = self.exchange(method, target, headers, body, wait)
             if reply.status in {301, 302, 303, 307, 308}:
@@ -142,8 +151,8 @@ class HttpChannel:
                 redirects += 1
                 target = self._redirected(method, target, reply.status, location, redirects)
                 continue
-            if reply.status in {401, 403} and renewals < self._limits.attempts and self._renewed(reply):
-                renewals += 1
+            if reply.status in {401, 403} and logins and self._renewed(reply):
+                logins -= 1
                 wait.reset_idle()  # whoever logs in takes as long as it takes
                 continue
             if target != self.url == url and reply.is_message:
@@ -178,8 +187,9 @@ class HttpChannel:
         if self._authorization is not None:
             sent.extend(self._authorization.headers().items())
         request = httpx.Request(method, url, headers=sent, content=body)
-        if len(self._cookies.jar):
-            self._cookies.set_cookie_header(request)
+        if self._has_cookies:
+            with self._lock:
+                self._cookies.set_cookie_header(request)
         core = httpcore.Request(
             method,
             httpcore.URL(
@@ -191,18 +201,23 @@ class HttpChannel:
             headers=request.headers.raw,
             content=request.content,
         )
-        wait.unsent = True
+        wait.unsent, wait.crossed = True, False
         try:
             with waiting(wait):
-                response = self._open_connections(url).handle_request(core)
+                response = self._open_connections(url).handle_request(core, wait)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
+            wait.look()  # it may be us who ended it
             raise self._no_reply(error) from None
         reply = Reply(response, wait, self._limits)
-        if "set-cookie" in reply.headers and len(self._cookies.jar) < _MOST_COOKIES:
-            self._cookies.extract_cookies(
-                httpx.Response(reply.status, headers=reply.headers, request=request)
-            )
+        if "set-cookie" in reply.headers:
+            self._keep_cookies(httpx.Response(reply.status, headers=reply.headers, request=request))
         return reply
+
+    def _keep_cookies(self, response: httpx.Response) -> None:
+        with self._lock:  # a jar cannot be counted while another thread puts something in
+            if len(self._cookies.jar) < _MOST_COOKIES:
+                self._cookies.extract_cookies(response)
+            self._has_cookies = True
 
     def _no_reply(self, error: Exception) -> ConnectError:
         if self._closed:
@@ -227,18 +242,18 @@ class HttpChannel:
         )
 
     def _open_connections(self, url: str) -> Connections:
-        connections = self._connections
-        if connections is not None and (self._has_tls or not url.startswith("https:")):
+        tls = url.startswith("https:")
+        connections = self._connections.get(tls)
+        if connections is not None:
             return connections
         with self._lock:
             if self._closed:
                 raise client_closed()
-            self._has_tls = url.startswith("https:")
-            pool = _pool(self._network, self._proxy, self._backend, tls=self._has_tls)
-            self._connections = Connections(pool)
-            return self._connections
-
-    _has_tls = False
+            if tls not in self._connections:
+                self._connections[tls] = Connections(
+                    _pool(self._network, self._proxy, self._backend, tls=tls)
+                )
+            return self._connections[tls]
 
     def _redirected(self, method: str, url: str, status: int, location: str | None, count: int) -> str:
         """The target of a redirect, if it may be followed.
@@ -282,11 +297,7 @@ def _pool(
 ) -> httpcore.ConnectionPool:
     context = network.ssl_context() if tls or (proxy is not None and proxy.scheme == "https") else None
     if proxy is None:
-        return httpcore.ConnectionPool(
-            ssl_context=context,
-            keepalive_expiry=KEEP_ALIVE_SECONDS,
-            network_backend=backend,
-        )
+        return httpcore.ConnectionPool(ssl_context=context, network_backend=backend)
     parts = httpx.URL(proxy.url)
     login = (parts.username.encode(), parts.password.encode()) if parts.username else None
     return httpcore.HTTPProxy(
@@ -296,7 +307,6 @@ def _pool(
         proxy_auth=login,
         ssl_context=context,
         proxy_ssl_context=context if proxy.scheme == "https" else None,
-        keepalive_expiry=KEEP_ALIVE_SECONDS,
         network_backend=backend,
     )
 

@@ -12,7 +12,7 @@ import httpx
 
 from ...types.errors import ConnectError, ProtocolError, ResultTooLarge, TimedOut
 from ..clock import Wait
-from ..limits import Limits, Timeouts
+from ..limits import LISTENING, Limits, Timeouts
 from ..protocol.answers import Refusal
 from ..protocol.challenges import parse_retry_after
 from ..protocol.json_text import decode
@@ -26,7 +26,6 @@ _GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
-_FOREVER: Final = 1e9
 _DRAINED_CHUNKS: Final = 16
 _SETTLE_SECONDS: Final = 1.0
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
@@ -83,7 +82,7 @@ class Reply:
 
     def wait_forever(self) -> None:
         """The stream outlives the call that opened it; `shut_down` ends it."""
-        self._wait = Wait(Timeouts(connect=_FOREVER, idle=_FOREVER, total=_FOREVER))
+        self._wait = Wait(LISTENING)
 
     def drain(self, seconds: float) -> bool:
         """Read what is left of a body that is known to be over, so that the connection can be used again.
@@ -143,6 +142,7 @@ class Reply:
                     return
                 yield chunk
         except (httpcore.NetworkError, httpcore.ProtocolError):
+            self._wait.look()  # it may be us who ended it
             raise ConnectError(
                 "The server closed the connection in the middle of its reply",
                 phase="http",

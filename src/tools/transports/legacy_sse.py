@@ -12,7 +12,7 @@ from typing import Final
 
 from httpx_sse import ServerSentEvent
 
-from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost
+from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Refusal, Response
@@ -21,11 +21,14 @@ from .answering import Answers
 from .base import Call, Inbox, TransportKind, client_closed
 from .http_channel import HttpChannel, resolved, same_origin
 from .http_reply import EVENTS, Reply
-from .pending import Pending, PendingCalls
+from .pending import Pending, PendingCalls, id_of
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Content-Type", "application/json"),)
 _GET: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
+_LOST_SECONDS: Final = 3.0
+_AT_THIS_MOMENT: Final = 0.2
+_LOST: Final = "Look into the server's log; it may have been restarted, and the call may have run"
 
 
 class LegacySse:
@@ -34,7 +37,7 @@ class LegacySse:
     Args:
         channel: Connections to the server; not closed with the transport.
         limits: Sizes and numbers.
-        inbox: Takes what arrives while no call is waiting.
+        inbox: Takes what belongs to no call, and hears every notification.
     """
 
     kind: TransportKind = "sse"
@@ -45,6 +48,7 @@ class LegacySse:
         self._answers = Answers(self.notify)
         self._calls = PendingCalls(inbox, self._answers.put)
         self._endpoint = ""
+        self._is_lost = False
         self._reply: Reply | None = None
 
     def open(self, wait: Wait) -> Refusal | None:
@@ -111,30 +115,61 @@ class LegacySse:
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
-        pending = Pending(wait, inbox)
+        pending = Pending(wait, inbox, is_posted=True)
         self._calls.add(call.id, pending)
         try:
-            refusal = self._post(call.body, call.headers.items(), wait)
+            refusal = self._post_call(call, pending)
             if refusal is not None:
-                if refusal.status == 404:
-                    raise SessionLost(
-                        "The server no longer knows the session", fix="Call again: a new one is opened"
-                    )
-                return refusal
+                if refusal.status != 404:
+                    return refusal
+                self._calls.remove(call.id)
+                # Others may wait in vain, unless the stream brings what was posted before.
+                self._is_lost = True
+                self._calls.hurry(_LOST_SECONDS)
+                raise SessionLost(
+                    "The server no longer knows the session", fix="Call again: a new one is opened"
+                )
             wait.for_event(pending.done)
+        except TimedOut:
+            if not self._is_lost:
+                raise
+            raise ConnectError(
+                "The server lost the session before it replied", phase="http", fix=_LOST
+            ) from None
         finally:
             self._calls.remove(call.id)
+            wait.reset_idle()
         if pending.error is not None:
             raise pending.error.at()
         assert pending.message is not None
         return Response(pending.message, body=pending.body)
 
-    def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:
-        """See the protocol class."""
-        self._post(body, headers, wait)
+    def _post_call(self, call: Call, pending: Pending) -> Refusal | None:
+        """Post a call; once its reply has come by the stream, nothing else matters."""
+        try:
+            refusal = self._post(call.body, call.headers.items(), pending.wait)
+        except (ConnectError, TimedOut):
+            # It may be in the other thread's hands at this moment.
+            if pending.wait.unsent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
+                raise
+            refusal = None
+        if pending.message is None:
+            if self._is_lost:
+                pending.wait.hurry(_LOST_SECONDS)
+            return refusal
+        pending.wait.reset_idle()
+        return None
 
-    def _post(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> Refusal | None:
-        reply = self._channel.send("POST", self._endpoint, (*_POST, *headers), body, wait)
+    def notify(self, body: bytes, wait: Wait) -> None:
+        """See the protocol class."""
+        self._post(body, (), wait, may_log_in=False)
+
+    def _post(
+        self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait, *, may_log_in: bool = True
+    ) -> Refusal | None:
+        reply = self._channel.send(
+            "POST", self._endpoint, (*_POST, *headers), body, wait, may_log_in=may_log_in
+        )
         try:
             if reply.is_success:
                 reply.read()
@@ -145,6 +180,10 @@ class LegacySse:
 
     def end_session(self, wait: Wait) -> None:
         """See the protocol class: closing the stream ends the session."""
+
+    def retire(self) -> None:
+        """See the protocol class: replies to what was posted still come by the stream."""
+        self._calls.retire(self.close)
 
     def close(self) -> None:
         """See the protocol class."""
@@ -181,7 +220,10 @@ class LegacySse:
         try:
             messages = read_event(data)
         except ProtocolError as error:
-            _logger.warning("skipped an event of %d bytes: %s", len(data), error.what)
+            _logger.debug("skipped an event of %d characters: %s", len(data), error.what)
+            lost = id_of(data.encode())
+            if lost is not None:
+                self._calls.fail(lost, error)
             return
         for message in messages:
             self._calls.dispatch(message, data)

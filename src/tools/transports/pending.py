@@ -4,16 +4,35 @@ HTTP+SSE and stdio have one stream from the server: whoever reads it finds for e
 for, by the JSON-RPC id.
 """
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Final
 
 from ...types.errors import MCPError
 from ..clock import Wait
-from ..protocol.jsonrpc import Message, answers, is_response
+from ..protocol.jsonrpc import Message, answers, as_object, is_response
 from ..protocol.versions import Era, era_of
 from .base import Inbox
+
+_POST_SECONDS: Final = 1.0
+_ENDS: Final = 8192
+_ID_AHEAD: Final = re.compile(
+    rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,\s*"(?:result|error)"'
+)
+_ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+def id_of(head: bytes, tail: bytes = b"") -> int | None:
+    """The id of a message that cannot be read whole: it stands at its beginning or at its end.
+
+    Args:
+        head: How it begins, or all of it.
+        tail: How it ends, if ``head`` is not all of it.
+    """
+    found = _ID_AHEAD.search(head[:_ENDS]) or _ID_BEHIND.search((tail or head)[-_ENDS:])
+    return int(found[1]) if found else None
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +46,7 @@ class Pending:
         message: The reply.
         error: Why there is none.
         body: The JSON text of the reply.
+        is_posted: The call goes out by a POST, which the server answers, too.
     """
 
     wait: Wait
@@ -35,6 +55,7 @@ class Pending:
     message: Message | None = None
     error: MCPError | None = None
     body: bytes | str = b""
+    is_posted: bool = False
 
     def finish(
         self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
@@ -43,6 +64,8 @@ class Pending:
         self.message = message
         self.error = error
         self.body = body
+        if self.is_posted:
+            self.wait.hurry(_POST_SECONDS)  # of the call's thread, which may still wait for its POST
         self.done.set()
 
 
@@ -50,7 +73,7 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     Args:
-        inbox: Takes what arrives while no call is waiting, and answers the server's requests.
+        inbox: Hears every notification, and answers the server's requests.
         answer: Sends an answer to the server. Called by the thread that reads; must not raise.
     """
 
@@ -60,6 +83,7 @@ class PendingCalls:
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._ended: MCPError | None = None
+        self._then: Callable[[], None] | None = None
         self._is_modern = False
 
     @property
@@ -82,6 +106,23 @@ class PendingCalls:
         """Nobody waits for it any more."""
         with self._lock:
             self._calls.pop(call_id, None)
+            then = None if self._calls else self._then
+        if then is not None:
+            then()
+
+    def retire(self, then: Callable[[], None]) -> None:
+        """Do something as soon as no call waits any more; at once if none does."""
+        with self._lock:
+            self._then = then
+            waiting = bool(self._calls)
+        if not waiting:
+            then()
+
+    def hurry(self, seconds: float) -> None:
+        """Those who wait may wait in vain: less patience until something arrives for them."""
+        with self._lock:
+            for pending in self._calls.values():
+                pending.wait.hurry(seconds)
 
     def end(self, error: MCPError, afterwards: MCPError) -> None:
         """The stream has ended.
@@ -142,14 +183,11 @@ class PendingCalls:
             if answer is not None:
                 self._answer(answer)
             return
-        method, params = message.get("method"), message.get("params")
         with self._lock:
-            inboxes = [pending.inbox for pending in self._calls.values()]
-        for inbox in inboxes or [self._inbox]:
+            inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]
+        for inbox in dict.fromkeys(inboxes):
             # Progress finds its call by its token; nothing else says which call it belongs to.
-            inbox.notification(
-                str(method), cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-            )
+            inbox.notification(str(message.get("method")), as_object(message.get("params")))
 
     def _claim(self, message: Message) -> Pending | None:
         with self._lock:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, TimedOut
 from ..clock import Wait
-from ..limits import Limits, Timeouts
+from ..limits import LISTENING, Limits
 from ..protocol.jsonrpc import Message
 from ..protocol.sse import Cursor, iter_events
 from .http_channel import HttpChannel
@@ -21,8 +21,6 @@ from .http_reply import EVENTS, Reply
 
 _logger = logging.getLogger(__name__)
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
-_FOREVER: Final = 1e9
-_LISTENING: Final = Timeouts(idle=_FOREVER, total=_FOREVER)
 _ATTEMPTS: Final = 2  # in a row that brought nothing
 _STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
 _JOIN_SECONDS: Final = 1.0
@@ -113,7 +111,7 @@ class ServerStream:
 
     def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth another attempt."""
-        wait = Wait(_LISTENING, is_canceled=self._closed.is_set)
+        wait = Wait(LISTENING, is_canceled=self._closed.is_set)
         last_id = self._cursor.last_id
         resume = (("Last-Event-ID", last_id),) if last_id else ()
         with self._lock:

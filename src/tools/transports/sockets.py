@@ -7,10 +7,7 @@ stream that belongs to no call (HTTP+SSE) `shut_down` wakes the reader from anot
 """
 
 import contextlib
-import errno
-import os
 import select
-import selectors
 import socket
 import ssl
 import sys
@@ -26,9 +23,7 @@ from ...types.errors import ConnectError, ConnectPhase
 from ..clock import Wait
 from ..network import NetworkSettings, Proxy
 from .base import Step, Trace
-
-_RACE_SECONDS: Final = 0.25  # RFC 8305 §5: head start of one address before the next one is tried
-_Address = tuple[Any, ...]
+from .dialing import Address, dial, is_ip
 
 
 class _Current(threading.local):
@@ -132,10 +127,6 @@ class Stream(httpcore.NetworkStream):
                 return self._sock
             case "is_readable":
                 return _is_readable(self._sock)
-            case "server_addr":
-                return self._sock.getpeername()
-            case "client_addr":
-                return self._sock.getsockname()
             case _:
                 return None
 
@@ -183,25 +174,24 @@ class Backend(httpcore.NetworkBackend):
             phase: ConnectPhase = "proxy" if is_proxy else "tcp"
             what = f"connect to {'proxy ' if is_proxy else ''}{host}:{port}"
             try:
-                sock = _connect(addresses, wait)
+                sock, address = dial(addresses, wait)
             except OSError as error:
                 raise self._failed(phase, what, started, error, (host, port)) from None
-            self._done(phase, what, started, _peer(sock))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._done(phase, what, started, "{} port {}".format(*address[4]))
         return Stream(sock, self)
 
-    def _resolve(self, host: str, port: int, wait: Wait) -> list[_Address]:
+    def _resolve(self, host: str, port: int, wait: Wait) -> list[Address]:
         started = time.monotonic()
-        outcome: list[list[_Address] | OSError] = []
+        outcome: list[list[Address] | OSError] = []
 
         def look_up() -> None:
             try:
                 found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                outcome.append(cast("list[_Address]", found))
+                outcome.append(cast("list[Address]", found))
             except (OSError, UnicodeError) as error:
                 outcome.append(error if isinstance(error, OSError) else OSError(str(error)))
 
-        is_name = not _is_ip(host)
+        is_name = not is_ip(host)
         if is_name:
             wait.run(look_up)
         else:
@@ -296,7 +286,8 @@ class Backend(httpcore.NetworkBackend):
 def shut_down(sock: socket.socket) -> None:
     """Wake whoever is blocked on a socket, from any thread; the peer sees the end at once."""
     with contextlib.suppress(OSError):  # it has ended by itself
-        sock.shutdown(socket.SHUT_RDWR)
+        # An SSLSocket's own method forgets its TLS first: who writes in that moment writes in plain text.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def describe_os_error(error: OSError) -> str:
@@ -306,63 +297,6 @@ def describe_os_error(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return str(error.reason or error)
     return error.strerror or str(error) or type(error).__name__
-
-
-def _connect(addresses: list[_Address], wait: Wait) -> socket.socket:
-    """Race the addresses of a host, each with a head start over the next one (RFC 8305)."""
-    waiting_for = list(addresses)
-    last_error: OSError = OSError("no address")
-    with selectors.DefaultSelector() as selector:
-        try:
-            next_start = 0.0
-            while waiting_for or selector.get_map():
-                now = time.monotonic()
-                if waiting_for and (now >= next_start or not selector.get_map()):
-                    try:
-                        selector.register(_begin(waiting_for.pop(0)), selectors.EVENT_WRITE)
-                        next_start = now + _RACE_SECONDS
-                    except OSError as error:
-                        last_error = error
-                    continue
-                pause = wait.slice()
-                for key, _ in selector.select(min(pause, next_start - now) if waiting_for else pause):
-                    sock = cast("socket.socket", key.fileobj)
-                    selector.unregister(sock)
-                    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    if code == 0:
-                        return sock
-                    last_error = OSError(code, os.strerror(code))
-                    sock.close()
-            raise last_error
-        finally:
-            for key in list(selector.get_map().values()):
-                cast("socket.socket", key.fileobj).close()
-
-
-def _begin(address: _Address) -> socket.socket:
-    family, kind, protocol, _, target = address
-    sock = socket.socket(family, kind, protocol)
-    sock.setblocking(False)
-    code = sock.connect_ex(target)
-    if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
-        sock.close()
-        raise OSError(code, os.strerror(code))
-    return sock
-
-
-def _is_ip(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return True
-    return False
-
-
-def _peer(sock: socket.socket) -> str:
-    host, port, *_ = cast("tuple[Any, ...]", sock.getpeername())
-    return f"{host} port {port}"
 
 
 def _certificate(sock: ssl.SSLSocket) -> str:

@@ -7,11 +7,9 @@ and last words, and those that come later are told to open a new session.
 
 import logging
 import os
-import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
@@ -20,18 +18,20 @@ from ..limits import Limits
 from ..protocol.answers import Answer, Response
 from ..protocol.json_text import decode
 from ..protocol.jsonrpc import Message, encode
+from ..words import counted
 from .base import Call, Inbox, Step, Trace, TransportKind
-from .pending import Pending, PendingCalls
+from .pending import Pending, PendingCalls, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
 
 _logger = logging.getLogger(__name__)
 _FIX: Final = "Run the command in a terminal and see what it says"
 _CLOSED: Final = "The client was closed"
+_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # a byte order mark is one, too
+_BEGINNINGS: Final = b"{["
 _MOST_WAITING_LINES: Final = 1000
+_SIGN_OF_LIFE_SECONDS: Final = 10.0
 _KEPT_NOISE, _LONGEST_NOISE = 3, 120
-_ID_AHEAD: Final = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?(\d{1,18})"?\s*,')
-_ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
 class StdioTransport:
@@ -40,7 +40,7 @@ class StdioTransport:
     Args:
         server: What to start.
         limits: Sizes and numbers.
-        inbox: Takes what arrives while no call is waiting.
+        inbox: Takes what belongs to no call, and hears every notification.
         trace: Told about each start.
     """
 
@@ -68,6 +68,7 @@ class StdioTransport:
         """See the protocol class."""
         stream = self._stream(may_start=call.is_handshake)
         if not call.is_handshake:
+            stream.await_sign_of_life(wait)
             return self._ask(stream, call, wait, inbox)
         was_asked, stream.was_asked = stream.was_asked, True
         try:
@@ -86,9 +87,12 @@ class StdioTransport:
         try:
             wait.for_event(pending.done)
         except TimedOut as error:
+            if not call.is_handshake:
+                stream.doubt()
             words = stream.process.last_words()
             if words:
                 error.what += f". The last words of its process: {words}"
+            error.what += stream.noise()
             raise
         finally:
             stream.calls.remove(call.id)
@@ -102,7 +106,7 @@ class StdioTransport:
             raise SessionLost(pending.error.what, fix=pending.error.fix)
         raise pending.error.at()
 
-    def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:  # noqa: ARG002
+    def notify(self, body: bytes, wait: Wait) -> None:  # noqa: ARG002
         """See the protocol class."""
         stream = self._stream(may_start=False)
         if stream.calls.ended is not None:
@@ -118,6 +122,10 @@ class StdioTransport:
 
     def end_session(self, wait: Wait) -> None:
         """See the protocol class: closing the server's input ends the session."""
+
+    def retire(self) -> None:
+        """See the protocol class: a process is replaced only when it is of no more use to anybody."""
+        self.close()
 
     def close(self) -> None:
         """See the protocol class. Takes as long as the server may take to end, at most some 5 s."""
@@ -164,21 +172,47 @@ class _Stream:
     def __init__(self, server: StdioServer, limits: Limits, inbox: Inbox) -> None:
         self._server = server
         self._line_bytes = min(limits.event_bytes, limits.result_bytes)
-        self._noise: deque[str] = deque(maxlen=_KEPT_NOISE)
+        self._noise: deque[bytes] = deque(maxlen=_KEPT_NOISE)
         self._skipped = 0
         self.was_asked = False
+        self._is_alive = threading.Event()
+        self._is_alive.set()
+        self._doubted_at = 0.0
+        self._doubts = 0
         self.calls = PendingCalls(inbox, self._answer)
         self.process = StdioProcess(server, self, line_bytes=self._line_bytes)
         self.process.serve()
 
+    def doubt(self) -> None:
+        """A call has waited in vain: is anybody there? Whatever the process says is a sign of life."""
+        if self._is_alive.is_set():
+            self._doubted_at = time.monotonic()
+            self._is_alive.clear()
+            self._doubts += 1
+            ping = {"jsonrpc": "2.0", "id": f"alive-{self._doubts}", "method": "ping"}
+            self.process.send(encode(ping))
+
+    def await_sign_of_life(self, wait: Wait) -> None:
+        """Wait until a doubt has its answer. A process that gives none counts as ended: it hangs."""
+        while not self._is_alive.is_set():
+            left = self._doubted_at + _SIGN_OF_LIFE_SECONDS - time.monotonic()
+            if left <= 0:
+                self.ended("does not answer any more")
+            wait.reset_idle()  # this silence has a clock of its own
+            self._is_alive.wait(min(max(left, 0.0), wait.slice()))
+
     def line(self, data: bytes) -> None:
         """See `Listener`."""
-        if not data.strip():
+        self._is_alive.set()
+        start = data.lstrip(_BLANKS)[:1]
+        if not start:
             return
         try:
-            value = decode(data)
-        except ProtocolError:
-            value = None
+            value = decode(data) if start in _BEGINNINGS else None
+        except ProtocolError as error:
+            value, lost = None, id_of(data)
+            if lost is not None:
+                self.calls.fail(lost, error)
         # Servers of revision 2025-03-26 may send several messages as a list.
         messages = cast("list[Any]", value) if isinstance(value, list) else [value]
         for message in messages:
@@ -191,25 +225,33 @@ class _Stream:
     def _skip(self, data: bytes) -> None:
         """Something on standard output that is no message: a greeting, a print that was forgotten."""
         self._skipped += 1
-        text = " ".join(data[: 4 * _LONGEST_NOISE].decode("utf-8", "replace").split())
-        for secret in self._server.secrets():
-            text = text.replace(secret, "[secret]")
-        self._noise.append(text[:_LONGEST_NOISE])
+        self._noise.append(data[: 4 * _LONGEST_NOISE + self._server.longest_secret])
         _logger.debug("%s: skipped a line of %d bytes that is no message", self._server.url, len(data))
+
+    def noise(self) -> str:
+        """What was skipped, as a sentence; empty if nothing was."""
+        if not self._skipped:
+            return ""
+        shown: list[str] = []
+        for data in list(self._noise):
+            text = self._server.without_secrets(data.decode("utf-8", "replace"))
+            shown.append(" ".join(text.split())[:_LONGEST_NOISE])
+        return f". It wrote {counted(self._skipped, 'line')} of something else, such as: {' / '.join(shown)}"
 
     def growing(self) -> None:
         """See `Listener`."""
+        self._is_alive.set()
         self.calls.heard()
 
     def oversized(self, head: bytes, tail: bytes) -> None:
         """See `Listener`."""
-        found = _ID_AHEAD.search(head) or _ID_BEHIND.search(tail)
+        self._is_alive.set()
         error = ResultTooLarge(
             f"The server sent a message of more than {self._line_bytes} bytes",
             limit=self._line_bytes,
             fix="Ask the tool for less at once",
         )
-        self.calls.fail(int(found[1]) if found else None, error)
+        self.calls.fail(id_of(head, tail), error)
 
     def advice(self) -> str:
         """What to do about a server that ended before it was of any use."""
@@ -224,10 +266,8 @@ class _Stream:
 
     def ended(self, reason: str) -> None:
         """See `Listener`."""
-        what = f"The server's process {reason}"
-        if self._skipped:
-            shown = " / ".join(self._noise)
-            what += f". It wrote {self._skipped} lines that are no messages, such as: {shown}"
+        self._is_alive.set()
+        what = f"The server's process {reason}{self.noise()}"
         self.calls.end(
             ConnectError(what, phase="protocol", fix=_FIX),
             # For those who come later nothing was sent: they may open a new session and go on.
@@ -236,7 +276,7 @@ class _Stream:
 
     def _answer(self, answer: Message) -> None:
         if self.process.waiting_lines > _MOST_WAITING_LINES:
-            _logger.warning("%s asks, but does not read the answers", self._server.url)
+            _logger.debug("%s asks, but does not read the answers", self._server.url)
             return
         self.process.send(encode(answer))
 

@@ -12,7 +12,6 @@ import os
 import queue
 import re
 import select
-import shutil
 import signal
 import subprocess
 import threading
@@ -22,8 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Protocol
 
-from ...types.errors import ConnectError
 from .stdio_server import StdioServer
+from .stdio_start import IS_WINDOWS, start, watch
 
 _logger = logging.getLogger(__name__)
 
@@ -37,9 +36,6 @@ _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
 _LAST_LINES, _LONGEST_WORDS = 5, 600
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
-_IS_WINDOWS: Final = os.name == "nt"
-# Outlives us if we are killed, sees that by the end of its input, and then ends the group.
-_WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
 
 
 class Listener(Protocol):
@@ -87,6 +83,8 @@ class Outgoing:
         """Do not write it; False if a part of it may be out already."""
         with self._lock:
             self._withdrawn = not self._begun
+            if self._withdrawn:
+                self.data = b""  # in the queue it stays as long as the process does not read
             return self._withdrawn
 
 
@@ -108,13 +106,16 @@ class StdioProcess:
         self._line_bytes = line_bytes
         self._outbox: queue.SimpleQueue[Outgoing | None] = queue.SimpleQueue()
         self._stderr_tail = b""
+        self._tail_bytes = _TAIL_BYTES + server.longest_secret
         self._closing = False
+        self._is_deaf = False
+        self._over_since: float | None = None
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._kill_lock = threading.Lock()
-        self._process = _start(server)
+        self._process = start(server)
         _live.add(self)
-        self._watchdog = _watch(self._process.pid)
+        self._watchdog = watch(self._process.pid)
         assert self._process.stdin
         assert self._process.stdout
         assert self._process.stderr
@@ -156,8 +157,7 @@ class StdioProcess:
     def last_words(self) -> str:
         """The end of what the process has written to its standard error, in one line, without secrets."""
         text = _TERMINAL_CODES.sub("", self._stderr_tail.decode("utf-8", "replace").replace("\r", "\n"))
-        for secret in self._server.secrets():
-            text = text.replace(secret, "[secret]")
+        text = self._server.without_secrets(text)
         lines = [" ".join(line.split()) for line in text.splitlines()]
         words = " / ".join([line for line in lines if line][-_LAST_LINES:])
         return words if len(words) <= _LONGEST_WORDS else "…" + words[-_LONGEST_WORDS:]
@@ -218,7 +218,7 @@ class StdioProcess:
         self._kill_group()
 
     def _kill_group(self) -> None:
-        if _IS_WINDOWS:
+        if IS_WINDOWS:
             command = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
             with suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(command, capture_output=True, timeout=_REAP_SECONDS, check=False)  # noqa: S603
@@ -228,7 +228,7 @@ class StdioProcess:
 
     def _signal(self, number: int) -> bool:
         """Signal the whole group; False if there is nobody in it."""
-        if _IS_WINDOWS:
+        if IS_WINDOWS:
             if number == signal.SIGTERM and self._process.poll() is None:
                 self._process.terminate()
             return self._process.poll() is None
@@ -263,6 +263,8 @@ class StdioProcess:
                     del held[:-_TAIL_BYTES]
                 elif len(held) >= _CHUNK:
                     self._listener.growing()
+            if held and lost is None:
+                self._listener.line(bytes(held))  # a process that ended may have left the last line end out
         finally:
             stream.close()
             self._listener.ended(self._farewell())
@@ -273,7 +275,8 @@ class StdioProcess:
         if not self._has_ended(0 if self._closing else _EXIT_SECONDS):
             reason = "closed its standard output although it still runs"
         else:
-            reason = f"ended {_exit_text(self._process.returncode)}"
+            how = _exit_text(self._process.returncode)
+            reason = "closed its standard input although it still ran" if self._is_deaf else f"ended {how}"
             self._threads[0].join(_EXIT_SECONDS)  # its last words
         words = self.last_words()
         return f"{reason}. Its last words: {words}" if words else f"{reason} without a word"
@@ -281,28 +284,39 @@ class StdioProcess:
     def _read_errors(self, stream: IO[bytes]) -> None:
         with stream:
             while chunk := self._read(stream):
-                self._stderr_tail = (self._stderr_tail + chunk)[-_TAIL_BYTES:]
+                self._stderr_tail = (self._stderr_tail + chunk)[-self._tail_bytes :]
 
     def _read(self, stream: IO[bytes]) -> bytes:
         """What is there, as soon as something is; empty at the end of the stream or of the process."""
-        if not _IS_WINDOWS:
+        if not IS_WINDOWS:
             poll = select.poll()
             poll.register(stream, select.POLLIN)
             while not poll.poll(_POLL_MS):
-                if self._process.poll() is not None and not poll.poll(0):
+                if self._has_been_over(0) and not poll.poll(0):
                     return b""  # somebody else holds the other end
+            if self._has_been_over(_EXIT_SECONDS):
+                return b""  # and goes on writing
         return os.read(stream.fileno(), _CHUNK)
+
+    def _has_been_over(self, seconds: float) -> bool:
+        """Whether the process has ended, and that long ago."""
+        if self._process.poll() is None:
+            return False
+        self._over_since = self._over_since or time.monotonic()
+        return time.monotonic() - self._over_since >= seconds
 
     def _write(self, stream: IO[bytes]) -> None:
         """The writer thread: until the process does not read any more, or we close it."""
         try:
-            if not _IS_WINDOWS:
+            if not IS_WINDOWS:
                 os.set_blocking(stream.fileno(), False)
             while (outgoing := self._outbox.get()) is not None:
                 if outgoing.begin():
                     self._write_line(stream, outgoing)
-        except OSError as error:
-            _logger.debug("%s does not read its input: %s", self._server.url, type(error).__name__)
+        except OSError:
+            if not self._has_ended(_POLITE_SECONDS):  # nobody can ask it anything any more
+                self._is_deaf = True
+                self.kill()
         finally:
             with suppress(OSError):
                 stream.close()
@@ -310,7 +324,7 @@ class StdioProcess:
     def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:
         left = memoryview(outgoing.data)
         while left:
-            if not _IS_WINDOWS:
+            if not IS_WINDOWS:
                 poll = select.poll()
                 poll.register(stream, select.POLLOUT)
                 while not poll.poll(_POLL_MS):
@@ -324,61 +338,6 @@ class StdioProcess:
             except OSError:
                 outgoing.may_be_out = False
                 raise
-
-
-def _start(server: StdioServer) -> subprocess.Popen[bytes]:
-    environment = server.environment()
-    program = server.program
-    if _IS_WINDOWS:  # CreateProcess itself finds no npx.cmd
-        program = shutil.which(program, path=environment.get("PATH")) or program
-    try:
-        return subprocess.Popen(  # noqa: S603 - to run it is what the caller asked for
-            [program, *server.command[1:]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=environment,
-            cwd=server.cwd,
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-    except OSError as error:
-        raise _not_started(server, error) from None
-
-
-def _not_started(server: StdioServer, error: OSError) -> ConnectError:
-    if server.cwd is not None and error.filename == server.cwd:
-        what, fix = f"There is no folder {server.cwd} to start the server in", "Create it first"
-    elif isinstance(error, FileNotFoundError):
-        what = f"There is no program '{server.program}'"
-        fix = "Install it, or write its full path; it is looked for in the folders of PATH"
-    elif isinstance(error, PermissionError):
-        what = f"The program '{server.program}' may not be executed"
-        fix = "Make the file executable, or start it with its interpreter, such as python server.py"
-    else:
-        what = f"The program '{server.program}' cannot be started: {error.strerror or type(error).__name__}"
-        fix = "Run the command in a terminal and see what it says"
-    return ConnectError(what, phase="process", fix=fix)
-
-
-def _watch(pid: int) -> "subprocess.Popen[bytes] | None":
-    """A small process that ends the group if we are killed and cannot do it ourselves; None without sh."""
-    if _IS_WINDOWS:
-        return None
-    try:
-        return subprocess.Popen(  # noqa: S603 - all of it is ours
-            ["/bin/sh", "-c", _WATCH, "sh", str(pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            env={"PATH": os.defpath},
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError:
-        return None
 
 
 def _exit_text(code: int) -> str:

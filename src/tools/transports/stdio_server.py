@@ -92,6 +92,17 @@ class StdioServer:
         given = self.environment()
         return [name for name in dict.fromkeys(_VARIABLE.findall(said)) if name not in given][:_MOST_NAMED]
 
+    def without_secrets(self, text: str) -> str:
+        """Black out what the server has printed of its `secrets`."""
+        for secret in sorted(set(self.secrets()), key=len, reverse=True):  # one may be a part of another
+            text = text.replace(secret, "[secret]")
+        return text
+
+    @property
+    def longest_secret(self) -> int:
+        """Bytes of the longest of its `secrets`: a text that is cut has to keep so much more until then."""
+        return max((len(secret.encode("utf-8", "replace")) for secret in self.secrets()), default=0)
+
     def secrets(self) -> Iterator[str]:
         """What the server may print but nobody must see: its variables, and keys in its arguments."""
         for value in self.env.values():

@@ -7,15 +7,21 @@ lost.
 
 import logging
 import threading
-from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
+from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Response
 from ..protocol.json_text import decode
-from ..protocol.jsonrpc import Message, answers, answers_another, encode, error_of, is_response, messages_of
+from ..protocol.jsonrpc import (
+    Message,
+    answers,
+    answers_another,
+    as_object,
+    is_response,
+    messages_of,
+)
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .answering import Answers
@@ -27,6 +33,7 @@ from .server_stream import GET_STREAM, ServerStream
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
 _STREAM_END_SECONDS: Final = 0.1
+_MOST_OPEN_ENDS: Final = 3
 _RESUME_ATTEMPTS: Final = 2  # in a row without a single event
 # How long the first call waits for the server's stream to stand. What we have declared a server may ask for,
 # and what it asks is lost without the stream; otherwise there is progress at most.
@@ -41,7 +48,7 @@ class StreamableHttp:
     Args:
         channel: Connections to the server; not closed with the transport.
         limits: Sizes and numbers.
-        inbox: Takes what arrives while no call is waiting.
+        inbox: Takes what belongs to no call, and hears every notification.
         may_be_asked: We have declared something that the server may ask for.
     """
 
@@ -60,7 +67,7 @@ class StreamableHttp:
         self._lock = threading.Lock()
         self._session: tuple[tuple[str, str], ...] = ()
         self._version: str | None = None
-        self._ends_streams = True
+        self._open_ends = 0  # in a row
 
     @property
     def has_session(self) -> bool:
@@ -113,7 +120,7 @@ class StreamableHttp:
             media_type = reply.media_type
             if media_type == "application/json":
                 body = reply.read()
-                return Response(self._only_message(decode(body), call, inbox, wait), reply.headers, body)
+                return Response(self._only_message(decode(body), call, inbox), reply.headers, body)
             if media_type != EVENTS:
                 return reply.refusal()
             message, text = self._from_stream(reply, call, session, wait, inbox)
@@ -124,9 +131,10 @@ class StreamableHttp:
         finally:
             reply.close()
 
-    def notify(self, body: bytes, headers: Iterable[tuple[str, str]], wait: Wait) -> None:
+    def notify(self, body: bytes, wait: Wait) -> None:
         """See the protocol class. Any 2xx will do; a refusal of a notification is nobody's business."""
-        reply = self._channel.send("POST", self._channel.url, (*_POST, *self._session, *headers), body, wait)
+        headers = (*_POST, *self._session)
+        reply = self._channel.send("POST", self._channel.url, headers, body, wait, may_log_in=False)
         try:
             if reply.media_type != EVENTS:
                 reply.read()
@@ -140,7 +148,12 @@ class StreamableHttp:
             stream.stop()
         session, self._session = self._session, ()
         if len(session) > 1:
-            self._channel.send("DELETE", self._channel.url, session, None, wait).close()
+            url = self._channel.url
+            self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
+
+    def retire(self) -> None:
+        """See the protocol class: calls have connections of their own."""
+        self.close()
 
     def close(self) -> None:
         """See the protocol class: the channel is not ours, the server's stream is."""
@@ -177,14 +190,13 @@ class StreamableHttp:
     def _hear(self, message: Message) -> None:
         """What the server says unasked. Progress finds its call by its token; a question belongs to none."""
         if "id" in message:
-            answer = _to_inbox(message, self._inbox)
+            answer = _asked(message, self._inbox)
             if answer is not None:
                 self._answers.put(answer)
             return
-        for inbox in list(self._listening.values()) or [self._inbox]:
-            _to_inbox(message, inbox)
+        _tell(message, self._inbox, *self._listening.values())
 
-    def _only_message(self, value: Any, call: Call, inbox: Inbox, wait: Wait) -> Message:
+    def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
         """The response in a JSON body; a batch only where the revision has them."""
         if isinstance(value, dict):
             message = cast("Message", value)
@@ -199,7 +211,7 @@ class StreamableHttp:
                 if answers(message, call.id):
                     found = message
                 else:
-                    self._deliver(message, inbox, wait)
+                    self._deliver(message, inbox)
             if found is not None:
                 return found
         kind = "list" if isinstance(value, list) else "value"
@@ -210,10 +222,10 @@ class StreamableHttp:
     ) -> tuple[Message, str]:
         cursor = Cursor()
         found = self._read(reply, call, cursor, wait, inbox)
-        if found is not None and self._ends_streams:
+        if found is not None and self._open_ends < _MOST_OPEN_ENDS:
             # The end usually follows at once, and saves a new connection for the next call. A server that
-            # keeps the stream open is not waited for twice.
-            self._ends_streams = reply.drain(_STREAM_END_SECONDS)
+            # keeps its streams open is not waited for again and again.
+            self._open_ends = 0 if reply.drain(_STREAM_END_SECONDS) else self._open_ends + 1
         failures = 0
         while found is None:
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
@@ -228,11 +240,19 @@ class StreamableHttp:
                     phase="http",
                     fix="Look into the server's log; it may have ended, and the call may have run",
                 )
-            seen = cursor.seen
+            if cursor.retry >= wait.left:
+                raise ConnectError(
+                    "The server ended the stream without its reply, and wants to be asked for it only in "
+                    f"{cursor.retry:g} s",
+                    phase="http",
+                    fix="Raise the total timeout, or ask whoever runs the server",
+                )
+            before = cursor.last_id, cursor.seen
             # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
             wait.sleep(cursor.retry)
             found = self._resume(call, cursor, session, wait, inbox)
-            failures = 0 if cursor.seen > seen else failures + 1
+            # A server that wants to be polled says nothing but where to go on.
+            failures = 0 if (cursor.last_id, cursor.seen) != before else failures + 1
         return found
 
     def _resume(
@@ -270,10 +290,10 @@ class StreamableHttp:
                 wait.reset_idle()
                 found: Message | None = None
                 for message in messages:
-                    if answers(message, call.id) or _is_anonymous_error(message):
+                    if answers(message, call.id) or _is_anonymous(message):
                         found = message
                     else:
-                        self._deliver(message, inbox, wait)
+                        self._deliver(message, inbox)
                 if found is not None:
                     return found, event.data
                 size += len(event.data)
@@ -288,33 +308,29 @@ class StreamableHttp:
                 raise
         return None
 
-    def _deliver(self, message: Message, inbox: Inbox, wait: Wait) -> None:
-        """Hand over what is not our reply, and send the inbox's answer to a server's request."""
-        if "id" in message and self._version is not None and era_of(self._version) is Era.MODERN:
-            return  # 2026-07-28, *Streamable HTTP*: a server asks nothing, and responses are not sent
-        answer = _to_inbox(message, inbox)
-        if answer is None:
+    def _deliver(self, message: Message, inbox: Inbox) -> None:
+        """Hand over what is not our reply. A question is answered beside it: the reply may come meanwhile."""
+        if "id" not in message:
+            _tell(message, self._inbox, inbox)
             return
-        try:
-            with wait.aside():
-                self.notify(encode(answer), (), wait)
-        except TimedOut:
-            raise
-        except MCPError as error:
-            _logger.warning("an answer to the server could not be sent: %s", error.what)
+        if self._version is not None and era_of(self._version) is Era.MODERN:
+            return  # 2026-07-28, *Streamable HTTP*: a server asks nothing, and responses are not sent
+        answer = _asked(message, inbox)
+        if answer is not None:
+            self._answers.put(answer)
 
 
-def _to_inbox(message: Message, inbox: Inbox) -> Message | None:
+def _asked(message: Message, inbox: Inbox) -> Message | None:
+    return inbox.server_request(message) if isinstance(message.get("method"), str) else None
+
+
+def _tell(message: Message, *inboxes: Inbox) -> None:
     method = message.get("method")
-    if not isinstance(method, str):
-        return None
-    if "id" in message:
-        return inbox.server_request(message)
-    params = message.get("params")
-    inbox.notification(method, cast("dict[str, Any]", params) if isinstance(params, dict) else {})
-    return None
+    if isinstance(method, str):
+        for inbox in dict.fromkeys(inboxes):
+            inbox.notification(method, as_object(message.get("params")))
 
 
-def _is_anonymous_error(message: Message) -> bool:
-    """An error without an id on the stream of one request can only be about that request."""
-    return error_of(message) is not None and is_response(message) and message.get("id") is None
+def _is_anonymous(message: Message) -> bool:
+    """A response without an id on the stream of one request can only be the reply to that request."""
+    return is_response(message) and message.get("id") is None

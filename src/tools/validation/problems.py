@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.routing import looks_secret
+from ..json_pointer import pointer_text
 from .schemas import CompiledSchema
 
 if TYPE_CHECKING:
@@ -43,11 +44,6 @@ _BOUNDS: Final = {
     "pattern": "text that matches the pattern {pattern}",
     "format": "text in the format '{format}'",
 }
-
-
-def pointer_text(path: list[str | int]) -> str:
-    """A path as JSON pointer (RFC 6901)."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def wanted_types(problem: "jsonschema_rs.ValidationError") -> frozenset[str]:

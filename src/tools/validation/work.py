@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 from urllib.parse import unquote, urljoin
 
+from ..json_pointer import at_pointer
 from ..protocol.jsonrpc import as_object
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -211,8 +212,9 @@ class SchemaGraph:
         if full in self._targets:
             return self._targets[full]
         if resource in self._targets and (not fragment or fragment.startswith("/")):
-            node = _at_pointer(self._nodes[self._targets[resource]], unquote(fragment))
-            if node is not None:
+            found = at_pointer(self._nodes[self._targets[resource]], unquote(fragment))
+            if isinstance(found, dict):
+                node = cast("_Node", found)
                 self._collect(node, resource)  # no keyword may have made it a subschema
                 return self._index[id(node)]
         if resource.split("://", 1)[-1].startswith(_META):
@@ -305,16 +307,3 @@ def _for_position(node: _Node, position: int) -> Iterable[Any]:
         entries = node.get(key)
         if isinstance(entries, list) and position < len(cast("list[Any]", entries)):
             yield entries[position]
-
-
-def _at_pointer(node: _Node, pointer: str) -> _Node | None:
-    current: Any = node
-    for step in pointer.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(current, dict):
-            current = cast("_Node", current).get(key)
-        elif isinstance(current, list) and key.isdigit() and int(key) < len(cast("list[Any]", current)):
-            current = cast("list[Any]", current)[int(key)]
-        else:
-            return None
-    return cast("_Node", current) if isinstance(current, dict) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..flow_choices import signature, type_in_words
-from ..provider.example_arguments import example_arguments, resolve
+from ..provider.example_arguments import example_arguments, required_names, resolve
 from ..words import counted
 from .html import (
     Html,
@@ -189,8 +189,7 @@ def _parameters(schema: dict[str, Any]) -> Html:
     properties_of = schema.get("properties")
     if not isinstance(properties_of, dict) or not properties_of:
         return paragraph("Takes no arguments.", soft=True)
-    required = schema.get("required")
-    needed = set(cast("list[Any]", required)) if isinstance(required, list) else set[Any]()
+    needed = required_names(schema)
     rows: list[tuple[str | Html, ...]] = []
     for name, part in cast("dict[str, Any]", properties_of).items():
         said = resolve(schema, part).get("description")

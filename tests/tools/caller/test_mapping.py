@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.tools.caller.mapping import (
+    ANYTHING,
     arguments_from_json,
     arguments_from_pairs,
     arguments_from_row,
+    cell_to_json,
     parameters_of,
     parse_arguments_setting,
     plan_columns,
@@ -182,3 +184,14 @@ def test_json_arguments_arrive_as_they_are(arguments):
 def test_cells_of_an_untyped_tool_arrive_as_they_are(row):
     schema = {"properties": {name: {} for name in row}}
     assert mapped(schema, row) == row
+
+
+@pytest.mark.parametrize("value", ['{"a": ' * 3000 + "1" + "}" * 3000, "[" * 200_000])
+def test_json_that_is_nested_too_deeply_is_the_fault_of_its_row(value):
+    with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
+        arguments_from_json(value, source="column 'Arguments'")
+    deep = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
+        cell_to_json(deep, ANYTHING, "/x")

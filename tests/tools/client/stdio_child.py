@@ -17,7 +17,7 @@ MODERN = "2026-07-28"
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 TOOLS = [
     *("echo", "env", "pid", "die", "hang", "big", "flood", "close_stdout", "grandchild", "deaf", "ask"),
-    *("count", "batch", "noise", "events"),
+    *("count", "batch", "noise", "events", "sleep"),
 ]
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -112,6 +112,9 @@ def call(request):
         case "grandchild":
             kept = subprocess.Popen(SLEEP, start_new_session=bool(arguments.get("escapes")))
             text(request, str(kept.pid))
+        case "sleep":
+            time.sleep(arguments["seconds"])
+            text(request, "awake")
         case "deaf":
             text(request, "from now on")
             time.sleep(600)
@@ -186,6 +189,8 @@ def serve():
                 call(message)
             case "notifications/cancelled":
                 events.append(f"cancelled {message['params']['requestId']}")
+            case "ping":
+                result(message, {})
             case None:
                 events.append(f"answer {message['id']}")
     if "talks at the end" in HABITS:

@@ -22,6 +22,7 @@ from tests.support.scripted_server import (
     text,
     tool,
 )
+from tests.support.waiting import until
 
 META = "io.modelcontextprotocol/"
 
@@ -226,9 +227,10 @@ def test_a_legacy_server_may_ask_while_a_call_waits():
     reply = stream(*(event(message) for message in asked), reply_event(text("done")))
     with ScriptedServer(legacy(session="s", tools__call=reply)) as server, MCPClient(server.url) as client:
         assert client.call_tool("echo").text == "done"
-    answers = [request.json for request in server.named("response")]
-    assert answers[0] == {"jsonrpc": "2.0", "id": "p1", "result": {}}
-    assert [answer["error"]["code"] for answer in answers[1:]] == [-32601, -32601]
+        until(lambda: len(server.named("response")) == len(asked))
+    answers = {request.json["id"]: request.json for request in server.named("response")}
+    assert answers.pop("p1") == {"jsonrpc": "2.0", "id": "p1", "result": {}}
+    assert [answer["error"]["code"] for answer in answers.values()] == [-32601, -32601]
     assert all(request.headers["mcp-session-id"] == "s" for request in server.named("response"))
 
 

@@ -37,6 +37,20 @@ def test_forms_can_be_declined_or_accepted_with_their_defaults():
     assert accepting.answer("elicitation/create", FORM) == {"action": "accept", "content": {"name": "x"}}
 
 
+@pytest.mark.parametrize("required", [["name", "n"], ["else"]])
+def test_a_form_that_requires_what_has_no_default_is_declined(required):
+    schema = FORM["requestedSchema"] | {"required": required}
+    answer = ServerRequests("defaults").answer("elicitation/create", {"requestedSchema": schema})
+    assert answer == {"action": "decline"}
+
+
+@pytest.mark.parametrize("required", [["name"], [], None, "n", [["odd"], {}]])
+def test_a_form_that_its_defaults_fill_is_accepted(required):
+    schema = FORM["requestedSchema"] | {"required": required}
+    answer = ServerRequests("defaults").answer("elicitation/create", {"requestedSchema": schema})
+    assert answer == {"action": "accept", "content": {"name": "x"}}
+
+
 def test_a_mode_that_was_not_declared_is_bad_parameters():
     answer = ServerRequests("defaults").answer("elicitation/create", {"mode": "url", "url": "https://x"})
     assert isinstance(answer, RpcError)

@@ -22,6 +22,7 @@ from tests.support.scripted_server import (
     stream,
     text,
 )
+from tests.support.waiting import until
 
 ERAS = {"legacy": legacy, "modern": modern}
 HURRIED = Timeouts(connect=2, idle=2, total=10)
@@ -103,6 +104,7 @@ def test_a_batch_in_a_stream_is_read_where_the_revision_has_batches(version):
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED) as client:
         for _ in replies:
             assert client.call_tool("echo", on_progress=told.append).text == "hi"
+        until(lambda: len(server.named("response")) == len(replies))
     assert [answer.json for answer in server.named("response")] == [
         {"jsonrpc": "2.0", "id": "p", "result": {}}
     ] * 2

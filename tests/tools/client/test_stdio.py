@@ -46,7 +46,7 @@ def test_lines_that_are_no_messages_are_skipped():
 
 
 def test_skipped_lines_are_shown_when_the_server_dies():
-    with pytest.raises(ConnectError, match="2 lines that are no messages, such as: Welcome to the child!"):
+    with pytest.raises(ConnectError, match="2 lines of something else, such as: Welcome to the child!"):
         connected("greets", "dies on initialize").connect()
 
 

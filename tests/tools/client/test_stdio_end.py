@@ -1,11 +1,13 @@
 """How the process of a server ends: by itself, by closing, by the end of its parent."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from knime_mcp.tools.transports import stdio
 from knime_mcp.types.errors import (
     Canceled,
     ConnectError,
@@ -72,6 +74,29 @@ def test_a_server_that_closes_its_output_is_ended():
             client.call_tool("close_stdout")
         assert client.call_tool("echo", {"text": "new"}).text == "new"
         assert gone(pid)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_server_that_hangs_is_replaced_after_a_call_has_timed_out(era, monkeypatch):
+    monkeypatch.setattr(stdio, "_SIGN_OF_LIFE_SECONDS", 0.5)
+    with connected(era) as client:
+        first = pid_of(client)
+        os.kill(first, signal.SIGSTOP)
+        with pytest.raises(TimedOut):
+            client.call_tool("echo", {"text": "x"}, timeout=0.3)
+        second = pid_of(client)
+        assert second != first
+        assert gone(first)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_server_that_was_only_slow_is_kept(era):
+    with connected(era) as client:
+        first = pid_of(client)
+        for tool, arguments in (("hang", {}), ("sleep", {"seconds": 0.8})):
+            with pytest.raises(TimedOut):
+                client.call_tool(tool, arguments, timeout=0.3)
+            assert pid_of(client) == first
 
 
 def test_a_server_that_ignores_everything_is_killed():

@@ -169,3 +169,26 @@ def test_a_url_or_a_command_not_both():
 def test_a_name_alone_starts_nothing():
     with pytest.raises(SettingInvalid):
         MCPClient("stdio:child")
+
+
+def say(code, **env):
+    """The error about a server that runs some code and ends."""
+    with pytest.raises(ConnectError) as caught:
+        MCPClient(
+            stdio=StdioServer("talker", [sys.executable, "-c", f"import os, sys\n{code}"], env=env)
+        ).connect()
+    return str(caught.value)
+
+
+def test_no_part_of_a_long_secret_is_in_what_a_server_is_quoted_with():
+    key = "key-" + "".join(f"{number:05d}" for number in range(2000))
+    assert "[secret]" in (said := say("print('my key is', os.environ['KEY'])", KEY=key))
+    assert key[:8] not in said
+    assert "[secret]" in (said := say("sys.stderr.write(os.environ['KEY'])", KEY=key))
+    assert key[-8:] not in said
+
+
+def test_a_secret_that_is_the_beginning_of_another_one_does_not_show_its_end():
+    said = say("print(os.environ['B']); sys.exit(os.environ['B'])", A="token-1234", B="token-1234-5678")
+    assert said.count("[secret]") == 2
+    assert "5678" not in said

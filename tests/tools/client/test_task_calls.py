@@ -5,8 +5,10 @@ import time
 import pytest
 
 from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import Canceled, ProtocolError, ServerError
+from knime_mcp.types.errors import Canceled, ProtocolError, ServerError, TimedOut
 from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, rpc_error, text, tool
+from tests.support.waiting import until
+from tests.tools.client.child_servers import in_background
 
 CAPABILITIES = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
 TOOL = tool("research", execution={"taskSupport": "required"})
@@ -110,3 +112,21 @@ def test_the_server_s_interval_is_kept_and_the_last_poll_comes_before_the_end():
     assert first[0].at - call[0].at >= 0.3
     assert first[1].at - first[0].at >= 0.5
     assert len(second) == 1
+
+
+def test_a_task_is_canceled_by_a_client_that_was_opened_again_and_not_by_one_that_is_closed():
+    endless = script(**{"tasks/get": rpc(task("working"))})
+    with ScriptedServer(endless) as server:
+        client = MCPClient(server.url)
+        client.list_tools()
+        client.close()
+        client.list_tools()
+        with pytest.raises(TimedOut):
+            client.call_tool("research", timeout=0.5)
+        assert len(server.named("tasks/cancel")) == 1
+        thread, box = in_background(lambda: client.call_tool("research"))
+        until(lambda: len(server.named("tools/call")) == 2)
+        client.close()
+        thread.join(10)
+        assert "client was closed" in str(box[0])
+    assert server.methods.count("initialize") == 2

@@ -27,6 +27,7 @@ from tests.support.scripted_server import (
     tool,
 )
 from tests.support.waiting import until
+from tests.tools.client.child_servers import in_background
 
 CHANGING = {"capabilities": {"tools": {"listChanged": True}}}
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -254,3 +255,20 @@ def test_definitions_are_asked_for_again_after_a_change():
         until(lambda: pool.client(route).tool_changes == 1)
         assert definitions.find(route, "b").name == "b"
         assert server.methods.count("tools/list") == 2
+
+
+def test_one_change_counts_once_however_many_calls_wait():
+    held = stream(Part.EVENTS, end=False)
+    replies = legacy(initialize=initialize(session="s-1", **CHANGING), GET=held, tools__call=[Part.STALL])
+    heard = threading.Event()
+    with ScriptedServer(replies) as server, MCPClient(server.url) as client:
+        client.watch_tools()
+        until(lambda: server.named("GET"))
+        for _ in range(3):
+            in_background(lambda: client.call_tool("a", on_progress=lambda _: heard.set()))
+        until(lambda: len(server.named("tools/call")) == 3)
+        server.push(event(notification("notifications/tools/list_changed")))
+        token = server.named("tools/call")[0].params["_meta"]["progressToken"]
+        server.push(event(notification("notifications/progress", progressToken=token, progress=1)))
+        assert heard.wait(10)
+        assert client.tool_changes == 1

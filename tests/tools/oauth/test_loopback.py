@@ -91,3 +91,14 @@ def test_somebody_who_connects_and_says_nothing_does_not_hold_up_the_answer(monk
         port = int(uri.rpartition(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port)):
             assert browser.authorize(uri.removesuffix("/callback"), None).endswith("?code=c&state=s")
+
+
+def test_nobody_is_asked_for_the_name_of_this_machine(monkeypatch):
+    """Which takes seconds where the resolver does not answer."""
+
+    def ask(*_):
+        raise AssertionError("a name server was asked")
+
+    monkeypatch.setattr(socket, "getfqdn", ask)
+    with LoopbackBrowser(lambda _: None) as browser:
+        assert browser.redirect_uri(None).startswith("http://127.0.0.1:")

@@ -117,3 +117,9 @@ def test_odd_schemas(serve):
     ]
     page = catalogue(provision(serve([tool(f"t{i}", "", schema) for i, schema in enumerate(schemas)])))
     assert text_of(page).count("Takes no arguments.") == 3
+
+
+def test_a_list_of_required_names_that_holds_something_else_is_shown(serve):
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [["a"], {}, "a"]}
+    shown = text_of(catalogue(provision(serve([tool("odd", "", schema)]))))
+    assert "odd(a: string)" in shown

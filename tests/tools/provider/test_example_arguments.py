@@ -64,12 +64,44 @@ FITTING = [
     {"allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["a"]}], "type": "object"},
     {"type": "object", "properties": {"a": {"type": "object", "required": ["b"], "properties": {"b": {}}}}},
     {"type": "object", "required": ["anything"]},
+    {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
+    {"type": "string", "pattern": r"^[A-Z]{3}(-[A-Z0-9]{2,5})*$"},
+    {"type": "string", "pattern": r"^(?:https?|ftp)://[^\s/]+\.example\.com(/.*)?$"},
+    {"type": "string", "pattern": r"^[a-z][a-z0-9-]{1,61}[a-z0-9]$", "minLength": 3, "maxLength": 63},
+    {"type": "string", "pattern": r"^[0-9a-f]{40}$"},
+    {"type": "string", "pattern": r"^arn:aws:[\w-]+:(\w|-)*:\d{12}:.+$"},
+    {"type": "string", "pattern": r"^(?<year>\d+)\s\S\D\W[^\d\s]\.$"},
+    {"type": "string", "pattern": "^[a-z]+$", "minLength": 30},
+    {"type": "string", "pattern": "^[^a-zA-Z0-9]{3}[-+][+-]\\+?$"},
+    {"type": "string", "pattern": "b|^$"},
+    {"type": "string", "pattern": "^a{2}b{1,}c{0,3}d*?$"},
 ]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?=x)", r"\bword", r"(a)\1", r"\p{L}", "(", "a)", "[", "*", "(?i)a", "a{300}", "(" * 5000, "^" * 2000],
+)
+def test_a_pattern_that_is_not_read_gives_a_text_all_the_same(pattern):
+    assert of_property({"type": "string", "pattern": pattern}) == "text"
 
 
 @pytest.mark.parametrize("schema", FITTING)
 def test_the_example_fits_the_schema(schema):
     jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(of_property(schema))
+
+
+WIDE = {
+    "$ref": "#/$defs/wide",
+    "$defs": {
+        "wide": {
+            "allOf": [{"$ref": "#/$defs/many"}] * 50,
+            "properties": {f"q{i}": {"$ref": "#/$defs/wide"} for i in range(2000)},
+            "required": [f"q{i}" for i in range(2000)],
+        },
+        "many": {"properties": {f"p{i}": {"default": i} for i in range(5000)}},
+    },
+}
 
 
 def test_references_are_followed_and_recursion_ends():
@@ -98,6 +130,10 @@ def test_references_are_followed_and_recursion_ends():
         {"allOf": [{"$ref": "#"}] * 100},
         {"properties": {"x": {"$ref": "http://127.0.0.1:1/never"}}, "required": ["x"]},
         {"properties": {str(i): {"$ref": "#"} for i in range(50)}, "required": [str(i) for i in range(50)]},
+        {"properties": {"x": {"type": "string", "minLength": 10**13}}, "required": ["x"]},
+        {"properties": {"x": {"$ref": "#/anyOf/²"}}, "required": ["x"], "anyOf": [{}]},
+        {"properties": {"x": {"$ref": "#/anyOf/" + "1" * 5000}}, "required": ["x"], "anyOf": [{}]},
+        WIDE,
     ],
 )
 def test_hostile_schemas_end(schema):

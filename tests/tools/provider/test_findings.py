@@ -197,3 +197,22 @@ def test_the_number_of_findings_is_bounded():
 @pytest.mark.timeout(20)
 def test_hostile_text_is_scanned_in_time(text):
     scan(described(text), foreign_names={"x_y": "B"})
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ({"properties": {"a": {"$ref": "https://host/other.json"}}}, "https://host/other.json"),
+        ({"properties": {"a": {"items": {"$dynamicRef": "other#x"}}}}, "other#x"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "draft-03"),
+        ({"$schema": "https://host/my-dialect"}, "my-dialect"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, None),
+        ({"$id": "https://host/s", "$ref": "https://host/s#/$defs/a", "$defs": {"a": {}}}, None),
+        ({"properties": {"$ref": {"type": "string", "description": "Somewhere."}}}, None),
+        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {}}}, None),
+    ],
+)
+def test_a_tool_that_cannot_be_called_because_of_its_schema_is_told_of(part, why):
+    found = scan({"name": "a", "inputSchema": {"type": "object", **part}})
+    assert [each.kind for each in found] == ([] if why is None else ["unusable schema"])
+    assert why is None or (found[0].where == "/inputSchema" and why in found[0].what)

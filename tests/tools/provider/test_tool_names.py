@@ -112,3 +112,9 @@ def test_patterns_that_match_nothing_are_found():
 
 def test_a_pattern_of_many_stars_is_quick():
     assert not NameFilter("*" * 500 + "x").keeps("a" * 200)
+
+
+def test_a_server_that_lists_one_name_very_often_is_named_soon():
+    (names,) = shown_names([NamedServer(server="http://h/mcp", names=["a"] * 40_000)]).per_server
+    assert names[-1] == "a (40000)"
+    assert len(set(names)) == 40_000

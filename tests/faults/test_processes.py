@@ -1,0 +1,72 @@
+"""Faults of servers that are processes: what the row is told, and that the next one has a process again."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from knime_mcp.tools import MCPClient, StdioServer, Timeouts
+from knime_mcp.tools.transports.stdio_process import Outgoing
+from knime_mcp.types.errors import ConnectError, ProtocolError, TimedOut
+from tests.faults.rows import PATIENT, SLACK
+
+CHILD = Path(__file__).with_name("child.py")
+
+
+def connected(*habits, timeouts=PATIENT):
+    return MCPClient(stdio=StdioServer("child", [sys.executable, str(CHILD), *habits]), timeouts=timeouts)
+
+
+def test_the_last_line_of_a_process_may_lack_its_end():
+    with connected() as client:
+        assert client.call_tool("echo", {"row": 1, "fault": "no last line end"}).text == "row 1"
+        assert client.call_tool("echo", {"row": 2}).text == "row 2"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        ("ends, and what it started goes on writing", ConnectError, "ended with exit code 4"),
+        ("deep", ProtocolError, "nested too deeply"),
+    ],
+)
+def test_a_row_that_has_no_result_is_told_at_once(fault, kind, words):
+    started = time.monotonic()
+    with connected() as client:
+        with pytest.raises(kind, match=words):
+            client.call_tool("echo", {"row": 1, "fault": fault})
+        assert client.call_tool("echo", {"row": 2}).text == "row 2"
+    assert time.monotonic() - started < 2 * SLACK
+
+
+def test_a_process_that_reads_no_more_is_replaced():
+    started = time.monotonic()
+    with connected() as client:
+        assert client.call_tool("echo", {"row": 1, "fault": "reads no more"}).text == "row 1"
+        assert client.call_tool("echo", {"row": 2}).text == "row 2"
+    assert time.monotonic() - started < 2 * SLACK
+
+
+def test_an_answer_to_one_question_takes_no_patience_from_the_next_one():
+    with connected("slow") as client:
+        assert client.call_tool("echo", {"row": 1}).text == "row 1"
+
+
+def test_what_was_written_instead_of_messages_is_shown():
+    with (
+        connected(timeouts=Timeouts(idle=1.0)) as client,
+        pytest.raises(TimedOut, match="12 lines of something else, such as"),
+    ):
+        client.call_tool("echo", {"row": 1, "fault": "over many lines"})
+
+
+def test_a_line_that_nobody_wants_any_more_is_not_kept():
+    """It stays in the queue for as long as the process does not read."""
+    line = Outgoing(b"x" * 1000)
+    assert line.withdraw()
+    assert line.data == b""
+    line = Outgoing(b"x")
+    assert line.begin()
+    assert not line.withdraw()
+    assert line.data == b"x"
