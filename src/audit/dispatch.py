@@ -8,8 +8,9 @@ replay and the command line all call through here.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
 
 from ..tools.protocol.results import ABSENT
@@ -31,7 +32,7 @@ from .recording import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..tools.mcp_client import Progress
+    from ..tools.mcp_client import MCPClient, Progress
     from ..tools.protocol.results import CallToolResult, ContentBlock
     from ..tools.session_pool import SessionPool
     from ..types.tool import Tool
@@ -301,12 +302,13 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
         result = client.call_tool(
             checked.tool.tool_name,
             trace.arguments,
-            on_progress=dispatcher.on_progress,
+            on_progress=None if dispatcher.on_progress is None else partial(_tell, client, dispatcher),
             on_attempt=trace.sent,
             is_canceled=dispatcher.is_canceled,
         )
     except ResultInvalid as error:
         invalid, result = error, cast("CallToolResult", error.result)
+    dispatcher.secrets.learn(client.secrets())
     trace.server_version = client.server.version
     trace.protocol = client.server.protocol_version
     return Answer(
@@ -316,6 +318,13 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
         blocks=result.content,
         error=invalid,
     )
+
+
+def _tell(client: MCPClient, dispatcher: Dispatcher, progress: Progress) -> None:
+    """Tells what a tool reports. A token may be newer than the run, hence asked for each time."""
+    assert dispatcher.on_progress is not None
+    dispatcher.secrets.learn(client.secrets())
+    dispatcher.on_progress(replace(progress, message=dispatcher.secrets.scrub(progress.message)))
 
 
 def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> Answer:

@@ -161,8 +161,11 @@ class CallRecord:
 
     @property
     def moment(self) -> datetime | None:
-        """`started_at` as a moment in UTC."""
-        return None if self.started_at is None else datetime.fromisoformat(self.started_at)
+        """`started_at` as a moment in UTC, also where a file that was edited has no zone in it."""
+        if self.started_at is None:
+            return None
+        found = datetime.fromisoformat(self.started_at)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
 
     def to_json(self) -> dict[str, Any]:
         """Turns the record into a JSON object with one key per attribute, absent ones left out."""

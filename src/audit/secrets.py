@@ -14,8 +14,10 @@ import hmac
 import json
 import re
 import secrets
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 from .schemas import items, member, parts_of
 
@@ -42,6 +44,7 @@ class SecretMarker:
         self.key = key or secrets.token_bytes(16)
         self._known: frozenset[str] = frozenset()
         self._spellings: tuple[tuple[str, str], ...] = ()
+        self._learning = threading.Lock()
         self.learn(credentials)
 
     def __repr__(self) -> str:
@@ -119,20 +122,16 @@ class SecretMarker:
             credentials: Passwords, tokens and keys. Empty ones are passed over.
         """
         new = {secret for secret in credentials if secret} - self._known
-        found = dict(self._spellings)
-        for secret in new:
-            if len(secret) >= _SHORTEST_IN_TEXT:
-                mark = self._mark(secret)
-                # In JSON text a secret with quotes or umlauts is spelled differently.
-                for spelling in (
-                    secret,
-                    json.dumps(secret)[1:-1],
-                    json.dumps(secret, ensure_ascii=False)[1:-1],
-                ):
-                    found[spelling] = mark
-        self._known |= new
-        # The longest first: a secret may be part of another one.
-        self._spellings = tuple(sorted(found.items(), key=lambda entry: len(entry[0]), reverse=True))
+        if not new:
+            return
+        with self._learning:
+            found = dict(self._spellings)
+            for secret in new:
+                if len(secret) >= _SHORTEST_IN_TEXT:
+                    found |= dict.fromkeys(_spellings_of(secret), self._mark(secret))
+            # The longest first: a secret may be part of another one.
+            self._spellings = tuple(sorted(found.items(), key=lambda entry: len(entry[0]), reverse=True))
+            self._known |= new
 
     def _copy(self, value: Any, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
         if depth > _DEEPEST:
@@ -155,6 +154,14 @@ class SecretMarker:
     def _mark(self, secret: str) -> str:
         digest = hmac.new(self.key, secret.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
         return f"⟨secret {digest[:12]}⟩"
+
+
+def _spellings_of(secret: str) -> Iterator[str]:
+    """How a secret stands in text, in JSON text and in a URL."""
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield quote(secret, safe="", errors="surrogatepass")
 
 
 def without_digests(text: str) -> str:

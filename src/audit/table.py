@@ -17,6 +17,7 @@ from ..types.portable import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
 from .record import CallRecord, CallStatus, utc_text
+from .table_files import TableFileError, read_csv, read_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +62,6 @@ ENDINGS: Final = (".csv", ".tsv", ".parquet", SUFFIX)
 
 _NEEDED: Final = ("Tool name", "Arguments")
 _NEVER_LOST: Final = tuple(column for column, *_ in COLUMNS)
-_LARGEST_BLOCK: Final = 2**31 - 1
 
 
 class TableError(ValueError):
@@ -227,47 +227,13 @@ def read_table(file: Path) -> pa.Table:
         TableError: It cannot be read.
         OSError: It cannot be opened.
     """
-    import pyarrow as pa
-
     ending = file.suffix.lower()
     if ending not in ENDINGS or ending == SUFFIX:
         raise TableError(f"{file} has no ending that says what it is. Use one of {', '.join(ENDINGS)}")
     try:
-        if ending == ".parquet":
-            from pyarrow import parquet
-
-            return parquet.ParquetFile(file).read()
-        return _read_csv(file)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
-        kind = "Parquet" if ending == ".parquet" else "CSV in UTF-8"
-        raise TableError(f"{file} cannot be read as {kind}: {error}") from None
-
-
-def _read_csv(file: Path) -> pa.Table:
-    import csv
-
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    nothing: list[str] = []
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        first = stream.readline()
-        delimiter = max(",;\t", key=first.count)
-        header = next(csv.reader([first], delimiter=delimiter), nothing)
-    if not header:
-        raise TableError(f"{file} is empty. Its first line has to name the columns")
-    return arrow_csv.read_csv(
-        file,
-        # A row has to fit into a block, and a result may be of any length.
-        read_options=arrow_csv.ReadOptions(block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK)),
-        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(header, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+        return read_parquet(file) if ending == ".parquet" else read_csv(file)
+    except TableFileError as error:
+        raise TableError(str(error)) from None
 
 
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:

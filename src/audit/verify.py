@@ -208,10 +208,11 @@ def _closing(entry: dict[str, Any]) -> Closing:
 def _verified(evidence: _Evidence, head: str | None) -> Verification:
     findings = list(evidence.findings)
     lost = evidence.lost
-    if lost and not all(map(_has_its_hash, evidence.links)):  # a column that was empty may be gone
+    none = not evidence.links and not evidence.closings
+    if lost and (none or not all(map(_has_its_hash, evidence.links))):  # an empty column may be gone
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
-    notes: list[str] = []
+    notes = ["There are no calls in this table."] if none and not findings else []
     by_run: dict[str, list[Link]] = defaultdict(list)
     for link in evidence.links:
         by_run[link.run].append(link)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .exits import ExitCode, UsageError, how_here, reports_errors
-from .files import check_folder, check_journal, check_page, read_stdin, text_or_file
+from .exits import CommandError, ExitCode, UsageError, how_here, reports_errors
+from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
 from .interrupt import Interrupt
 from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
@@ -152,7 +152,7 @@ def agent(
     check_page(html)
     for file in workflow or ():
         if not file.is_file():
-            raise UsageError(f"There is no file {file}.")
+            raise CommandError(f"There is no file {file}.")
     check_folder(settings.save_dir)
     if settings.api_key and settings.api_key_env:
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
@@ -166,8 +166,7 @@ def agent(
         run = AgentRun(settings, connection, interrupt)
         run.ask(text, routes=routes, workflows=workflow or [])
     if html is not None:
-        html.write_text(run.page(), encoding="utf-8")
-        note(f"Wrote {html}")
+        write_page(html, run.page())
     return _show(run, as_json=as_json)
 
 

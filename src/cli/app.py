@@ -2,15 +2,28 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 _EXTRA = "cli"
 
 
 def main() -> None:
     """Runs ``knime-mcp`` with the arguments of this process, and ends the process with its exit code."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before or after a command, which handles its own
+        sys.exit(3)
+
+
+def _run() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # the shell closed it, as with `>&-`
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
+    # What a console or log cannot show (cp1252 on Windows, a file name that is not UTF-8) becomes an escape.
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     # httpx brings a command line along, which loads pygments and more: 40 % of what `import httpx` costs.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
     first = sys.argv[1] if len(sys.argv) > 1 else None
@@ -22,10 +35,7 @@ def main() -> None:
         sys.exit(
             f"The command line needs the extra '{_EXTRA}'. Install it with: pip install 'knime-mcp[{_EXTRA}]'"
         )
-    try:
-        build_app(first)(prog_name="knime-mcp")
-    except KeyboardInterrupt:  # before or after a command, which handles its own
-        sys.exit(3)
+    build_app(first)(prog_name="knime-mcp")
 
 
 if __name__ == "__main__":

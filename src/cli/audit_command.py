@@ -9,8 +9,8 @@ import typer
 
 from ..tools.words import counted
 from .audit_files import read
-from .exits import ExitCode, reports_errors
-from .files import check_page, check_table
+from .exits import ExitCode, UsageError, reports_errors
+from .files import check_page, check_table, write_page, writing
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def show_records(
     """
     check_table(out)
     check_page(html)
+    if out is not None and out.resolve() == file.resolve():
+        raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.table import read_calls, write_calls
 
     records = read(lambda: read_calls(file))
@@ -101,10 +103,10 @@ def show_records(
         from ..audit.verify import verify_file
         from .audit_page import audit_page
 
-        html.write_text(audit_page(file.name, records, read(lambda: verify_file(file))), encoding="utf-8")
-        note(f"Wrote {len(records)} calls to {html}")
+        write_page(html, audit_page(file.name, records, read(lambda: verify_file(file))))
     if out is not None:
-        write_calls(records, out)
+        with writing(out):
+            write_calls(records, out)
         note(f"Wrote {len(records)} calls to {out}")
     if html is not None or out is not None:
         return ExitCode.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
@@ -22,6 +21,7 @@ from ..tools.views.statuses import meaning_of, status_badge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from ..audit.record import CallRecord
     from ..audit.verify import Verification
@@ -65,10 +65,8 @@ def _verdict(verification: Verification) -> Html:
 
 def _run(run: str, calls: Sequence[CallRecord], verification: Verification) -> Html:
     verified = next((found for found in verification.runs if found.run == run), None)
-    began = [moment for record in calls if (moment := record.moment) is not None]
-    start = min(began, default=None)
-    end = max((_end(record) for record in calls if record.moment is not None), default=None)
-    total = (end - start).total_seconds() if start and end else 0.0
+    start = min((moment for record in calls if (moment := record.moment) is not None), default=None)
+    total = max((_seconds_after(start, record) + (record.duration or 0) for record in calls), default=0.0)
     return join(
         (
             heading(2, f"Run {run}" if run else "Calls"),
@@ -127,7 +125,7 @@ def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | Non
     """When the call ran, within its run."""
     if record.moment is None or start is None or total <= 0:
         return None
-    left = 100 * (record.moment - start).total_seconds() / total
+    left = 100 * _seconds_after(start, record) / total
     width = max(100 * (record.duration or 0) / total, 0.3)
     place = f"margin-left:{min(left, 99.7):.2f}%;width:{min(width, 100 - min(left, 99.7)):.2f}%"
     return element(
@@ -137,9 +135,8 @@ def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | Non
     )
 
 
-def _end(record: CallRecord) -> datetime:
-    assert record.moment is not None
-    return record.moment + timedelta(seconds=record.duration or 0)
+def _seconds_after(start: datetime | None, record: CallRecord) -> float:
+    return 0.0 if start is None or record.moment is None else (record.moment - start).total_seconds()
 
 
 def _cut(text: str) -> str:

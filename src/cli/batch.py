@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
-from .exits import ExitCode, UsageError, reports_errors
+from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .files import TABLES, check_folder, check_journal, check_table
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
@@ -34,7 +34,7 @@ def batch(
         str | None,
         typer.Argument(
             metavar="TABLE",
-            help="A .csv, .parquet or .jsonl file with a row per call. Columns named like the tool's"
+            help="A .csv, .parquet, .jsonl or .json file with a row per call. Columns named like the tool's"
             " parameters are its arguments; a missing cell is an argument left out.",
         ),
     ] = None,
@@ -118,12 +118,12 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
     check_table(out, (*TABLES, ".json"))
     check_journal(audit)
     if resume is not None and not resume.is_file():
-        raise UsageError(f"There is no file {resume} to resume from.")
+        raise CommandError(f"There is no file {resume} to resume from.")
     written = [file for file in (out, audit) if file is not None]
     for file in written:
         if file.resolve() == table.resolve():
             raise UsageError(f"{file} is the table of parameters itself. Write into another file.")
-    if audit is not None and resume is None and audit.exists() and audit.stat().st_size:
+    if audit is not None and audit != resume and audit.exists() and audit.stat().st_size:
         raise UsageError(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"
             f" --resume {audit}."

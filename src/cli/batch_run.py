@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call
-from ..audit.journal import Journal, JournalError, JournalWriteError
+from ..audit.journal import JournalError, JournalWriteError
 from ..audit.resume import to_resume
 from ..tools.caller.batch import run_batch
 from ..tools.caller.mapping import (
@@ -25,6 +25,7 @@ from ..tools.caller.summary import RunSummary
 from ..types.columns import ColumnForm
 from ..types.errors import ArgumentsInvalid, Canceled
 from .exits import CommandError
+from .files import open_journal, writing
 from .progress import BatchProgress
 from .records import record_for_people
 from .tables import TableFile
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..audit.journal import JournalContent
+    from ..audit.journal import Journal, JournalContent
     from ..types.tool import MCPTool
     from .executors import CallExecutor
     from .parameters import Parameters
@@ -170,12 +171,11 @@ class BatchRun:
 
     def _journal(self, dispatcher: Dispatcher, follows: str) -> Journal:
         assert self.journal_file is not None
-        return Journal(
+        return open_journal(
             self.journal_file,
             run=dispatcher.run,
             about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
             calls=self.summary.total,
-            append=self.journal_file == self.earlier_file,
             follows=follows,
         )
 
@@ -223,18 +223,23 @@ class _JsonSink:
         self._first = True
 
     def __enter__(self) -> _JsonSink:
-        self._stream.write("[")
+        self._write("[")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.write("]\n" if self._first else "\n]\n")
+        self._write("]\n" if self._first else "\n]\n")
         if self._out is not None:
-            self._stream.close()
+            with writing(self._out):
+                self._stream.close()
 
     def add(self, outcome: CallOutcome) -> None:
         text = json.dumps(record_for_people(outcome.record), ensure_ascii=self._out is None)
-        self._stream.write(("\n  " if self._first else ",\n  ") + text)
+        self._write(("\n  " if self._first else ",\n  ") + text)
         self._first = False
+
+    def _write(self, text: str) -> None:
+        with nullcontext() if self._out is None else writing(self._out):
+            self._stream.write(text)
 
 
 class _TerminalSink:

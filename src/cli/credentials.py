@@ -6,11 +6,14 @@ Never from the command line itself, where every program on the machine could rea
 import os
 import re
 import signal
+import sys
+from getpass import GetPassWarning
 
 import typer
 
 from ..tools.credentials import Credential
 from ..types.errors import SettingInvalid
+from .exits import UsageError
 from .options import ConnectionOptions
 
 KEYRING_SERVICE = "knime-mcp"
@@ -57,14 +60,7 @@ class Credentials:
         if self._options.bearer_prompt:
             return Credential(name, "", _ask("Token"))
         if name == self._options.bearer_env:
-            token = os.environ.get(name, "").strip()
-            if not token:
-                raise SettingInvalid(
-                    f"The environment variable {name} is not set or empty",
-                    setting="credentials",
-                    fix="Put the token there",
-                )
-            return Credential(name, "", token)
+            return Credential(name, "", secret_in(name, "--bearer-env"))
         found = _from_environment(name) or _from_keyring(name)
         if found is None:
             raise SettingInvalid(
@@ -74,6 +70,24 @@ class Credentials:
                 f" {variable(name, 'USERNAME')}, or store it with: keyring set {KEYRING_SERVICE}:{name} USER",
             )
         return found
+
+
+def secret_in(name: str, option: str) -> str:
+    """Reads a secret that an option names the environment variable of.
+
+    Raises:
+        SettingInvalid: It is not set, or empty.
+    """
+    found = os.environ.get(name, "").strip()
+    if not found:
+        # What cannot be a name may be the secret itself.
+        which = name if name.isidentifier() else f"that {option} names"
+        raise SettingInvalid(
+            f"The environment variable {which} is not set or empty",
+            setting="credentials",
+            fix="Put the secret there, and write its name",
+        )
+    return found
 
 
 def variable(name: str, part: str) -> str:
@@ -86,6 +100,10 @@ def _ask(what: str) -> str:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return str(typer.prompt(what, hide_input=True, err=True)).strip()
+    except (typer.Abort, GetPassWarning):
+        if sys.stdin.isatty():
+            raise
+        raise UsageError(f"{what}: there is nobody to ask. Use --bearer-env VARIABLE.") from None
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -9,7 +9,7 @@ import typer
 
 from .audit_files import read
 from .exits import ExitCode, UsageError, reports_errors
-from .files import check_output
+from .files import check_output, writing
 from .terminal import complain, note
 
 
@@ -48,7 +48,8 @@ def export(
 
     records = read(lambda: read_calls(file))
     verified = read(lambda: verify_file(file))
-    exported = save_audit_workflow(records, out, question=question, answer=answer)
+    with writing(out):
+        exported = save_audit_workflow(records, out, question=question, answer=answer)
     note(f"Wrote {out}: {exported.text()}")
     if verified.verdict is Verdict.ALTERED:
         for finding in verified.findings:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .exits import CommandError, UsageError
+from .exits import CommandError, UsageError, why_not
+from .terminal import note
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from ..audit.journal import Journal
 
 TABLES: Final = (".csv", ".parquet")
@@ -53,14 +59,18 @@ def check_output(file: Path | None) -> None:
     """Refuses a file that cannot be written.
 
     Raises:
-        UsageError: It is a folder, or in a folder that does not exist.
+        UsageError: It is a folder, in a folder that does not exist, or not for this person to write.
     """
     if file is None:
         return
     if file.is_dir():
         raise UsageError(f"{file} is a folder. Name a file.")
-    if not file.parent.is_dir():
-        raise UsageError(f"There is no folder {file.parent} to write {file.name} into.")
+    target = Path(os.path.realpath(file))
+    folder = target.parent if file.is_symlink() else file.parent
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder} to write {target.name} into.")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise UsageError(f"{file} cannot be written: permission denied.")
 
 
 def check_folder(folder: Path | None) -> None:
@@ -73,12 +83,38 @@ def check_folder(folder: Path | None) -> None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = why_not(error)
         raise UsageError(f"{folder} cannot be the folder for files: {why}. Name another one.") from None
 
 
-def open_journal(file: Path, *, run: str, about: str, calls: int | None = None) -> Journal:
+@contextmanager
+def writing(file: Path) -> Generator[None]:
+    """Names the file in errors of writing it, which say nothing but that a disk is full.
+
+    Raises:
+        CommandError: It could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{file} could not be written: {why_not(error)}.") from None
+
+
+def write_page(file: Path, page: str) -> None:
+    """Writes a page for a browser, and says so.
+
+    Raises:
+        CommandError: It could not be written.
+    """
+    with writing(file):
+        file.write_text(page, encoding="utf-8")
+    note(f"Wrote {file}")
+
+
+def open_journal(file: Path, *, run: str, about: str, calls: int | None = None, follows: str = "") -> Journal:
     """Opens the journal that the records of a command are added to.
 
     Args:
@@ -86,6 +122,7 @@ def open_journal(file: Path, *, run: str, about: str, calls: int | None = None) 
         run: Id of the run.
         about: What identifies the run. No secrets.
         calls: How many calls there will be, if known.
+        follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Raises:
         CommandError: The file holds something else.
@@ -93,7 +130,8 @@ def open_journal(file: Path, *, run: str, about: str, calls: int | None = None) 
     from ..audit.journal import Journal, JournalError
 
     try:
-        return Journal(file, run=run, about=about, calls=calls, append=True)
+        # A device or pipe has nothing to go on from, and no end to read to.
+        return Journal(file, run=run, about=about, calls=calls, append=file.is_file(), follows=follows)
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
 

@@ -1,10 +1,13 @@
 """Ctrl-C as a question that long work asks: the first one stops it in order, the second one at once."""
 
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from .terminal import note
+
+_SENT_TWICE_SECONDS = 0.4
 
 
 class Interrupt:
@@ -16,12 +19,12 @@ class Interrupt:
     """
 
     def __init__(self) -> None:
-        self.happened = False
+        self._since: float | None = None
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         """Tells whether the person wants to stop."""
-        return self.happened
+        return self._since is not None
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -35,7 +38,10 @@ class Interrupt:
             signal.signal(number, handler)
 
     def _remember(self, _number: int, _frame: FrameType | None) -> None:
-        if self.happened:
+        now = time.monotonic()
+        if self._since is not None:
+            if now - self._since < _SENT_TWICE_SECONDS:
+                return  # to the process and once more to its group, as `timeout` and some starters do
             raise KeyboardInterrupt
-        self.happened = True
+        self._since = now
         note("Stopping. Ctrl-C once more stops at once.")

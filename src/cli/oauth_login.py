@@ -1,6 +1,5 @@
 """OAuth logins: made by a person or a program, kept in the system's keyring, used by all commands."""
 
-import os
 import time
 import webbrowser
 from collections.abc import Callable
@@ -15,7 +14,9 @@ from ..tools.oauth.store import KeyringStore, MemoryStore, TokenStore
 from ..tools.oauth.tokens import Client, Login, login_from_text
 from ..types.errors import AuthError, SettingInvalid, origin_and_path
 from ..types.routing import ServerRoute
+from .credentials import secret_in
 from .exits import ExitCode, UsageError
+from .files import read_text
 from .interrupt import Interrupt
 from .login import LoginOptions
 from .terminal import note, print_text, say
@@ -181,12 +182,8 @@ def _client(
         return None
     if secret_variable and private_key:
         raise UsageError("--client-secret-env and --private-key cannot be used together. Choose one of them.")
-    secret = None
-    if secret_variable:
-        secret = os.environ.get(secret_variable, "").strip()
-        if not secret:
-            raise UsageError(f"The environment variable {secret_variable} is not set or empty.")
-    key = private_key.read_text(encoding="utf-8") if private_key else None
+    secret = secret_in(secret_variable, "--client-secret-env") if secret_variable else None
+    key = read_text(private_key) if private_key else None
     return Client(client_id, secret=secret, private_key=key, algorithm=algorithm)
 
 

@@ -6,14 +6,14 @@ keeps its leading zero. An empty cell is a missing one, ``""`` in quotes is the 
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ..audit.table_files import TableFileError, read_csv, read_parquet
 from ..types.canonical import without_surrogates
 from .exits import CommandError
-from .files import read_text, why_no_json
+from .files import read_json, read_text, why_no_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,70 +55,44 @@ def read_parameters(file: Path) -> Parameters:
         ".parquet": _read_parquet,
         ".jsonl": _read_jsonl,
         ".ndjson": _read_jsonl,
+        ".json": _read_json,
     }
     reader = readers.get(file.suffix.lower())
     if reader is None:
         raise CommandError(f"{file} has no ending that says what it is. Use one of {', '.join(readers)}.")
-    return reader(file)
+    try:
+        return reader(file)
+    except TableFileError as error:
+        raise CommandError(f"{error}.") from None
 
 
 def _read_csv(file: Path) -> Parameters:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    header, delimiter = _csv_header(file)
-    try:
-        table = arrow_csv.read_csv(
-            file,
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        raise CommandError(f"{file} cannot be read as CSV: {error}.") from None
+    table = read_csv(file)
     return Parameters(table.to_pylist(), table, typed=False)
 
 
-def _csv_header(file: Path) -> tuple[list[str], str]:
-    """Names of the columns, and what separates them: a comma, else a semicolon or tab in the first line."""
-    nothing: list[str] = []
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline()
-            delimiter = max(",;\t", key=first.count)
-            stream.seek(0)
-            header = next(csv.reader(stream, delimiter=delimiter), nothing)
-    except UnicodeDecodeError:
-        raise CommandError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'.") from None
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if not header:
-        raise CommandError(f"{file} is empty. Its first line has to name the columns.")
-    if twice:
-        raise CommandError(f"{file} has more than one column called '{twice[0]}'. Rename one of them.")
-    return header, delimiter
-
-
 def _read_parquet(file: Path) -> Parameters:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    with file.open("rb") as stream:
-        try:
-            table = parquet.read_table(stream)
-        except pa.ArrowInvalid as error:
-            raise CommandError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}.") from None
+    table = read_parquet(file)
     return Parameters(table.to_pylist(), table, typed=True)
 
 
 def _read_jsonl(file: Path) -> Parameters:
+    lines = read_text(file).split("\n")
+    return _of_objects(
+        [_json_object(line, file, number) for number, line in enumerate(lines, 1) if line.strip()]
+    )
+
+
+def _read_json(file: Path) -> Parameters:
+    found = read_json(file)
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in cast("list[Any]", found)):
+        raise CommandError(f'{file} is not a list of JSON objects, such as [{{"path": "a.txt"}}].')
+    return _of_objects(list(map(_named, cast("list[dict[str, Any]]", found))))
+
+
+def _of_objects(rows: list[dict[str, Any]]) -> Parameters:
     import pyarrow as pa
 
-    lines = read_text(file).split("\n")
-    rows = [_json_object(line, file, number) for number, line in enumerate(lines, 1) if line.strip()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{name: row.get(name) for name in names} for row in rows]
     table = pa.Table.from_arrays([_column([row[name] for row in rows]) for name in names], names=names)
@@ -134,7 +108,11 @@ def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
         raise CommandError(
             f'{file}, line {number} is not a JSON object. Write one per line, as in {{"path": "a.txt"}}.'
         )
-    return {without_surrogates(name): value for name, value in cast("dict[str, Any]", found).items()}
+    return _named(cast("dict[str, Any]", found))
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {without_surrogates(name): value for name, value in row.items()}
 
 
 def _column(values: list[Any]) -> Any:

@@ -9,12 +9,16 @@ import typer
 
 from .executors import Concurrency, ExecutorOption, check_executor
 from .exits import ExitCode, UsageError, reports_errors
-from .files import check_journal, check_page, check_table
+from .files import check_journal, check_page, check_table, write_page
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
-from .terminal import note, print_json
+from .terminal import print_json
 
 _WHAT = "What is called"
+_ON_RECORD = (
+    *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
+    *("header", "transport"),
+)
 
 
 @reports_errors
@@ -159,8 +163,7 @@ def replay(
             run.execute(executor, concurrency, audit, out)
         finally:
             if html is not None:
-                html.write_text(run.page(file.name), encoding="utf-8")
-                note(f"Wrote {html}")
+                write_page(html, run.page(file.name))
     if as_json:
         print_json(run.as_json())
     else:
@@ -170,11 +173,11 @@ def replay(
 
 def _check_connection(connection: ConnectionOptions) -> None:
     """Refuses options that say who to be at one server: a file names several, and each has its own."""
-    said = connection.credential or connection.bearer_env or connection.bearer_prompt or connection.header
-    if said:
+    usual = ConnectionOptions()
+    if any(getattr(connection, name) != getattr(usual, name) for name in _ON_RECORD):
         raise UsageError(
-            "Credentials and headers are those that the file names. Allow a credential with --with-credential"
-            " NAME, or name one for a server: --server OLD=https://host/mcp#credential=NAME."
+            "Credentials, headers and transport are those that the file names. Allow a credential with"
+            " --with-credential NAME, or say it for a server: --server OLD=https://host/mcp#credential=NAME."
         )
 
 

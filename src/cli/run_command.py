@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .files import writing
 from .interrupt import Interrupt
 from .options import ConnectionOptions
 from .progress import StatusLine
@@ -89,6 +90,8 @@ def run(
     renamed = _pairs(credential, "--credential")
     tables = {name: Path(path) for name, path in _pairs(inputs, "--input").items()}
     servers = _servers(server)
+    if out is not None and out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file. Name a folder with --out.")
     with Interrupt() as interrupt:
         report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
@@ -192,7 +195,10 @@ def _run(
         )
         report = run_workflow(workflow, host, options)
         work.keep = not report.ok
-        files = [] if out is None else write_results(report, out)
+        files: list[Path] = []
+        if out is not None:
+            with writing(out):
+                files = write_results(report, out)
     return report, files
 
 

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 from ..tools.credentials import fill
 from ..tools.mcp_client import MCPClient
 from ..tools.session_pool import SessionPool
+from ..types.errors import MCPError
 from .credentials import Credentials
+from .exits import why_not
 from .stdio import is_command, named_server
 
 if TYPE_CHECKING:
@@ -152,7 +154,11 @@ def _saver(folder: Path) -> Callable[[Call, int, bytes, str], str]:
         # The name is ours: what a server calls its files is no path on this machine.
         name = f"row-{call.input_row}-{number + 1}" if call.input_row is not None else f"result-{number + 1}"
         file = folder / f"{name}{guess_extension(mime_type.partition(';')[0].strip()) or '.bin'}"
-        file.write_bytes(data)
+        try:
+            file.write_bytes(data)
+        except OSError as error:
+            what = f"The tool has answered, but {file} could not be written: {why_not(error)}"
+            raise MCPError(what, fix="Make room, or name another folder with --save-dir") from None
         return str(file)
 
     return save

@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Self
 
+from .files import writing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -37,17 +39,23 @@ class TableFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with writing(self._file):
+                self._writer.close()
 
     def write(self, piece: pa.Table) -> None:
-        """Appends rows; all pieces have the same columns."""
+        """Appends rows; all pieces have the same columns.
+
+        Raises:
+            CommandError: They could not be written.
+        """
         if _ROW_ID in piece.column_names:
             piece = piece.drop_columns([_ROW_ID])
         if self._file.suffix.lower() == ".csv":
             piece = _flat(piece)
-        if self._writer is None:
-            self._writer = _writer(self._file, piece.schema)
-        self._writer.write_table(piece)
+        with writing(self._file):
+            if self._writer is None:
+                self._writer = _writer(self._file, piece.schema)
+            self._writer.write_table(piece)
 
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ import functools
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from ..tools.hidden_text import escape
 from ..tools.hidden_text import visible as escape_hidden
@@ -47,7 +48,26 @@ def err() -> Console:
     """The console for progress, notes and errors."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
+    remarks = cast("IO[str]", _Remarks(sys.stderr))
+    return Console(file=remarks, highlight=False, emoji=False, markup=False, soft_wrap=True)
+
+
+class _Remarks:
+    """Standard error. Who read it may be gone, or its disk full: no result is lost for that."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -59,7 +79,7 @@ def plain(text: str, style: str = "") -> Text:
 
 def say(text: str, style: str = "") -> None:
     """Prints a line for people to standard output."""
-    out().print(plain(text, style))
+    out().print(plain(text, style), soft_wrap=True)  # a hash or URL stays in one piece
 
 
 def show(*renderables: RenderableType) -> None:
@@ -80,10 +100,7 @@ def complain(text: str) -> None:
 
 def print_text(text: str) -> None:
     """Prints a result as it is, on a terminal with its control characters shown."""
-    shown = visible(text) if sys.stdout.isatty() else text
-    # A console that cannot show a character (cp1252 on Windows) shows an escape, instead of failing.
-    encoding = sys.stdout.encoding or "utf-8"
-    print(shown.encode(encoding, "backslashreplace").decode(encoding))
+    print(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_json(value: Any) -> None:

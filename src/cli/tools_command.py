@@ -10,7 +10,7 @@ import typer
 
 from ..types.errors import Canceled
 from .exits import ExitCode, how_here, reports_errors
-from .files import TABLES, check_table
+from .files import TABLES, check_table, writing
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
 from .tables import TableFile, json_rows
@@ -85,7 +85,9 @@ def _write(provision: Provision, out: Path | None) -> None:
     if out is None:
         return
     if out.suffix.lower() == ".json":
-        out.write_text(json.dumps(_as_json(provision), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(_as_json(provision), ensure_ascii=False, indent=2)
+        with writing(out):
+            out.write_text(f"{text}\n", encoding="utf-8")
     else:
         with TableFile(out) as file:
             file.write(_tools_table(provision))

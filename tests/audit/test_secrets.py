@@ -1,6 +1,7 @@
 """Secrets in arguments, and wherever a server repeats them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -117,3 +118,16 @@ def test_a_credential_never_survives(secret, other):
     mark = marker.scrub(secret)
     if secret not in mark:
         assert not [text for text in strings(marked) if secret in text.replace(mark, "")]
+
+
+def test_a_secret_as_it_stands_in_a_url():
+    marker = SecretMarker(["käse/4711 x"])
+    assert "4711" not in marker.scrub("https://h/mcp?key=k%C3%A4se%2F4711%20x&b=1")
+
+
+def test_what_many_threads_learn_is_all_known():
+    marker = SecretMarker()
+    secrets = [f"canary-{number:04}" for number in range(400)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda secret: marker.learn([secret]), secrets))
+    assert "canary" not in marker.scrub(" ".join(secrets))

@@ -157,7 +157,6 @@ def test_ctrl_c_cancels_model_and_tool(cli, server, model, until):
         (["--audit", "run.txt"], "should end in .jsonl"),
         (["--html", "run.txt"], "should end in .html"),
         (["--html", "nowhere/run.html"], "no folder nowhere"),
-        (["--workflow", "nothing.knwf"], "no file nothing.knwf"),
         (["--api-key", "a", "--api-key-env", "B"], "cannot be used together"),
         (["--api-key", "nobody"], "There is no credential 'nobody'"),
         (["--server", "no url"], "The server URL holds a space"),
@@ -171,6 +170,8 @@ def test_command_lines_that_cannot_work(cli, model, arguments, said):
 
 
 def test_a_file_that_is_no_workflow(cli, model):
+    done = cli(*words(model(), "--workflow", "nothing.knwf"))
+    assert (done.code, done.err) == (1, "There is no file nothing.knwf.\n")
     (cli.folder / "broken.knwf").write_bytes(b"no archive")
     done = cli(*words(model(), "--workflow", "broken.knwf"))
     assert done.code == 1

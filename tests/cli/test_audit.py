@@ -26,6 +26,34 @@ def journal(cli, server, tmp_path):
     return tmp_path / "run.jsonl"
 
 
+def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
+    """With a mark at its beginning, line ends of Windows, a time without a zone, an endless duration."""
+    text = journal.read_text("utf-8")
+    (tmp_path / "saved.jsonl").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    assert cli("audit", "verify", "saved.jsonl").code == 0
+    done = cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl")
+    assert done.code == 1
+    assert "saved.jsonl, line 1 is not a line of a journal. Name another file" in done.err
+    lines = lines_of(journal)
+    lines[1] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
+    (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    assert cli("audit", "show", "edited.jsonl", "--html", "edited.html").code == 0
+    assert "Records: altered" in (tmp_path / "edited.html").read_text("utf-8")
+
+
+def test_a_table_without_calls_is_not_intact(cli, tmp_path):
+    (tmp_path / "t.csv").write_text("Name,Age\n", encoding="utf-8")
+    done = cli("audit", "verify", "t.csv")
+    assert (done.code, done.out) == (1, "t.csv: not verifiable\n")
+
+
+def test_a_table_is_not_written_over_itself(cli, journal):
+    assert cli("audit", "show", "run.jsonl", "--out", "t.csv").code == 0
+    done = cli("audit", "show", "t.csv", "--out", "./t.csv")
+    assert done.code == 2
+    assert "is the file to show" in done.err
+
+
 def lines_of(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +52,41 @@ def test_json_lines(tmp_path):
     assert found.table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": '{"c": []}'}]
 
 
+def test_a_list_of_objects(tmp_path):
+    file = tmp_path / "p.json"
+    file.write_text('[{"a": 1}, {"b": {"c": []}}]', encoding="utf-8")
+    assert read_parameters(file).rows == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+
+
+def test_a_cell_of_any_length(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text(f"a,b\n{'x' * 3_000_000},1\n", encoding="utf-8")
+    assert len(read_parameters(file).rows[0]["a"]) == 3_000_000
+
+
+def test_a_tsv_is_separated_by_tabs(tmp_path):
+    file = tmp_path / "p.tsv"
+    file.write_text("text, or not\na,b\n", encoding="utf-8")
+    assert read_parameters(file).rows == [{"text, or not": "a,b"}]
+
+
+def test_marks_within_cells_are_no_open_ones(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text('a,b\n5" pipe,"one\ntwo"\n', encoding="utf-8")
+    assert read_parameters(file).rows == [{"a": '5" pipe', "b": "one\ntwo"}]
+
+
+@pytest.mark.parametrize("place", range(4, 700, 13))
+def test_a_damaged_parquet_file_is_read_or_refused(tmp_path, place):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"text": [str(n) for n in range(50)], "n": range(50)}), file)
+    data = bytearray(file.read_bytes())
+    data[place % len(data)] ^= 0xFF
+    file.write_bytes(data)
+    with suppress(CommandError):
+        read_parameters(file)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -59,6 +96,11 @@ def test_json_lines(tmp_path):
         ("p.csv", b"a,b\n1\n", "cannot be read as CSV"),
         ("p.csv", b"\xe4,b\n1,2\n", "is not UTF-8"),
         ("p.csv", b"a,b\n\xe4,2\n", "is not UTF-8|cannot be read as CSV"),
+        ("p.csv", b"x" * 200_000, "cannot be read as CSV"),
+        ("p.csv", b"a,,\n1,,\n", "more than one column without a name"),
+        ("p.csv", b'a,b\n1,2\n3,"4\n5,6\n', "quotation mark that is not closed"),
+        ("p.json", b'{"a": 1}', "not a list of JSON objects"),
+        ("p.json", b'[{"a": 1}, 2]', "not a list of JSON objects"),
         ("p.parquet", b"nonsense nonsense", "cannot be read as Parquet"),
         ("p.jsonl", b'{"a": 1}\n{"a"\n', "line 2 is not JSON"),
         ("p.jsonl", b'{"a": "\xe4"}', "is not UTF-8"),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -198,6 +199,8 @@ def test_usage(cli, record, tmp_path):
     for arguments, words in (
         (("--server", "nowhere"), "--server OLD=NEW"),
         (("--credential", "x"), "--with-credential"),
+        (("--send-credentials-as", "basic"), "--with-credential"),
+        (("--transport", "sse"), "--with-credential"),
         (("--html", "x.txt"), ".html"),
         (("--audit", "x.csv"), ".jsonl"),
         (("--ignore", "("), "regular expression"),
@@ -206,3 +209,27 @@ def test_usage(cli, record, tmp_path):
         assert done.code == 2
         assert words in done.err
     assert cli("replay", "missing.jsonl").code == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_replay_that_is_stopped_keeps_what_is_done(cli, server, tmp_path, until, number):
+    label = f"replay-{number}"
+    (tmp_path / "p.csv").write_text(f"seconds,label\n0,a\n0.5,{label}\n0,c\n", encoding="utf-8")
+    done = cli("batch", server.url, "slow", "p.csv", "--concurrency", "1", "--audit", "run.jsonl")
+    assert done.code == 0, done.err
+    text = (tmp_path / "run.jsonl").read_text("utf-8")
+    (tmp_path / "run.jsonl").write_text(
+        text.replace(r"\"seconds\":0.5", r"\"seconds\":60.5"), encoding="utf-8"
+    )
+    files = ("--out", "r.csv", "--html", "r.html", "--audit", "again.jsonl")
+    process = cli.start("replay", "run.jsonl", "--call", "slow", "--json", *files)
+    until(lambda: server.said().count(f"started {label}") == 2, "the second call began", 60)
+    process.send_signal(number)
+    stopped = cli.finish(process)
+    assert stopped.code == 3
+    assert "Canceled after 1 of 3 calls." in stopped.err
+    assert stopped.json["counts"] == {"same": 1}
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["Verdict"] for row in csv.DictReader(file)] == ["same"]
+    assert "on record, " in (tmp_path / "r.html").read_text("utf-8")
+    assert cli("audit", "verify", "again.jsonl", "--json").json["runs"][0]["outcome"] == "canceled"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Beyond this length of both texts together (characters) a patch replaces whole members: finding the smallest
 #: one takes time that grows with the square of a list's length.
-_LONGEST_IN_DETAIL: Final = 400_000
+_LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
 
 

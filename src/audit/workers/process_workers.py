@@ -47,7 +47,7 @@ class ProcessWorkers(Executor):
             BrokenProcessPool: One process after the other died.
         """
         with self._lock:
-            if self._lost > _MOST_LOST:
+            if self._lost > max(_MOST_LOST, len(self._pools)):  # all of them may be killed at once
                 raise BrokenProcessPool(f"{self._lost} processes died one after the other")
             place = min(range(len(self._pools)), key=self._busy.__getitem__)
             self._busy[place] += 1
@@ -92,7 +92,8 @@ def _begin(stop: Any) -> None:
     """What a worker process does first."""
     global _stop
     _stop = stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started us decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # both may reach the whole group; who started us decides
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="mcp-parent", daemon=True).start()
 
 

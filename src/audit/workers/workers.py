@@ -92,7 +92,7 @@ class Workers:
         try:
             return self._answer(remote)
         except OutcomeUnknown:
-            if not may_repeat(remote.tool):
+            if self._is_canceled() or not may_repeat(remote.tool):
                 raise
         return self._answer(remote)
 

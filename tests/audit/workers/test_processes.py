@@ -138,6 +138,29 @@ def test_processes_that_never_live_are_given_up(server):
     assert server.said("begun x") == 0
 
 
+def test_all_processes_killed_at_once_are_replaced(server):
+    """As by a person, or by a machine that has no memory left."""
+    with ProcessWorkers(6) as executor:
+        for lost in [executor.submit(os._exit, 1) for _ in range(6)]:
+            with pytest.raises(Exception, match="terminated abruptly"):
+                lost.result(60)
+        assert server.workers(executor).recorded_call(server.call(text="x")).record.result == "noted x"
+
+
+def test_a_call_that_may_be_repeated_is_not_when_the_run_was_stopped(server):
+    with ProcessWorkers(1) as executor, ThreadPoolExecutor(1) as thread:
+        future = thread.submit(
+            server.workers(executor).recorded_call, server.call("look", text="once", seconds=60)
+        )
+        server.wait_for("begun once")
+        server.canceled = True
+        for process in _workers_of(executor):
+            os.kill(process, signal.SIGKILL)
+        record = future.result(60).record
+    assert "unknown whether the call ran" in record.error
+    assert "before this call" not in record.error
+
+
 def test_canceling_tells_what_ran_from_what_did_not(server):
     with ProcessWorkers(1) as executor, ThreadPoolExecutor(2) as threads:
         workers = server.workers(executor)

@@ -1,0 +1,119 @@
+"""Tables in files as people and programs leave them: CSV of any kind, and Parquet that may be damaged."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+_SEPARATORS: Final = ",;\t"
+_LARGEST_BLOCK: Final = 2**31 - 1
+
+
+class TableFileError(ValueError):
+    """A file that is no table: names the file, and says why."""
+
+
+def read_parquet(file: Path) -> pa.Table:
+    """Reads a Parquet file.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The table; no two columns have the same name.
+
+    Raises:
+        TableFileError: It cannot be read, or its columns cannot be told apart.
+        OSError: It cannot be opened.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with file.open("rb") as stream:
+        try:
+            table = parquet.ParquetFile(stream).read()
+            table.validate(full=True)
+            names = table.column_names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # whatever is damaged
+            raise TableFileError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
+    _check_names(names, file)
+    return table
+
+
+def read_csv(file: Path) -> pa.Table:
+    """Reads a CSV file.
+
+    Args:
+        file: The file, in UTF-8. A ``.tsv`` file is separated by tabs; any other one by what its first line
+            has most of: commas, semicolons or tabs.
+
+    Returns:
+        The table; all cells are text. An empty cell is missing, one in quotes is the empty text.
+
+    Raises:
+        TableFileError: It cannot be read, or its first line does not name the columns.
+        OSError: It cannot be opened.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    try:
+        header, separator = _header(file)
+        table = arrow_csv.read_csv(
+            file,
+            # A row has to fit into a block, and a cell may be of any length.
+            read_options=arrow_csv.ReadOptions(
+                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK)
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except UnicodeDecodeError:
+        raise TableFileError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'") from None
+    except (csv.Error, pa.ArrowInvalid) as error:
+        raise TableFileError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+    if _is_open_at_its_end(table, file):
+        raise TableFileError(
+            f"{file} has a quotation mark that is not closed: its last cell is in several lines"
+        )
+    return table
+
+
+def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
+    """Whether a mark took all that follows into one cell, which Arrow does not mind."""
+    last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
+    if last is None or "\n" not in last:
+        return False
+    data = file.read_bytes()
+    return data.count(b'"') % 2 == 1 and not data.rstrip(b"\r\n").endswith(b'"')
+
+
+def _header(file: Path) -> tuple[list[str], str]:
+    nothing: list[str] = []
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        first = stream.readline()
+        separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=first.count)
+        stream.seek(0)
+        header = next(csv.reader(stream, delimiter=separator), nothing)
+    if not header:
+        raise TableFileError(f"{file} is empty. Its first line has to name the columns")
+    _check_names(header, file)
+    return header, separator
+
+
+def _check_names(names: list[str], file: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if "" in twice:
+        raise TableFileError(f"{file} has more than one column without a name. Name them, or remove them")
+    if twice:
+        raise TableFileError(f"{file} has more than one column called '{twice[0]}'. Rename one of them")
