@@ -124,12 +124,18 @@ class BatchRun:
                 raise error
             return kept(failed_call(call, error, dispatcher))
 
+        def work(call: Call) -> CallOutcome:
+            found = None if earlier is None else earlier.find(call)
+            return kept(executor.make(call)) if found is None else found
+
+        if earlier is not None:
+            earlier.take_over(self._calls(), journal)
         interrupt, stop = self._sessions.interrupt, self._sessions.stop
         taken = 0
         with BatchProgress(self.summary.total) as progress:
             results = run_batch(
                 self._calls(),
-                lambda call: kept((earlier.find(call) if earlier else None) or executor.make(call)),
+                work,
                 failed=failed,
                 concurrency=executor.concurrency,
                 is_canceled=lambda: interrupt() or stop.is_set(),

@@ -103,7 +103,10 @@ class CallerRun:
         )
 
         def work(call: Call) -> CallOutcome:
-            outcome = (earlier.find(call) if earlier else None) or recorded_call(call, self.dispatcher)
+            taken = None if earlier is None else earlier.find(call)
+            if taken is not None:
+                return taken
+            outcome = recorded_call(call, self.dispatcher)
             return replace(outcome, record=journal.append(outcome.record))
 
         def failed(call: Call, error: Exception) -> CallOutcome:
@@ -123,6 +126,8 @@ class CallerRun:
             on_finished=on_finished,
         )
         with journal, closing(results):
+            if earlier is not None:
+                earlier.take_over(self.plan.calls(), journal)
             self._take(results, write, journal)
             self.head = journal.head
             if self.stop.is_set() or is_canceled():
@@ -181,9 +186,30 @@ class EarlierRun:
     def __init__(self, records: Iterable[CallRecord], dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._records = {_key_of(record): record for record in records if record.ok}
+        self._taken: dict[tuple[str | None, ...], CallRecord] = {}
+
+    def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
+        """Takes over those of the calls that were finished: same row, tool and arguments.
+
+        To be done before any other is made: should this run be interrupted, too, its journal has all of them.
+
+        Args:
+            calls: The calls to make.
+            journal: Gets the records of those that were finished; None if there is none.
+
+        Raises:
+            JournalWriteError: It could not be written.
+        """
+        run = self._dispatcher.run
+        for call in calls if self._records else ():
+            key = self._key(call)
+            found = None if key is None else self._records.pop(key, None)
+            if key is not None and found is not None:
+                record = replace(found, run=run, resumed_from=found.resumed_from or found.run)
+                self._taken[key] = record if journal is None else journal.append(record)
 
     def find(self, call: Call) -> CallOutcome | None:
-        """Finds a finished call with the same row, tool and arguments.
+        """Finds a call that was taken over.
 
         Args:
             call: The call to make.
@@ -191,15 +217,15 @@ class EarlierRun:
         Returns:
             The call as it ended then, or None.
         """
-        if not self._records or call.tool is None or call.error is not None:
+        key = self._key(call) if self._taken else None
+        found = None if key is None else self._taken.get(key)
+        return None if found is None else CallOutcome(record=found, tool=call.tool)
+
+    def _key(self, call: Call) -> tuple[str | None, ...] | None:
+        if call.tool is None or call.error is not None:
             return None
         server = call.tool.route.display if isinstance(call.tool, MCPTool) else None
-        found = self._records.get((call.input_row, call.tool.name, server, self._arguments(call)))
-        if found is None:
-            return None
-        run = self._dispatcher.run
-        record = replace(found, run=run, resumed_from=found.resumed_from or found.run)
-        return CallOutcome(record=record, tool=call.tool)
+        return (call.input_row, call.tool.name, server, self._arguments(call))
 
     def _arguments(self, call: Call) -> str | None:
         from ..arguments import ArgumentValidator

@@ -67,6 +67,17 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
     assert max(started_at[:10]) < min(started_at[10:])
 
 
+def test_a_resumed_run_that_ends_at_once_loses_nothing_of_the_run_before(server, tools_of, call, rows_of):
+    tools = tools_of(server.url("/one"))
+    before = added(rows_of, call, tools)
+    ending = {"tool_name": "add", "on_error": "fail", "concurrency": 1}
+    assert not call(tools, {"a": [1, 2, 3, None], "b": [0] * 4}, **ending).ok
+    assert not call(tools, {"a": [None, 2, 3, None], "b": [0] * 4}, **ending, resume=True).ok
+    results = rows_of(call(tools, {"a": [1, 2, 3, 4], "b": [0] * 4}, tool_name="add", resume=True))
+    assert [row["Result"] for row in results] == ["1", "2", "3", "4"]
+    assert added(rows_of, call, tools) - before == 5  # rows 2 and 3 once
+
+
 def test_a_row_that_changed_is_called_again(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     failed = call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", concurrency=1)
