@@ -19,6 +19,7 @@ from ...audit.schemas import items, kinds, properties_in
 from ...types.errors import ArgumentsInvalid, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 from ..json_pointer import pointer_step
+from ..protocol.json_text import DEEPEST, is_deeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -212,14 +213,13 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     Raises:
         ArgumentsInvalid: JSON cannot hold the value.
     """
-    try:
-        return _as_json(value, parameter, pointer)
-    except RecursionError:
+    if is_deeper(value, DEEPEST):
         raise ArgumentsInvalid(
             f"The value at {pointer or 'the top'} is nested too deeply",
             pointer=pointer,
-            fix="Give fewer levels of lists and objects inside each other",
-        ) from None
+            fix=f"Give no more than {DEEPEST} levels of lists and objects inside each other",
+        )
+    return _as_json(value, parameter, pointer)
 
 
 def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:

@@ -1,6 +1,7 @@
 """Columns and typed text to arguments."""
 
 import json
+import sys
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
@@ -186,6 +187,16 @@ def test_cells_of_an_untyped_tool_arrive_as_they_are(row):
     assert mapped(schema, row) == row
 
 
+@pytest.fixture
+def high_limit():
+    """The limit that the library for JSONata sets when it is loaded."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("high_limit")
 @pytest.mark.parametrize("value", ['{"a": ' * 3000 + "1" + "}" * 3000, "[" * 200_000])
 def test_json_that_is_nested_too_deeply_is_the_fault_of_its_row(value):
     with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
