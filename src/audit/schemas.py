@@ -6,12 +6,14 @@ references count. Nothing is fetched, and recursion ends.
 
 from __future__ import annotations
 
-import re
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jsonschema_rs import Validator
 
 
 def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -133,6 +135,14 @@ def _list(value: Any) -> list[Any]:
 
 def _matches(pattern: str, name: str) -> bool:
     try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        return True  # a pattern of another dialect: it may apply
+        return _validator(pattern).is_valid(name)
+    except ValueError:
+        return True  # a pattern that looks around or back, or no pattern at all: it may apply
+
+
+@lru_cache(maxsize=256)
+def _validator(pattern: str) -> Validator:
+    """What tries a stranger's pattern in time that grows with the text; Python's own may take for ever."""
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())

@@ -131,3 +131,12 @@ def test_what_many_threads_learn_is_all_known():
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda secret: marker.learn([secret]), secrets))
     assert "canary" not in marker.scrub(" ".join(secrets))
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_that_backtracks_for_ever_holds_nobody_up():
+    described = json.dumps({"patternProperties": {"^(a+)+$": {"format": "password"}}})
+    arguments = {"a" * 60 + "!": "seen", "aaa": "hidden"}
+    marked = SecretMarker().mark(arguments, described)
+    assert marked["a" * 60 + "!"] == "seen"
+    assert marked["aaa"] != "hidden"
