@@ -1,13 +1,16 @@
 """Ctrl-C as a question that long work asks: the first one stops it in order, the second one at once."""
 
+import os
 import signal
+import sys
 import time
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from .terminal import note
-
 _SENT_TWICE_SECONDS = 0.4
+_STOPPING = "Stopping. Ctrl-C once more stops at once.\n"
+_NEW_LINE = "\r\x1b[2K"  # what the line of a running call showed
 
 
 class Interrupt:
@@ -44,4 +47,16 @@ class Interrupt:
                 return  # to the process and once more to its group, as `timeout` and some starters do
             raise KeyboardInterrupt
         self._since = now
-        note("Stopping. Ctrl-C once more stops at once.")
+        _say_stopping()
+
+
+def _say_stopping() -> None:
+    """Writes to standard error without the console that everything else is written with.
+
+    A handler runs between any two steps of what it interrupts. In the middle of an import it would import the
+    half that is there, fail, and its ImportError can end up as Python's lasting opinion that a folder holds
+    no modules; in the middle of a print the stream refuses a second writer.
+    """
+    with suppress(OSError, ValueError):  # closed, or no file at all
+        number = sys.stderr.fileno()
+        os.write(number, ((_NEW_LINE if os.isatty(number) else "") + _STOPPING).encode())
