@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isfinite
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.canonical import canonical_json, without_surrogates
@@ -55,10 +54,9 @@ FIELDS: Final = (
 )
 """Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
 
-_NAMES: Final = tuple(sorted(frozenset(CallRecord.__slots__) - {"previous_hash", "hash"}))
-_KEYS: Final = {name: f'"{name}":' for name in _NAMES}
+_PLACE: Final = frozenset({"call", "previous_hash", "hash"})
+_KEYS: Final = {name: f'"{name}":' for name in CallRecord.__dataclass_fields__}
 _HASHED: Final = frozenset(FIELDS)
-_values: Final = attrgetter(*_NAMES)
 _PREFIX: Final = "sha256:"
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
@@ -170,38 +168,34 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
         The record with its number and both hashes; the canonical JSON of `CallRecord.to_json` of it, with
         the member ``"kind":"call"``.
     """
-    values = dict(zip(_NAMES, _values(record), strict=True))
-    values["call"] = call
-    written = ['"kind":"call"']
-    hashed: list[str] = []
-    for name, value in values.items():
-        match value:
-            case None:
-                continue
-            case str() if name == "tool":
+    number = str(call)
+    written = ['"kind":"call"', f'"call":{number}']
+    hashed = [f'"call":"{number}"']
+    for name, value in vars(record).items():
+        if value is None or name in _PLACE:
+            continue
+        if isinstance(value, str):
+            if name == "tool":
                 member, in_hash = _tool_members(value)
-            case str():
+            else:
                 member = in_hash = _KEYS[name] + encode_basestring(value)
-            case tuple():
-                if value:
-                    written.append(_KEYS[name] + canonical_json(value))
-                continue
-            case _:
-                member = _KEYS[name] + (str(value) if isfinite(value) else canonical_json(value))
-                in_hash = f'{_KEYS[name]}"{text_of(name, value)}"'
+        elif isinstance(value, tuple):
+            if value:
+                written.append(_KEYS[name] + canonical_json(value))
+            continue
+        else:
+            member = _KEYS[name] + (str(value) if isfinite(value) else canonical_json(value))
+            in_hash = f'{_KEYS[name]}"{text_of(name, value)}"'
         written.append(member)
         if value != "" and name in _HASHED:
             hashed.append(in_hash)
+    hashed.sort()
     own = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
     written.append(f'"hash":"{own}"')
     if previous:
         written.append(f'"previous_hash":{encode_basestring(previous)}')
     written.sort()
-    # `dataclasses.replace` takes four times as long.
-    return (
-        CallRecord(**values, previous_hash=previous or None, hash=own),
-        without_surrogates(f"{{{','.join(written)}}}"),
-    )
+    return record.placed(call, previous or None, own), without_surrogates(f"{{{','.join(written)}}}")
 
 
 @lru_cache(maxsize=256)

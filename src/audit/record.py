@@ -98,7 +98,8 @@ def _tool_text(fields: Fields) -> str:
     return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots, so that the chain can copy one as a dict; copying field by field takes five times as long.
+@dataclass(frozen=True, kw_only=True)
 class CallRecord:
     """One call, as it is kept.
 
@@ -167,11 +168,15 @@ class CallRecord:
         found = datetime.fromisoformat(self.started_at)
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
+    def placed(self, call: int, previous_hash: str | None, own_hash: str) -> Self:
+        """The same record with its place in a chain."""
+        found = object.__new__(type(self))
+        vars(found).update(vars(self), call=call, previous_hash=previous_hash, hash=own_hash)
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """Turns the record into a JSON object with one key per attribute, absent ones left out."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        found["status"] = self.status.value
-        found["files"] = list(self.files)
+        found = vars(self) | {"status": self.status.value, "files": list(self.files)}
         return {name: value for name, value in found.items() if value is not None and value != []}
 
     @classmethod

@@ -32,6 +32,12 @@ TOOL_STORAGE: Final = pa.struct(
 _AT_ONCE: Final = 4_000
 """Tools; of more, the first are out of the processor's cache when the next field is taken."""
 
+_LONG: Final = 2_000
+"""Texts in a column; in a shorter one, to look for equal ones costs more than it saves."""
+
+_SAMPLE: Final = 64
+"""Texts that tell whether a column repeats itself."""
+
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     """Writes tools as one Arrow array.
@@ -115,10 +121,23 @@ def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
     structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
     # flatten, other than field(i), applies the validity of the struct as well as its offset.
     columns = [
-        to_list(column if column.type == wanted.type else column.cast(wanted.type))
+        _values(column if column.type == wanted.type else column.cast(wanted.type))
         for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
     ]
     return from_columns(columns, to_list(structs.is_valid()), rows)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """What `to_list` gives; of a long column, equal texts are one object, as the URLs of one server's tools."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if len(column) < _LONG or not pa.types.is_string(column.type):
+        return to_list(column)
+    if len(column.slice(0, _SAMPLE).unique()) > _SAMPLE // 4:
+        return to_list(column)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    values = to_list(encoded.dictionary)
+    return [values[index] for index in to_list(encoded.indices)]
 
 
 def to_list(column: pa.Array) -> list[Any]:
