@@ -28,11 +28,14 @@ from knime_mcp.types.tool import MCPTool
 
 TOOL = "tool_00001"
 ARGUMENTS = {"query": "how much does a record cost"}
+CALLS = 20
+MANY = 30
+"""Rounds of few calls each: what a record costs is less than how much a call differs from second to second."""
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Adds the ways of calling, the size of a record and the check of a journal."""
-    calls = 20 if smoke else 500
+    calls, rounds = (20, rounds) if smoke else (CALLS, rounds * MANY)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with fast_server(50) as url:
@@ -41,7 +44,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
             with warm.sdk_server() as url:
                 title = "audit: call, server on the SDK 2.x"
                 arguments = {"text": ARGUMENTS["query"]}
-                _calls(table, title, url, "echo", arguments, folder / "sdk.jsonl", calls // 4, rounds)
+                _calls(table, title, url, "echo", arguments, folder / "sdk.jsonl", calls, rounds // 2 or 1)
         _journal(table, folder / "fast.jsonl")
 
 
