@@ -30,7 +30,7 @@ TOOL = "tool_00001"
 ARGUMENTS = {"query": "how much does a record cost"}
 CALLS = 20
 MANY = 30
-"""Rounds of few calls each: what a record costs is less than how much a call differs from second to second."""
+"""Rounds of few calls each: a record costs less than calls differ from second to second."""
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
