@@ -128,7 +128,7 @@ def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """What `to_list` gives; of a long column, equal texts are one object, as the URLs of one server's tools."""
+    """What `to_list` gives; of a long column, equal texts are one object, as URLs of one server's tools."""
     if column.null_count == len(column):
         return [None] * len(column)
     if len(column) < _LONG or not pa.types.is_string(column.type):
