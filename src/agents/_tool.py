@@ -9,15 +9,17 @@ call, so they are no texts here, which it would have to compile each time.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Final, Protocol, assert_never, cast
 
-from langchain_core.messages import ToolCall
+from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .run.tool_threads import in_thread
 from .toolbox.functions import arguments_schema, description_for_model
+from .toolbox.inlined_schema import inlinable, properties_of
 from .toolbox.names import bound_names
 from .toolbox.toolbox import ToolReply
 
@@ -44,6 +46,20 @@ class MCPStructuredTool(StructuredTool):
     config under `REQUEST`, None without that. They give content for the model and an artifact.
     """
 
+    @property
+    def tool_call_schema(self) -> dict[str, Any]:
+        """What LangChain tells models of the arguments."""
+        return {**self._told, "description": self.description} if self.description else self._told
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments by name, as far as the schema names them."""
+        return properties_of(cast("dict[str, Any]", self.args_schema))
+
+    @cached_property
+    def _told(self) -> dict[str, Any]:
+        return inlinable(cast("dict[str, Any]", self.args_schema))
+
     def invoke(
         self,
         input: str | dict[str, Any] | ToolCall,  # noqa: A002 - LangChain's name
@@ -51,7 +67,7 @@ class MCPStructuredTool(StructuredTool):
         **kwargs: Any,
     ) -> Any:
         """Runs the tool; takes arguments, or a ToolCall."""
-        return super().invoke(self._as_call(input), config, **kwargs)
+        return _with_status(super().invoke(self._as_call(input), config, **kwargs))
 
     async def ainvoke(
         self,
@@ -60,7 +76,7 @@ class MCPStructuredTool(StructuredTool):
         **kwargs: Any,
     ) -> Any:
         """Runs the tool; takes arguments, or a ToolCall."""
-        return await super().ainvoke(self._as_call(input), config, **kwargs)
+        return _with_status(await super().ainvoke(self._as_call(input), config, **kwargs))
 
     def _as_call(self, given: str | dict[str, Any] | ToolCall) -> str | dict[str, Any] | ToolCall:
         # Arguments may hold an entry "type": "tool_call" of their own; LangChain asks for no more than that.
@@ -170,6 +186,13 @@ def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply])
         coroutine=coroutine,
         response_format="content_and_artifact",
     )
+
+
+def _with_status(result: Any) -> Any:
+    """LangChain knows failures as exceptions only, which have no artifact."""
+    if isinstance(result, ToolMessage) and isinstance(result.artifact, ToolReply) and result.artifact.failed:
+        result.status = "error"
+    return result
 
 
 def _running(config: RunnableConfig) -> Any:

@@ -102,8 +102,8 @@ class MCPAgentPrompter:
     Tools that fail do not fail the node: the model is told what went wrong and what would help, and one
     warning on the node counts the calls. Errors of the agent itself (no answer from the model, a limit that
     is reached) fail the node, or become rows if you choose so under *Error handling*. With a prompt column
-    they always become rows. After a run of many prompts that you canceled, or that was killed, *Resume an
-    interrupted run* asks only for what was not finished.
+    they always become rows. After a run of many prompts that you canceled, that was killed, or in which
+    some failed, *Resume an interrupted run* asks only for what was not answered.
 
     **Data**
 
@@ -124,30 +124,30 @@ class MCPAgentPrompter:
     audit workflow to* makes a workflow of the calls, with one *MCP Tool Caller* each.
     """
 
-    developer_message = settings.developer_message()
-    user_message = settings.user_message()
-    prompt_column = settings.prompt_column()
-    conversation_column = settings.conversation_column()
-    recursion_limit = settings.recursion_limit()
+    developer_message = settings.developer_message
+    user_message = settings.user_message
+    prompt_column = settings.prompt_column
+    conversation_column = settings.conversation_column
+    recursion_limit = settings.recursion_limit
 
-    recursion_limit_handling = settings.recursion_limit_handling()
-    recursion_limit_prompt = settings.recursion_limit_prompt()
-    time_limit = settings.time_limit()
+    recursion_limit_handling = settings.recursion_limit_handling
+    recursion_limit_prompt = settings.recursion_limit_prompt
+    time_limit = settings.time_limit
     tool_column = tool_settings.tool_column(settings.TOOLS)
-    approval = settings.approval()
-    trusted_servers = settings.trusted_servers()
-    on_tool_error = settings.on_tool_error()
-    parallel_calls = settings.parallel_calls()
-    prompt_concurrency = settings.prompt_concurrency()
-    resume = settings.resume()
-    tool_budget = settings.tool_budget()
-    result_limit = settings.result_limit()
-    send_images = settings.send_images()
-    data_message_prefix = settings.data_message_prefix()
+    approval = settings.approval
+    trusted_servers = settings.trusted_servers
+    on_tool_error = settings.on_tool_error
+    parallel_calls = settings.parallel_calls
+    prompt_concurrency = settings.prompt_concurrency
+    resume = settings.resume
+    tool_budget = settings.tool_budget
+    result_limit = settings.result_limit
+    send_images = settings.send_images
+    data_message_prefix = settings.data_message_prefix
     pinning = tool_settings.pinning()
-    debug = settings.debug()
-    conversation_form = settings.conversation_form()
-    conversation_column_name = settings.conversation_column_name()
+    debug = settings.debug
+    conversation_form = settings.conversation_form
+    conversation_column_name = settings.conversation_column_name
     errors = settings.ErrorSettings()
     save_audit_workflow_to = audit_workflow.save_to()
     connect_timeout = connection_settings.connect_timeout()
@@ -223,13 +223,23 @@ class MCPAgentPrompter:
             )
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
+                if runs.failures:
+                    journal.close("failed")  # to be resumed
             except Canceled:
                 journal.close("canceled")
                 raise
             finally:
                 sessions.stop.set()
                 ctx.flow_variables["mcp_audit_head"] = journal.head
-                saved = self._save_audit(runs, folder, run_id)
+                question, answer = runs.question_and_answer()
+                saved = audit_workflow.save_after_run(
+                    prompter.records,
+                    self.save_audit_workflow_to,
+                    folder,
+                    run_id,
+                    question=question,
+                    answer=answer,
+                )
         warning = " ".join(filter(None, (runs.warning(), saved))) or None
         if warning:
             ctx.set_warning(warning)
@@ -285,7 +295,7 @@ class MCPAgentPrompter:
         journal: Any,
         folder: Path,
     ) -> Prompter:
-        from ..tools.caller.run import BlobStore
+        from ..tools.caller.blobs import BlobStore
         from ..tools.caller.sessions import routes_of
         from .prompter.prompter import Prompter
         from .prompter.workflow_host import workflow_runner
@@ -334,18 +344,6 @@ class MCPAgentPrompter:
             longest_result=self.result_limit,
             search_above=self.tool_budget,
         )
-
-    def _save_audit(self, runs: PromptRuns, folder: Path, run_id: str) -> str | None:
-        """Saves the audit workflow if that is wanted; says what went wrong with it."""
-        file = audit_workflow.target_of(self.save_audit_workflow_to, folder, run_id)
-        if file is None:
-            return None
-        question, answer = runs.question_and_answer()
-        try:
-            audit_workflow.save_audit_workflow(runs.prompter.records, file, question=question, answer=answer)
-        except OSError as error:
-            return f"The audit workflow could not be saved to {file}: {error.strerror or error}."
-        return None
 
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
         from .timeline.timeline_page import timeline_page

@@ -6,16 +6,13 @@ do. It keeps nothing between calls, and imports what is heavy when it works.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import knime.extension as knext
 
 from ..tools import audit_workflow, connection, connection_settings, tool_settings
 from ..types.errors import MCPError
 from .replay import settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 @knext.node(
@@ -85,24 +82,24 @@ class ToolCallReplayer:
     where to find them.
     """
 
-    also_call = settings.also_call()
-    rows = settings.rows()
-    servers = settings.servers()
-    ignore = settings.ignore()
-    stop_at_first_difference = settings.stop_at_first_difference()
+    also_call = settings.also_call
+    rows = settings.rows
+    servers = settings.servers
+    ignore = settings.ignore
+    stop_at_first_difference = settings.stop_at_first_difference
 
-    dry_run = settings.dry_run()
-    call_changed = settings.call_changed()
-    tool_mapping = settings.tool_mapping()
-    credential_mapping = settings.credential_mapping()
-    secrets = settings.secrets()
-    expected_head = settings.expected_head()
+    dry_run = settings.dry_run
+    call_changed = settings.call_changed
+    tool_mapping = settings.tool_mapping
+    credential_mapping = settings.credential_mapping
+    secrets = settings.secrets
+    expected_head = settings.expected_head
     tool_column = tool_settings.tool_column(
         0,
         "Which column holds the tools. `<auto>` takes the one that there is. A table that has lost it, as CSV"
         " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
     )
-    concurrency = settings.concurrency()
+    concurrency = settings.concurrency
     save_audit_workflow_to = audit_workflow.save_to()
     connect_timeout = connection_settings.connect_timeout()
     idle_timeout = connection_settings.idle_timeout()
@@ -111,12 +108,14 @@ class ToolCallReplayer:
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
         """Checks the settings and promises the columns; contacts nobody."""
         from ..audit.replay.table import REPLAY_COLUMNS, SUMMARY_COLUMNS
+        from ..types.column_kinds import knime_columns
 
         try:
             settings.check(self, calls)
-            return _schema(REPLAY_COLUMNS), _schema(SUMMARY_COLUMNS)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
+        promised = (REPLAY_COLUMNS, SUMMARY_COLUMNS)
+        return tuple(knext.Schema.from_columns(knime_columns(columns)) for columns in promised)
 
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
@@ -140,13 +139,3 @@ class ToolCallReplayer:
             ctx.set_warning(" ".join(filter(None, warnings)))
         view = knext.view_html(replay_page("Tool Call Replayer", run.summary, run.shown))
         return output, knext.Table.from_pyarrow(run.summary.table(), row_ids="keep"), view
-
-
-def _schema(columns: Sequence[tuple[str, str]]) -> Any:
-    types: dict[str, Callable[[], Any]] = {
-        "string": knext.string,
-        "int32": knext.int32,
-        "double": knext.double,
-        "moment": lambda: knext.datetime(date=True, time=True, timezone=True),
-    }
-    return knext.Schema.from_columns([knext.Column(types[kind](), name) for name, kind in columns])

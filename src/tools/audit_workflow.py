@@ -116,7 +116,15 @@ def save_audit_workflow(
     return exported
 
 
-def save_after_run(records: Iterable[CallRecord], setting: str, data_area: Path, run: str) -> str | None:
+def save_after_run(
+    records: Iterable[CallRecord],
+    setting: str,
+    data_area: Path,
+    run: str,
+    *,
+    question: str = "",
+    answer: str = "",
+) -> str | None:
     """Does what ``save_audit_workflow_to`` says after a run. For nodes; the run is not lost if this fails.
 
     Args:
@@ -124,6 +132,8 @@ def save_after_run(records: Iterable[CallRecord], setting: str, data_area: Path,
         setting: The parameter's value.
         data_area: The workflow's data area.
         run: Id of the run.
+        question: What an agent was asked.
+        answer: What it answered.
 
     Returns:
         What to warn of, or None.
@@ -132,7 +142,7 @@ def save_after_run(records: Iterable[CallRecord], setting: str, data_area: Path,
         file = target_of(setting, data_area, run)
         if file is None:
             return None
-        exported = save_audit_workflow(records, file)
+        exported = save_audit_workflow(records, file, question=question, answer=answer)
     # What the file system cannot have as a name is a ValueError, an unknown ~user a RuntimeError.
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else None

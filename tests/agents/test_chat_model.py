@@ -258,10 +258,10 @@ def test_numbers_that_cannot_work(change):
 
 def test_the_list_of_models():
     with ChatServer(models=["b", "a", "b"]) as server:
-        assert Endpoint(model_route(server.url), None).list_models(seconds=5) == ("a", "b")
+        assert Endpoint(model_route(server.url), None).list_models(seconds=30) == ("a", "b")
     for body in (b"[]", b"{}", b"no", b'{"data": 1}', b'{"data": [1, {"id": null}]}'):
         with ChatServer(models_turn=says(None, body=body)) as server:
-            assert not Endpoint(model_route(server.url), None).list_models(seconds=5)
+            assert not Endpoint(model_route(server.url), None).list_models(seconds=30)
 
 
 def test_the_scripted_endpoint_as_a_command(tmp_path):
@@ -276,6 +276,6 @@ def test_the_scripted_endpoint_as_a_command(tmp_path):
         tools = Functions(search=lambda arguments, _: str(arguments["q"]))
         outcome = run_agent(model, tools, [HumanMessage("Hi")])
         process.stdin.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=30) == 0
     assert outcome.text == "Hello"
     assert [message.type for message in outcome.messages] == ["human", "ai", "tool", "ai"]

@@ -259,6 +259,9 @@ def test_which_column_holds_the_conversation(host):
         ("Role", "robot", "role is 'robot'"),
         ("Tool calls", "[1", "cannot be read"),
         ("Tool calls", '[{"id": "x"}]', "cannot be read"),
+        ("Tool calls", '["x"]', "cannot be read"),
+        ("Tool calls", "[" * 100_000, "cannot be read"),
+        ("Content (JSON)", '["x"]', "cannot be read"),
         ("Content (JSON)", "{", "cannot be read"),
     ],
 )

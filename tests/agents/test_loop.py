@@ -60,7 +60,6 @@ def test_an_answer_without_tools():
     assert outcome.usage == TokenUsage(input=10, output=3, turns=1)
     assert outcome.iterations == 1
     assert roles(outcome.messages) == ["system", "human", "ai"]
-    assert roles(outcome.added) == ["ai"]
     assert "tools" not in server.requests[0].body
     assert outcome.checked() is outcome
 
@@ -78,7 +77,7 @@ def test_tools_are_called_until_the_model_answers():
     outcome, server = run(script, tools)
     assert outcome.text == "It says: page"
     assert outcome.usage == TokenUsage(input=40, output=7, turns=2, unreported=1)
-    assert roles(outcome.added) == ["ai", "tool", "ai", "tool", "ai"]
+    assert roles(outcome.messages)[2:] == ["ai", "tool", "ai", "tool", "ai"]
     assert [request.name for request in tools.requests] == ["search", "fetch"]
     assert [request.iteration for request in tools.requests] == [1, 2]
     assert server.requests[1].messages[-1] == {
@@ -169,7 +168,7 @@ def test_the_iteration_limit_fails_with_all_that_was_said(limit):
     assert isinstance(outcome.error, IterationLimit)
     assert f"after {limit} iterations" in str(outcome.error)
     assert "Raise the iteration limit" in str(outcome.error)
-    assert roles(outcome.added) == ["ai", "tool"] * (limit + 1)
+    assert roles(outcome.messages)[2:] == ["ai", "tool"] * (limit + 1)
     assert len(server.requests) == limit + 1
     with pytest.raises(IterationLimit):
         outcome.checked()
@@ -212,7 +211,7 @@ def test_calls_that_cannot_be_read_are_answered_so_that_the_model_can_correct_th
     assert '{"query": "kni' in answers["call_1"]
     assert "no tool 'sea rch!'" in answers["call_2"]
     assert "must be a JSON object" in answers["call_3"]
-    names = [c["name"] for c in outcome.added[0].tool_calls]
+    names = [c["name"] for c in outcome.messages[2].tool_calls]
     assert sorted(names) == ["sea_rch_", "search", "unnamed"]
 
 

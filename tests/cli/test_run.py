@@ -3,7 +3,6 @@
 import json
 import signal
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,22 +22,14 @@ from knime_mcp.knwf import (
     table_creator,
     write_workflow,
 )
-from knime_mcp.version import VERSION
 from tests.cli.conftest import SECRET
-from tests.support.host import get_host
+from tests.support.host import described, get_host
 
 
 @pytest.fixture(scope="session")
 def extension():
     """What is known of this project's nodes, whichever host runs the tests."""
-    host = get_host()
-    return SimpleNamespace(
-        id="org.knime_mcp.mcp",
-        version=VERSION,
-        describe=host.describe,
-        declared=lambda node_id: node_id,
-        get_dialog=host.dialog,
-    )
+    return described(get_host())
 
 
 @pytest.fixture

@@ -11,7 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from knime_mcp.version import VERSION
 
 KNIME_YML = Path(__file__).parents[2] / "knime.yml"
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
@@ -21,6 +24,17 @@ REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 def get_host() -> "Host":
     """This project's extension, loaded once per process."""
     return load_host(KNIME_YML)
+
+
+def described(host: "Host") -> SimpleNamespace:
+    """What `knime_mcp.headless.workflows.making.new_node` has to know of this project's extension."""
+    return SimpleNamespace(
+        id="org.knime_mcp.mcp",
+        version=VERSION,
+        describe=host.describe,
+        declared=lambda node_id: node_id,
+        get_dialog=host.dialog,
+    )
 
 
 def load_host(knime_yml: Path) -> "Host":

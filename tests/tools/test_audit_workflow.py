@@ -5,11 +5,12 @@ import json
 
 import pytest
 
-from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
+from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.knwf import check, read_workflow, write_workflow
 from knime_mcp.knwf.workflow import NodeState
 from knime_mcp.tools.audit_workflow import MOST_STEPS, audit_workflow, save_after_run, target_of
 from knime_mcp.types.canonical import canonical_json
+from knime_mcp.types.portable import to_json_text
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 from tests.support import real_knime as rig
 
@@ -41,7 +42,7 @@ def record(call, tool=TOOL, arguments=None, **more):
     values = {
         "run": "r1",
         "call": call,
-        "tool": tool_text(tool),
+        "tool": to_json_text(tool),
         "tool_name": tool.name,
         "tool_type": tool.tool_type.name.lower(),
         "server": tool.route.display if isinstance(tool, MCPTool) else None,

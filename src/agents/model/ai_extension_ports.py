@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...tools.auth import Authorization
+    from ...tools.clock import IsCanceled
     from .openai_model import EndpointModel
 
 _EXTENSION: Final = "org.knime.python.llm"
@@ -85,7 +86,7 @@ class PortAuthorization:
         self._spec = spec
         self._seen: tuple[str, ...] = ()
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """The header; KNIME renews tokens.
 
         Raises:
@@ -102,7 +103,7 @@ class PortAuthorization:
         self._seen = (token,)
         return {"Authorization": f"{schema} {token}"}
 
-    def challenged(self, status: int, challenge: str | None) -> bool:  # noqa: ARG002
+    def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002
         """Nothing more can be done."""
         return False
 

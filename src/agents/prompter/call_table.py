@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...audit.table import COLUMNS
 from ...audit.table import calls_table as plain_calls_table
+from ...types.column_kinds import knime_columns
 from ...types.columns import choose_form, column_name, knime_type
 
 if TYPE_CHECKING:
@@ -21,14 +22,8 @@ def calls_schema() -> Any:
     import knime.extension as knext
 
     form = choose_form("auto")
-    types = {
-        "string": knext.string(),
-        "int32": knext.int32(),
-        "double": knext.double(),
-        "moment": knext.datetime(date=True, time=True, timezone=True),
-    }
     columns = [knext.Column(knime_type(form), column_name(form))]
-    columns += [knext.Column(types[kind], name) for name, _, kind in COLUMNS]
+    columns += knime_columns((name, kind) for name, _, kind in COLUMNS)
     return knext.Schema.from_columns(columns)
 
 

@@ -94,13 +94,14 @@ class ConversationLayout:
         column: Name of the column with the messages, or with their text.
         error_column: Name of the column with errors, None without one.
         per_row: Whether there are conversations of several prompts.
+        columns: Names and kinds; the kind of a column of Message cells does not count.
     """
 
     form: MessageForm
     column: str = "Conversation"
     error_column: str | None = None
     per_row: bool = False
-    _names: tuple[tuple[str, Kind], ...] = field(init=False, default=())
+    columns: tuple[tuple[str, Kind], ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         names: list[tuple[str, Kind]] = []
@@ -124,12 +125,7 @@ class ConversationLayout:
                     fix="Choose another name for the conversation column or the error column",
                 )
             taken.add(name)
-        object.__setattr__(self, "_names", tuple(names))
-
-    @property
-    def columns(self) -> tuple[tuple[str, Kind], ...]:
-        """Names and kinds; the kind of a column of Message cells does not count."""
-        return self._names
+        object.__setattr__(self, "columns", tuple(names))
 
     def schema(self) -> Any:
         """Makes the spec that ``configure`` returns, a `knext.Schema`."""

@@ -55,7 +55,7 @@ class Finished:
         outputs: How many tables the node gives; a prompt cannot have more of them.
 
     Attributes:
-        count: Conversations that were kept.
+        rows: Rows whose conversations were kept.
 
     Raises:
         MCPError: Somebody changed the file of the interrupted run.
@@ -70,7 +70,7 @@ class Finished:
         self._earlier: dict[tuple[str, str], dict[str, Any]] = {}
         self._records: dict[str, list[CallRecord]] = {}
         self._taken: dict[str | None, dict[str, Any]] = {}
-        self.count = 0
+        self.rows: set[str] = set()
         if interrupted is not None:
             self._earlier = {
                 (line["row"], line["prompt"]): line for line in _lines(folder / f"{interrupted.run}{_SUFFIX}")
@@ -83,7 +83,7 @@ class Finished:
         """Conversations that were taken over."""
         return len(self._taken)
 
-    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
+    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> list[CallRecord]:
         """Takes over what the interrupted run made of these prompts.
 
         To be done before any other is asked: should this run be interrupted, too, it holds all of it.
@@ -92,17 +92,24 @@ class Finished:
             prompts: The prompts: row, text and history must be the same.
             keep: Takes the records of their calls.
 
+        Returns:
+            The calls of those that it had not finished.
+
         Raises:
             OSError: It cannot be written.
         """
-        for prompt in prompts if self._earlier else ():
+        finished, unfinished = {row for row, _ in self._earlier}, list["CallRecord"]()
+        for prompt in prompts if self._earlier or self._records else ():
+            records = self._records.get(prompt.row or "", [])
             line = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
-            if line is None or prompt.row is None:
+            if line is None:
+                unfinished += records if prompt.row not in finished else ()
                 continue
-            for record in self._records.get(prompt.row, ()):
+            for record in records:
                 keep(record)
             self._write(line)
             self._taken[prompt.row] = line
+        return unfinished
 
     def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
         """Finds what was taken over for a prompt.
@@ -147,7 +154,7 @@ class Finished:
         data = f"{canonical_json(line)}\n".encode()
         with self._lock, open(self._path, "ab", opener=_private) as file:
             file.write(data)
-            self.count += 1
+            self.rows.add(line["row"])
 
 
 def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> Answered:

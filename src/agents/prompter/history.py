@@ -120,7 +120,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
         if isinstance(cell, dict):
             return from_cell(cell)  # pyright: ignore[reportUnknownArgumentType]
         return message_of(row, cell)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise MCPError(
             f"The message cannot be read: {error}",
             row=row_id,
@@ -140,7 +140,7 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
 
     Raises:
         ValueError: Somebody speaks who is not known, or a cell holds no JSON.
-        TypeError: A cell holds other JSON than it should.
+        TypeError, AttributeError: A cell holds other JSON than it should.
         KeyError: A call without a name.
     """
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage

@@ -14,7 +14,8 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ...types.errors import Canceled
 from ..toolbox.host_thread import HostThread
@@ -29,24 +30,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.1
 
 
-class Asks(Protocol):
-    """Answers one prompt, in any thread."""
-
-    def __call__(
-        self,
-        prompt: Prompt,
-        *,
-        is_canceled: Callable[[], bool],
-        on_event: Callable[[AgentEvent], None],
-        host: HostThread,
-    ) -> Answered:
-        """See `Prompter.ask`."""
-        ...
-
-
 def answers(
     prompts: Sequence[Prompt],
-    ask: Asks,
+    ask: Callable[..., Answered],
     *,
     concurrency: int,
     is_canceled: Callable[[], bool],
@@ -56,7 +42,7 @@ def answers(
 
     Args:
         prompts: The prompts.
-        ask: Answers one of them.
+        ask: Answers one of them in any thread, see `Prompter.ask`.
         concurrency: How many at a time.
         is_canceled: Asked in the calling thread.
         on_event: Is told the position of the prompt and what happens, in the calling thread.
@@ -80,7 +66,7 @@ def answers(
         if stop.is_set():
             raise Canceled("The run was canceled")
         with _stops_others(stop):
-            return ask(prompt, is_canceled=stop.is_set, on_event=lambda event: tell(number, event), host=host)
+            return ask(prompt, is_canceled=stop.is_set, on_event=partial(tell, number), host=host)
 
     def wait_for(future: Future[Answered]) -> Answered:
         while True:

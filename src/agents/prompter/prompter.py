@@ -283,8 +283,8 @@ class _Run:
             prompter.toolset,
             replace(
                 prompter.dispatcher,
-                run_workflow=None if run_workflow is None else host.runner(self._unless_over(run_workflow)),
-                workflow_digest=None if digest is None else host.teller(digest),
+                run_workflow=None if run_workflow is None else host.here(self._unless_over(run_workflow)),
+                workflow_digest=None if digest is None else host.here(digest),
             ),
             on_record=self._record,
             under_way=prompter.under_way,

@@ -14,6 +14,7 @@ from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStar
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
 from .prompt_threads import answers
+from .repeated_calls import repeated_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -92,7 +93,12 @@ class PromptRuns:
         limit = self.prompter.options.iteration_limit
         progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
         if self.finished is not None:
-            self.finished.take_over(prompts, self._keep_earlier)
+            again = repeated_calls(self.finished.take_over(prompts, self._keep_earlier))
+            if again:
+                self.notes[
+                    f"The interrupted run had made these calls for prompts that were asked again: {again};"
+                    " look at whether their effects are there twice"
+                ] = None
         # Also a single prompt has a thread of its own: while a workflow runs in this one, its other calls go
         # on, and its clocks tick.
         found = answers(
@@ -131,6 +137,7 @@ class PromptRuns:
         if self.failures:
             which = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""
             sentences.append(f"{which}{self.first_failure}")
+            sentences += self._to_resume()
         if bad:
             first = bad[0]
             reason = one_line(first.error or first.status.value, 300)
@@ -216,13 +223,19 @@ class PromptRuns:
 
     def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
         what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
-        kept = " ".join(_sentence(text) for text in (self._to_resume(), self._kept()) if text)
+        kept = " ".join(_sentence(text) for text in (*self._to_resume(), self._kept()) if text)
         return Canceled(what, fix=kept or None)
 
-    def _to_resume(self) -> str | None:
-        if self.finished is None or not self.finished.count:
-            return None
-        return "Switch on 'Resume an interrupted run' and execute again to ask only the others"
+    def _to_resume(self) -> list[str]:
+        """What to do about prompts without an answer, and what that does once more."""
+        if self.finished is None or not self.finished.rows:
+            return []
+        records = [own for own in self.prompter.records if own.input_row not in self.finished.rows]
+        again = repeated_calls(records)
+        return [
+            "Switch on 'Resume an interrupted run' and execute again to ask only the others",
+            *([f"The model may then make these calls again: {again}"] if again else []),
+        ]
 
     def _failure(self, error: MCPError) -> MCPError:
         kept = self._kept()

@@ -48,253 +48,202 @@ class ConversationForm(knext.EnumParameterOptions):
     plain = ("Text", "Columns of text: role, text, tool calls.")
 
 
-def developer_message() -> Any:
-    """Makes the parameter ``developer_message``."""
-    return knext.MultilineStringParameter(
-        "System message",
-        "Instructions that the model follows before those of the user: its task, its tone, its limits. Put"
-        " nothing here that a stranger wrote.",
-        default_value=SYSTEM_MESSAGE,
-        number_of_lines=6,
-    )
+def _conversation_columns(specs: list[Any]) -> list[str]:
+    from .history import conversation_columns
+
+    return [] if specs[HISTORY] is None else conversation_columns(specs[HISTORY])
 
 
-def user_message() -> Any:
-    """Makes the parameter ``user_message``."""
-    return knext.MultilineStringParameter(
-        "User message",
-        "The question or task. With a *Prompt column* it stands before the text of each row, and may be"
-        " empty. Empty also goes on with a conversation whose last message is the user's.",
-        default_value="",
-        number_of_lines=4,
-    )
+def _prompt_columns(specs: list[Any]) -> list[str]:
+    return text_columns(specs[DATA][0]) if specs[DATA] and specs[DATA][0] is not None else []
 
 
-def prompt_column() -> Any:
-    """Makes the parameter ``prompt_column``."""
-    return knext.StringParameter(
-        "Prompt column",
-        "For one prompt per row: the column of the first *Data inputs* table that holds the prompts. Each row"
-        " is a conversation of its own, and a row that fails is a row with an error. The table is then not"
-        f" offered to tools; further tables are. Choose `{NO_COLUMN}` for a single prompt.",
-        default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _prompt_columns),
-    )
+developer_message = knext.MultilineStringParameter(
+    "System message",
+    "Instructions that the model follows before those of the user: its task, its tone, its limits. Put"
+    " nothing here that a stranger wrote.",
+    default_value=SYSTEM_MESSAGE,
+    number_of_lines=6,
+)
 
+user_message = knext.MultilineStringParameter(
+    "User message",
+    "The question or task. With a *Prompt column* it stands before the text of each row, and may be"
+    " empty. Empty also goes on with a conversation whose last message is the user's.",
+    default_value="",
+    number_of_lines=4,
+)
 
-def conversation_column() -> Any:
-    """Makes the parameter ``conversation_column``."""
-    return knext.StringParameter(
-        "Conversation column",
-        "The column of the *Conversation history* that holds the messages: Message cells, or the text beside"
-        f" a column *Role*. `{AUTO}` takes the last one that can.",
-        default_value=AUTO,
-        choices=column_choices(AUTO, _conversation_columns),
-    )
+prompt_column = knext.StringParameter(
+    "Prompt column",
+    "For one prompt per row: the column of the first *Data inputs* table that holds the prompts. Each row"
+    " is a conversation of its own, and a row that fails is a row with an error. The table is then not"
+    f" offered to tools; further tables are. Choose `{NO_COLUMN}` for a single prompt.",
+    default_value=NO_COLUMN,
+    choices=column_choices(NO_COLUMN, _prompt_columns),
+)
 
+conversation_column = knext.StringParameter(
+    "Conversation column",
+    "The column of the *Conversation history* that holds the messages: Message cells, or the text beside"
+    f" a column *Role*. `{AUTO}` takes the last one that can.",
+    default_value=AUTO,
+    choices=column_choices(AUTO, _conversation_columns),
+)
 
-def conversation_column_name() -> Any:
-    """Makes the parameter ``conversation_column_name``."""
-    return knext.StringParameter(
-        "Conversation column name",
-        "Name of the column with the messages, if no *Conversation history* is connected.",
-        default_value="Conversation",
-        is_advanced=True,
-    )
+conversation_column_name = knext.StringParameter(
+    "Conversation column name",
+    "Name of the column with the messages, if no *Conversation history* is connected.",
+    default_value="Conversation",
+    is_advanced=True,
+)
 
+conversation_form = knext.EnumParameter(
+    "Conversation as",
+    "How the messages of the *Conversation* are written.",
+    default_value=ConversationForm.auto.name,
+    enum=ConversationForm,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
 
-def conversation_form() -> Any:
-    """Makes the parameter ``conversation_form``."""
-    return knext.EnumParameter(
-        "Conversation as",
-        "How the messages of the *Conversation* are written.",
-        default_value=ConversationForm.auto.name,
-        enum=ConversationForm,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
+recursion_limit = knext.IntParameter(
+    "Iteration limit",
+    "How many times the model may ask for tools, so that it does not go round in circles at your expense."
+    " After that it may answer once more.",
+    default_value=25,
+    min_value=0,
+    max_value=1000,
+)
 
+recursion_limit_handling = knext.EnumParameter(
+    "When the iteration limit is reached",
+    "What to do if the model still asks for tools then.",
+    default_value=LimitHandling.FAIL.name,
+    enum=LimitHandling,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
 
-def recursion_limit() -> Any:
-    """Makes the parameter ``recursion_limit``."""
-    return knext.IntParameter(
-        "Iteration limit",
-        "How many times the model may ask for tools, so that it does not go round in circles at your expense."
-        " After that it may answer once more.",
-        default_value=25,
-        min_value=0,
-        max_value=1000,
-    )
+recursion_limit_prompt = knext.MultilineStringParameter(
+    "Iteration limit prompt",
+    "With what words the model is asked for its final response. They are not part of the *Conversation*.",
+    default_value=LIMIT_PROMPT,
+    number_of_lines=3,
+    is_advanced=True,
+)
 
+on_tool_error = knext.EnumParameter(
+    "If a tool fails",
+    "What to do when a tool, its server or its workflow fails.",
+    default_value=ToolErrorHandling.model.name,
+    enum=ToolErrorHandling,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
 
-def recursion_limit_handling() -> Any:
-    """Makes the parameter ``recursion_limit_handling``."""
-    return knext.EnumParameter(
-        "When the iteration limit is reached",
-        "What to do if the model still asks for tools then.",
-        default_value=LimitHandling.FAIL.name,
-        enum=LimitHandling,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
+approval = knext.MultilineStringParameter(
+    "Allowed tools",
+    "Which tools may be called: one rule per line, and the first that fits decides, such as"
+    " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
+    " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
+    " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
+    " trusted, in this run or in the *Conversation history*. A call that is denied is not made, and the"
+    " model is told. Empty allows all.",
+    default_value="",
+    number_of_lines=4,
+    is_advanced=True,
+)
 
+trusted_servers = knext.StringParameter(
+    "Trusted servers",
+    "Hosts whose own words about their tools (read-only, destructive) count in *Allowed tools*, separated"
+    " by commas. The tools of all others count as destructive.",
+    default_value="",
+    is_advanced=True,
+)
 
-def recursion_limit_prompt() -> Any:
-    """Makes the parameter ``recursion_limit_prompt``."""
-    return knext.MultilineStringParameter(
-        "Iteration limit prompt",
-        "With what words the model is asked for its final response. They are not part of the *Conversation*.",
-        default_value=LIMIT_PROMPT,
-        number_of_lines=3,
-        is_advanced=True,
-    )
+parallel_calls = knext.IntParameter(
+    "Calls at a time",
+    "How many tools that the model asks for in one turn may run at once. Workflows run one by one.",
+    default_value=4,
+    min_value=1,
+    max_value=64,
+    is_advanced=True,
+)
 
+prompt_concurrency = knext.IntParameter(
+    "Prompts at a time",
+    "With a *Prompt column*: how many rows are answered at once. The order of the rows stays. Raise it as"
+    " far as the model's service allows; workflows run one by one all the same.",
+    default_value=1,
+    min_value=1,
+    max_value=64,
+    is_advanced=True,
+)
 
-def on_tool_error() -> Any:
-    """Makes the parameter ``on_tool_error``."""
-    return knext.EnumParameter(
-        "If a tool fails",
-        "What to do when a tool, its server or its workflow fails.",
-        default_value=ToolErrorHandling.model.name,
-        enum=ToolErrorHandling,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
+resume = knext.BoolParameter(
+    "Resume an interrupted run",
+    "With a *Prompt column*, after a run that was canceled or killed, or in which prompts failed: the"
+    " conversations that it finished are filled in, and neither model nor tools are asked again for them."
+    " Row, prompt, history and system message must be the same; the model may be another one. Tables that"
+    " MCP tools gave are filled in, those of workflows are not. The other prompts are asked anew; a"
+    " warning names calls that they had made already. Does nothing after a run that answered all.",
+    default_value=False,
+    is_advanced=True,
+)
 
+tool_budget = knext.IntParameter(
+    "Tokens for tools",
+    "How much of the model's context the definitions of the tools may take in each turn, about. If they"
+    " need more, the model gets a tool to search for tools, and then those that it found.",
+    default_value=20_000,
+    min_value=0,
+    max_value=10_000_000,
+    is_advanced=True,
+)
 
-def approval() -> Any:
-    """Makes the parameter ``approval``."""
-    return knext.MultilineStringParameter(
-        "Allowed tools",
-        "Which tools may be called: one rule per line, and the first that fits decides, such as"
-        " `deny delete_*`, `allow * @ https://crm.example/*`, `deny * if destructive`. Names and servers may"
-        " hold `*`; conditions are `read-only`, `destructive`, `idempotent`, `open-world`, `workflow`, `mcp`,"
-        " also with `not`, and `after-untrusted`: the model has read what a server wrote that is not"
-        " trusted, in this run or in the *Conversation history*. A call that is denied is not made, and the"
-        " model is told. Empty allows all.",
-        default_value="",
-        number_of_lines=4,
-        is_advanced=True,
-    )
+result_limit = knext.IntParameter(
+    "Characters per result",
+    "How much of one result the model gets at once. Of a longer one it sees beginning and end, and can"
+    " read on. *Tool calls* has all of it.",
+    default_value=20_000,
+    min_value=200,
+    max_value=10_000_000,
+    is_advanced=True,
+)
 
+send_images = knext.BoolParameter(
+    "Show images to the model",
+    "Sends the images that tools return. Switch it off for models that take text only.",
+    default_value=True,
+    is_advanced=True,
+)
 
-def trusted_servers() -> Any:
-    """Makes the parameter ``trusted_servers``."""
-    return knext.StringParameter(
-        "Trusted servers",
-        "Hosts whose own words about their tools (read-only, destructive) count in *Allowed tools*, separated"
-        " by commas. The tools of all others count as destructive.",
-        default_value="",
-        is_advanced=True,
-    )
+time_limit = knext.DoubleParameter(
+    "Time limit per prompt (s)",
+    "How long the answer to one prompt may take in all, in seconds. 0 for no limit.",
+    default_value=0.0,
+    min_value=0.0,
+    max_value=_LONGEST_RUN,
+    is_advanced=True,
+)
 
+data_message_prefix = knext.MultilineStringParameter(
+    "Data message prefix",
+    "What the model reads before the list of data that tools can take. The data themselves are not shown"
+    " to it, only names, columns and types.",
+    default_value=DATA_PREFIX,
+    number_of_lines=3,
+    is_advanced=True,
+)
 
-def parallel_calls() -> Any:
-    """Makes the parameter ``parallel_calls``."""
-    return knext.IntParameter(
-        "Calls at a time",
-        "How many tools that the model asks for in one turn may run at once. Workflows run one by one.",
-        default_value=4,
-        min_value=1,
-        max_value=64,
-        is_advanced=True,
-    )
-
-
-def prompt_concurrency() -> Any:
-    """Makes the parameter ``prompt_concurrency``."""
-    return knext.IntParameter(
-        "Prompts at a time",
-        "With a *Prompt column*: how many rows are answered at once. The order of the rows stays. Raise it as"
-        " far as the model's service allows; workflows run one by one all the same.",
-        default_value=1,
-        min_value=1,
-        max_value=64,
-        is_advanced=True,
-    )
-
-
-def resume() -> Any:
-    """Makes the parameter ``resume``."""
-    return knext.BoolParameter(
-        "Resume an interrupted run",
-        "With a *Prompt column*, after a run that was canceled, failed or was killed: the conversations that"
-        " it finished are filled in, and neither model nor tools are asked again for them. Row, prompt,"
-        " history and system message must be the same; the model may be another one. Tables that MCP tools"
-        " gave are filled in, those of workflows are not. Does nothing after a run that came to its end.",
-        default_value=False,
-        is_advanced=True,
-    )
-
-
-def tool_budget() -> Any:
-    """Makes the parameter ``tool_budget``."""
-    return knext.IntParameter(
-        "Tokens for tools",
-        "How much of the model's context the definitions of the tools may take in each turn, about. If they"
-        " need more, the model gets a tool to search for tools, and then those that it found.",
-        default_value=20_000,
-        min_value=0,
-        max_value=10_000_000,
-        is_advanced=True,
-    )
-
-
-def result_limit() -> Any:
-    """Makes the parameter ``result_limit``."""
-    return knext.IntParameter(
-        "Characters per result",
-        "How much of one result the model gets at once. Of a longer one it sees beginning and end, and can"
-        " read on. *Tool calls* has all of it.",
-        default_value=20_000,
-        min_value=200,
-        max_value=10_000_000,
-        is_advanced=True,
-    )
-
-
-def send_images() -> Any:
-    """Makes the parameter ``send_images``."""
-    return knext.BoolParameter(
-        "Show images to the model",
-        "Sends the images that tools return. Switch it off for models that take text only.",
-        default_value=True,
-        is_advanced=True,
-    )
-
-
-def time_limit() -> Any:
-    """Makes the parameter ``time_limit``."""
-    return knext.DoubleParameter(
-        "Time limit per prompt (s)",
-        "How long the answer to one prompt may take in all, in seconds. 0 for no limit.",
-        default_value=0.0,
-        min_value=0.0,
-        max_value=_LONGEST_RUN,
-        is_advanced=True,
-    )
-
-
-def data_message_prefix() -> Any:
-    """Makes the parameter ``data_message_prefix``."""
-    return knext.MultilineStringParameter(
-        "Data message prefix",
-        "What the model reads before the list of data that tools can take. The data themselves are not shown"
-        " to it, only names, columns and types.",
-        default_value=DATA_PREFIX,
-        number_of_lines=3,
-        is_advanced=True,
-    )
-
-
-def debug() -> Any:
-    """Makes the parameter ``debug``."""
-    return knext.BoolParameter(
-        "Debug mode",
-        "Shows each workflow tool that runs as a metanode in the workflow, and keeps it if it fails.",
-        default_value=False,
-        is_advanced=True,
-    )
+debug = knext.BoolParameter(
+    "Debug mode",
+    "Shows each workflow tool that runs as a metanode in the workflow, and keeps it if it fails.",
+    default_value=False,
+    is_advanced=True,
+)
 
 
 def _error_columns(specs: list[Any]) -> list[str]:
@@ -334,13 +283,3 @@ class ErrorSettings:
     use_existing_error_column.rule(_goes_on, knext.Effect.SHOW)
     error_column.rule(knext.And(_goes_on, knext.OneOf(use_existing_error_column, [True])), knext.Effect.SHOW)
     del _goes_on
-
-
-def _conversation_columns(specs: list[Any]) -> list[str]:
-    from .history import conversation_columns
-
-    return [] if specs[HISTORY] is None else conversation_columns(specs[HISTORY])
-
-
-def _prompt_columns(specs: list[Any]) -> list[str]:
-    return text_columns(specs[DATA][0]) if specs[DATA] and specs[DATA][0] is not None else []

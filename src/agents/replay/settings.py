@@ -65,144 +65,109 @@ class SecretPair:
     )
 
 
-def also_call() -> Any:
-    """Makes the parameter ``also_call``."""
-    return knext.MultilineStringParameter(
-        "Also call",
-        "Tools to call although they are not declared as read-only, one name per line, with `*` for any text:"
-        " `create_draft` or `test_*`. **Each of them does again what it did.** Workflows run only if they are"
-        " named here. All other tools that may change something get a dry run.",
-        default_value="",
-        number_of_lines=3,
-    )
+also_call = knext.MultilineStringParameter(
+    "Also call",
+    "Tools to call although they are not declared as read-only, one name per line, with `*` for any text:"
+    " `create_draft` or `test_*`. **Each of them does again what it did.** Workflows run only if they are"
+    " named here. All other tools that may change something get a dry run.",
+    default_value="",
+    number_of_lines=3,
+)
 
+rows = knext.StringParameter(
+    "Only these calls",
+    "Numbers of calls as in the column *Call*, ranges, or RowIDs as in *Input row*, separated by commas:"
+    " `3, 7-12, Row5`. Empty replays all of them.",
+    default_value="",
+)
 
-def rows() -> Any:
-    """Makes the parameter ``rows``."""
-    return knext.StringParameter(
-        "Only these calls",
-        "Numbers of calls as in the column *Call*, ranges, or RowIDs as in *Input row*, separated by commas:"
-        " `3, 7-12, Row5`. Empty replays all of them.",
-        default_value="",
-    )
+servers = knext.ParameterArray(
+    label="Other servers",
+    description="Servers to call instead of those on record, for instance a test system.",
+    parameters=ServerPair(),
+    layout_direction=knext.LayoutDirection.HORIZONTAL,
+    button_text="Add server",
+    array_title="Server",
+)
 
+ignore = knext.MultilineStringParameter(
+    "Ignore",
+    "What may differ, one rule per line. A JSON pointer with `*` for any member:"
+    " `/structured_result/time` as in the column *Patch*, or `/items/*/id` within the result. Anything"
+    r" else is a regular expression, and what it matches is ignored: `\d\d:\d\d:\d\d`.",
+    default_value="",
+    number_of_lines=3,
+)
 
-def servers() -> Any:
-    """Makes the parameter ``servers``."""
-    return knext.ParameterArray(
-        label="Other servers",
-        description="Servers to call instead of those on record, for instance a test system.",
-        parameters=ServerPair(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add server",
-        array_title="Server",
-    )
+stop_at_first_difference = knext.BoolParameter(
+    "Stop at the first difference",
+    "Makes one call at a time and none after the first that is not the same. The others are *skipped*.",
+    default_value=False,
+)
 
+dry_run = knext.BoolParameter(
+    "Dry run",
+    "Calls no tool at all. Servers are asked for their present tools, and the arguments are checked.",
+    default_value=False,
+    is_advanced=True,
+)
 
-def ignore() -> Any:
-    """Makes the parameter ``ignore``."""
-    return knext.MultilineStringParameter(
-        "Ignore",
-        "What may differ, one rule per line. A JSON pointer with `*` for any member:"
-        " `/structured_result/time` as in the column *Patch*, or `/items/*/id` within the result. Anything"
-        r" else is a regular expression, and what it matches is ignored: `\d\d:\d\d:\d\d`.",
-        default_value="",
-        number_of_lines=3,
-    )
+call_changed = knext.BoolParameter(
+    "Call changed tools",
+    "A tool whose definition is not the one on record is not called. Switch this on to call it"
+    " nevertheless and compare the results, after you have read its new definition.",
+    default_value=False,
+    is_advanced=True,
+)
 
+tool_mapping = knext.ParameterArray(
+    label="Renamed tools",
+    description="Tools that the server calls something else now. The new name is no change of the tool;"
+    " everything else still is.",
+    parameters=ToolPair(),
+    layout_direction=knext.LayoutDirection.HORIZONTAL,
+    button_text="Add tool",
+    array_title="Tool",
+    is_advanced=True,
+)
 
-def stop_at_first_difference() -> Any:
-    """Makes the parameter ``stop_at_first_difference``."""
-    return knext.BoolParameter(
-        "Stop at the first difference",
-        "Makes one call at a time and none after the first that is not the same. The others are *skipped*.",
-        default_value=False,
-    )
+credential_mapping = knext.ParameterArray(
+    label="Other credentials",
+    description="Credentials to use instead of those that the tools name.",
+    parameters=CredentialPair(),
+    layout_direction=knext.LayoutDirection.HORIZONTAL,
+    button_text="Add credential",
+    array_title="Credential",
+    is_advanced=True,
+)
 
+secrets = knext.ParameterArray(
+    label="Secret arguments",
+    description="Secrets are not on record: a mark with twelve digits stands in their place, and the call"
+    " is skipped. Say here which credential's password a mark stands for.",
+    parameters=SecretPair(),
+    layout_direction=knext.LayoutDirection.HORIZONTAL,
+    button_text="Add secret",
+    array_title="Secret",
+    is_advanced=True,
+)
 
-def dry_run() -> Any:
-    """Makes the parameter ``dry_run``."""
-    return knext.BoolParameter(
-        "Dry run",
-        "Calls no tool at all. Servers are asked for their present tools, and the arguments are checked.",
-        default_value=False,
-        is_advanced=True,
-    )
+expected_head = knext.StringParameter(
+    "Expected head hash",
+    "The flow variable `mcp_audit_head` of the run on record. With it the *Summary* also tells whether"
+    " calls are missing at the end of the table.",
+    default_value="",
+    is_advanced=True,
+)
 
-
-def call_changed() -> Any:
-    """Makes the parameter ``call_changed``."""
-    return knext.BoolParameter(
-        "Call changed tools",
-        "A tool whose definition is not the one on record is not called. Switch this on to call it"
-        " nevertheless and compare the results, after you have read its new definition.",
-        default_value=False,
-        is_advanced=True,
-    )
-
-
-def tool_mapping() -> Any:
-    """Makes the parameter ``tool_mapping``."""
-    return knext.ParameterArray(
-        label="Renamed tools",
-        description="Tools that the server calls something else now. The new name is no change of the tool;"
-        " everything else still is.",
-        parameters=ToolPair(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add tool",
-        array_title="Tool",
-        is_advanced=True,
-    )
-
-
-def credential_mapping() -> Any:
-    """Makes the parameter ``credential_mapping``."""
-    return knext.ParameterArray(
-        label="Other credentials",
-        description="Credentials to use instead of those that the tools name.",
-        parameters=CredentialPair(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add credential",
-        array_title="Credential",
-        is_advanced=True,
-    )
-
-
-def secrets() -> Any:
-    """Makes the parameter ``secrets``."""
-    return knext.ParameterArray(
-        label="Secret arguments",
-        description="Secrets are not on record: a mark with twelve digits stands in their place, and the call"
-        " is skipped. Say here which credential's password a mark stands for.",
-        parameters=SecretPair(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add secret",
-        array_title="Secret",
-        is_advanced=True,
-    )
-
-
-def expected_head() -> Any:
-    """Makes the parameter ``expected_head``."""
-    return knext.StringParameter(
-        "Expected head hash",
-        "The flow variable `mcp_audit_head` of the run on record. With it the *Summary* also tells whether"
-        " calls are missing at the end of the table.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
-def concurrency() -> Any:
-    """Makes the parameter ``concurrency``."""
-    return knext.IntParameter(
-        "Calls at a time",
-        "How many read-only calls may be on their way at once. All other calls wait for those before them.",
-        default_value=4,
-        min_value=1,
-        max_value=_MOST_CONCURRENT,
-        is_advanced=True,
-    )
+concurrency = knext.IntParameter(
+    "Calls at a time",
+    "How many read-only calls may be on their way at once. All other calls wait for those before them.",
+    default_value=4,
+    min_value=1,
+    max_value=_MOST_CONCURRENT,
+    is_advanced=True,
+)
 
 
 def check(node: Any, schema: Any) -> None:

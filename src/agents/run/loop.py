@@ -98,7 +98,6 @@ class _Run:
         self._began = time.monotonic()
         self._until = self._began + (options.total_timeout or math.inf)
         self._conversation, repairs = repair(messages)
-        self._given = len(self._conversation)
         self._notes = list(repairs)
         self._ids = {
             str(call["id"]) for m in self._conversation if isinstance(m, AIMessage) for call in m.tool_calls
@@ -152,7 +151,6 @@ class _Run:
     def _outcome(self, ending: Ending | None, text: str, error: MCPError | None) -> AgentOutcome:
         outcome = AgentOutcome(
             messages=tuple(self._conversation),
-            given=self._given,
             ending=ending,
             error=error,
             text=text,

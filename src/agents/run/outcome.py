@@ -48,7 +48,6 @@ class AgentOutcome:
 
     Attributes:
         messages: The whole conversation: what was given (in order, see `repair`) and what the run added.
-        given: How many of them were given.
         ending: Why the run ended, None if it failed or was canceled.
         error: Why it failed, `Canceled` if the person stopped it; None if it did not fail.
         text: The final answer, or what stands in for it; empty if it failed.
@@ -59,7 +58,6 @@ class AgentOutcome:
     """
 
     messages: tuple[BaseMessage, ...]
-    given: int
     ending: Ending | None
     error: MCPError | None
     text: str
@@ -67,11 +65,6 @@ class AgentOutcome:
     iterations: int
     duration: float
     notes: tuple[str, ...] = ()
-
-    @property
-    def added(self) -> tuple[BaseMessage, ...]:
-        """The messages that the run added."""
-        return self.messages[self.given :]
 
     def checked(self) -> Self:
         """The same outcome.

@@ -231,7 +231,7 @@ def _call(call: ToolFinished, begun: ToolStarted | None, clock: _Clock) -> Html:
         element("span", arguments_line(call), class_="soft"),
         class_="row",
     )
-    return details_of_call(
+    return _folded_call(
         join((summary, clock.bar(begun.at, call.duration) if begun else None)),
         heading(3, "Arguments"),
         _arguments(call),
@@ -251,8 +251,7 @@ def _call(call: ToolFinished, begun: ToolStarted | None, clock: _Clock) -> Html:
     )
 
 
-def details_of_call(summary: Html, *body: Html | None) -> Html:
-    """Writes one call, folded."""
+def _folded_call(summary: Html, *body: Html | None) -> Html:
     return element("details", element("summary", summary), *body, class_="call")
 
 
@@ -263,7 +262,7 @@ def _unfinished(event: ToolStarted) -> Html:
         badge("not finished", "warning"),
         class_="row",
     )
-    return details_of_call(summary)
+    return _folded_call(summary)
 
 
 def _arguments(call: ToolFinished) -> Html:

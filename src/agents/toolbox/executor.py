@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -106,6 +107,7 @@ class ToolExecutor:
         self._replies = ReplyMaker(registry=self.registry, large=large, notes=self.notes)
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
+        self._others = itertools.count(1)  # each call of somebody else counts as a turn
         trusted = all(options.approval.trusts(server) for server in earlier)
         self._untrusted_since = None if trusted else 0  # the turn in which such a server answered first
         self._structured: dict[str, StructuredTool] = {}
@@ -245,7 +247,8 @@ class ToolExecutor:
     ) -> tuple[BoundTool, RunningCall]:
         bound = self._toolset.of(tool)
         if running is None:  # somebody else than a model's loop calls
-            running = RunningCall(request=ToolRequest(id="", name=bound.name, arguments=params, iteration=1))
+            request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._others))
+            running = RunningCall(request=request)
         return bound, running
 
     def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...types.canonical import compact_json
 from ...types.tool import MCPTool, WorkflowTool, parse_object
+from .names import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,15 +101,7 @@ def port_names(ports: Sequence[ToolPort]) -> tuple[str, ...]:
     Returns:
         Unique names in port order: ``Table``, ``Table (2)``.
     """
-    given = [port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)]
-    names: list[str] = []
-    for wanted in given:
-        name, number = wanted, 1
-        while name in names or (name != wanted and name in given):
-            number += 1
-            name = f"{wanted} ({number})"
-        names.append(name)
-    return tuple(names)
+    return numbered([port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)])
 
 
 def token_estimate(definitions: Iterable[Mapping[str, Any]]) -> int:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ...types.errors import Canceled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.dispatch import WorkflowRunner
-    from ...types.tool import WorkflowTool
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class HostThread:
@@ -35,35 +35,18 @@ class HostThread:
         self._closed = False
         self._lock = threading.Lock()
 
-    def runner(self, run_workflow: WorkflowRunner) -> WorkflowRunner:
-        """Makes a function that runs workflows in the host's thread.
+    def here(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Makes a function for all threads of one that wants to be called in the host's thread.
 
         Args:
-            run_workflow: Runs a workflow; wants to be called in the host's thread.
+            function: Such as what runs workflows.
 
         Returns:
-            The same for all threads.
+            What calls it there, see `call`.
         """
+        return lambda *args, **options: self.call(lambda: function(*args, **options))
 
-        def run(
-            tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
-        ) -> tuple[str, tuple[Any, ...]]:
-            return self.call(lambda: run_workflow(tool, arguments, tables))
-
-        return run
-
-    def teller(self, tell: Callable[[WorkflowTool], str | None]) -> Callable[[WorkflowTool], str | None]:
-        """Makes a function that says something about workflows from the host's thread.
-
-        Args:
-            tell: Says it; wants to be called in the host's thread.
-
-        Returns:
-            The same for all threads.
-        """
-        return lambda tool: self.call(lambda: tell(tool))
-
-    def call(self, function: Callable[[], Any]) -> Any:
+    def call(self, function: Callable[[], T]) -> T:
         """Calls a function in the host's thread and waits for it.
 
         Args:
@@ -77,7 +60,7 @@ class HostThread:
         """
         if threading.get_ident() == self._thread:
             return function()
-        future: Future[Any] = Future()
+        future: Future[T] = Future()
         with self._lock:
             if self._closed:
                 raise Canceled("The run is over")

@@ -130,4 +130,4 @@ class LargeResults:
             return name
 
     def _was(self, name: str) -> bool:
-        return name[:1] == "r" and name[1:].isdecimal() and 0 < int(name[1:]) <= self._count
+        return name in {f"r{number}" for number in range(1, self._count + 1)}

@@ -45,7 +45,8 @@ def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
         own = name == tool.name and shown[name] == 1
         alone = wanted[name[:_LONGEST]] == 1
         named.append(name if len(name) <= _LONGEST and (own or alone) else _with_digest(name, tool))
-    return _unique(named)
+    # Left are tools that nothing tells apart, and texts that look like a digest by accident or on purpose.
+    return numbered(named, "_{}", longest=_LONGEST)
 
 
 def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
@@ -85,12 +86,33 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
     Returns:
         The name, numbered if it is taken.
     """
-    others = set(taken)
-    name, number = wanted, 1
-    while name in others:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+    return numbered([*taken, wanted], "_{}")[-1]
+
+
+def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
+    """Tells equal names apart by numbers. The first of them stays as it is.
+
+    Args:
+        names: The names.
+        tail: What is put behind a name, with a place for the number.
+        longest: How long a name may be with it, None for any length.
+
+    Returns:
+        Unique names, none of them another one of those given.
+    """
+    given, seen = set(names), set[str]()
+    last: dict[str, int] = {}
+    unique: list[str] = []
+    for name in names:
+        found, number = name, last.get(name, 1)
+        while found in seen or (found != name and found in given):
+            number += 1
+            end = tail.format(number)
+            found = name[: None if longest is None else longest - len(end)] + end
+        last[name] = number
+        seen.add(found)
+        unique.append(found)
+    return tuple(unique)
 
 
 def _with_digest(name: str, tool: Tool) -> str:  # @ToolTypeDispatch
@@ -104,18 +126,3 @@ def _with_digest(name: str, tool: Tool) -> str:  # @ToolTypeDispatch
             assert_never(tool)
     digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{name[: _LONGEST - _DIGITS - 1]}_{digest}"
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    # Left are tools that nothing tells apart, and texts that look like a digest by accident or on purpose.
-    seen: set[str] = set()
-    unique: list[str] = []
-    for name in names:
-        found, number = name, 1
-        while found in seen or (found != name and found in names):
-            number += 1
-            tail = f"_{number}"
-            found = name[: _LONGEST - len(tail)] + tail
-        seen.add(found)
-        unique.append(found)
-    return tuple(unique)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 
 from ...types.canonical import compact_json, without_surrogates
+from .names import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +58,9 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
             if len(keys) > _MOST_COLUMNS:
                 return None
     columns = [_column([record.get(key) for record in records]) for key in keys]
-    return pa.table(columns, names=_column_names(list(keys)))
+    # KNIME wants names that are unique and not blank.
+    names = numbered([without_surrogates(key).strip() or "column" for key in keys])
+    return pa.table(columns, names=list(names))
 
 
 def _are_records(value: Any) -> bool:
@@ -98,19 +101,3 @@ def _text(value: Any) -> str | None:
 def _is_long(values: list[Any]) -> bool:
     """Whether the texts together exceed what Arrow's string type can address."""
     return sum(len(value) for value in values if isinstance(value, str)) > 2**29
-
-
-def _column_names(keys: list[str]) -> list[str]:
-    # KNIME wants names that are unique and not blank.
-    given = [without_surrogates(key).strip() or "column" for key in keys]
-    names: list[str] = []
-    taken: set[str] = set(given)
-    seen: set[str] = set()
-    for wanted in given:
-        name, number = wanted, 1
-        while name in seen or (name != wanted and name in taken):
-            number += 1
-            name = f"{wanted} ({number})"
-        seen.add(name)
-        names.append(name)
-    return names

@@ -131,10 +131,10 @@ def _strays(bound: BoundTool | None, arguments_json: str | None) -> str:
     names = list(cast("dict[str, Any]", known))
     folded = {name.casefold(): name for name in names}
     hints: list[str] = []
-    for stray in parse_object(arguments_json).keys() - set(names):
+    for stray in sorted(parse_object(arguments_json).keys() - set(names))[:_NAMES_SHOWN]:
         similar = difflib.get_close_matches(stray[:100].casefold(), folded, n=1)
         hints.append(f"{stray!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(stray))
-    return f" The tool knows no argument {', '.join(sorted(hints)[:_NAMES_SHOWN])}." if hints else ""
+    return f" The tool knows no argument {', '.join(hints)}." if hints else ""
 
 
 def _example(bound: BoundTool | None) -> str:

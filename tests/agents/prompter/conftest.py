@@ -2,12 +2,10 @@
 
 import copy
 import json
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from knime_mcp.version import VERSION
 from tests.support import peers
 from tests.support.chat_server import ChatServer
 
@@ -27,18 +25,6 @@ def shapes():
     """A server of odd but legal tools; `empty_schema` answers with its arguments."""
     with peers.running(peers.shapes()) as running:
         yield running
-
-
-@pytest.fixture
-def described(host):
-    """What `new_node` has to know of the extension."""
-    return SimpleNamespace(
-        id="org.knime_mcp.mcp",
-        version=VERSION,
-        describe=host.describe,
-        declared=lambda node_id: node_id,
-        get_dialog=host.dialog,
-    )
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from knime_mcp.knwf import (
 from tests.support import peers
 from tests.support import real_knime as rig
 from tests.support.chat_server import call, calls, says
+from tests.support.host import described
 
 pytestmark = [pytest.mark.peer, pytest.mark.requirement("T49", "T50", "T61")]
 
@@ -71,11 +72,11 @@ def knime_mcp(*words, folder):
 
 
 @pytest.fixture
-def segment(described, urls, tmp_path):
+def segment(host, urls, tmp_path):
     """A workflow that says its parameter through server-everything: the tool *Repeat* is made of it."""
     text = Configuration(kind="string", variable="text", parameter="text", value="nothing")
     echo = new_node(
-        described,
+        described(host),
         2,
         "mcp_tool_caller",
         {

@@ -12,6 +12,7 @@ from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.cli.conftest import CommandLine
 from tests.support.chat_server import ChatServer, call, calls, says
+from tests.support.host import described
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -19,16 +20,17 @@ PROMPTS = [f"prompt {number}" for number in range(12)]
 STUCK = PROMPTS[3], PROMPTS[7]
 
 
-def file_of(described, folder, tools_url, model_url):
+def file_of(host, folder, tools_url, model_url):
     """A workflow with prompts, tools of a server, a model, and an agent."""
+    extension = described(host)
     model = new_node(
-        described, 2, "openai_compatible_chat_model", {"base_url": model_url, "model_name": "test-model"}
+        extension, 2, "openai_compatible_chat_model", {"base_url": model_url, "model_name": "test-model"}
     )
     provider = new_node(
-        described, 3, "mcp_tool_provider", {"server_url": tools_url, "include": "empty_schema"}
+        extension, 3, "mcp_tool_provider", {"server_url": tools_url, "include": "empty_schema"}
     )
     agent = new_node(
-        described,
+        extension,
         4,
         "mcp_agent_prompter",
         {"prompt_column": "text", "prompt_concurrency": 4, "resume": True},
@@ -64,7 +66,7 @@ def outputs(folder):
     return {path.stem.rpartition(" - ")[2]: pq.read_table(path) for path in folder.glob("4 *.parquet")}
 
 
-def test_a_killed_run_is_gone_on_with(described, shapes, tmp_path):
+def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
     run = CommandLine(tmp_path)
 
     asked = []
@@ -78,14 +80,14 @@ def test_a_killed_run_is_gone_on_with(described, shapes, tmp_path):
         return turn.after(60.0) if prompt_of(request) in STUCK else turn
 
     with ChatServer([answers_most], repeat=True) as model:
-        file_of(described, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
+        file_of(host, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
         process = run.start("run", "killed.knwf", "--out", "out", env={"PYTHONPATH": str(ROOT / "src")})
         # Two of the four places are taken for good, the others work off the prompts.
         until(lambda: asked.count(PROMPTS[-1]) == 2 and set(STUCK) <= set(asked), seconds=60)
         (conversations,) = (tmp_path / "out").rglob("*.conversations")
         until(lambda: len(conversations.read_bytes().splitlines()) == len(PROMPTS) - len(STUCK))
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
     (killed,) = (tmp_path / "out").rglob("*.jsonl")
     assert read_journal(killed).outcome is None
@@ -93,7 +95,7 @@ def test_a_killed_run_is_gone_on_with(described, shapes, tmp_path):
 
     asked.clear()
     with ChatServer([answers], repeat=True) as model:
-        file_of(described, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
+        file_of(host, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
         done = run("run", "killed.knwf", "--out", "out", env={"PYTHONPATH": str(ROOT / "src")})
     assert done.code == 0, done.err
     assert sorted(asked) == sorted(STUCK * 2)

@@ -173,11 +173,13 @@ def test_the_audit_workflow(servers, script, ask, tools_of, tmp_path):
     assert "2 and one" in notes
 
 
-def test_an_audit_workflow_that_cannot_be_saved_is_a_warning(script, ask, tmp_path):
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    result = ask(script(says("hello")), save_audit_workflow_to=str(tmp_path / "file" / "audit.knwf"))
+@pytest.mark.parametrize("place", ["file/audit.knwf", "~nobody-of-that-name/audits", "a\0b"])
+def test_an_audit_workflow_that_cannot_be_saved_is_a_warning(script, ask, tmp_path, place):
+    (tmp_path / "workflow" / "data").mkdir(parents=True)
+    (tmp_path / "workflow" / "data" / "file").write_text("in the way", encoding="utf-8")
+    result = ask(script(says("hello")), save_audit_workflow_to=place)
     assert result.ok, result.failure
-    assert "The audit workflow could not be saved" in result.warnings[-1]
+    assert "The audit workflow cannot be written to" in result.warnings[-1]
 
 
 def test_debug_mode_is_handed_on(host, script, ask):

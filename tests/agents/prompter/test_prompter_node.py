@@ -338,7 +338,7 @@ def test_clocks_tick_while_a_workflow_runs(host, servers, script, ask, tools_of,
 
     def slow(tool, parameters, inputs, hints):
         where.append(threading.current_thread())
-        until = time.monotonic() + 20
+        until = time.monotonic() + 30
         while len(journals()[0]) < 2:  # the call beside it was ended, and is on record
             assert time.monotonic() < until
             time.sleep(0.05)

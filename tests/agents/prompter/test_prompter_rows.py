@@ -297,11 +297,36 @@ def test_what_was_finished_before_a_cancel_is_not_asked_again(
     assert {line["resumed_from"] for line in second[1:-1]} == {first[0]["run"]}
     assert "2 prompts" in result.view_html
 
-    server = script(*[echo] * 5)  # the run before came to its end
-    assert (
-        len([row for row in rows_of(ask(server, tools, **PROMPTS_OF_FIVE, resume=True)) if row["Outcome"]])
-        == 5
-    )
+    assert "execute again to ask only the others" in result.warnings[0]
+
+    again = ask(script(echo, echo), tools, **PROMPTS_OF_FIVE, resume=True)
+    answers = [row["Answer"] for row in rows_of(again) if row["Outcome"]]
+    assert answers == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
+    assert again.warnings == []
+
+    again = ask(script(*[echo] * 5), tools, **PROMPTS_OF_FIVE, resume=True)  # all were answered before
+    assert len([row for row in rows_of(again) if row["Outcome"]]) == 5
+
+
+def test_calls_that_may_be_made_twice_are_said(servers, script, ask, tools_of):
+    waiting = threading.Event()
+
+    def turn(request):
+        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
+        if request.messages[-1]["role"] != "tool":
+            return calls(call("add", {"a": 1}), call("echo", {"value": {}}), call("login", {}))
+        if prompt == "a":
+            return says("ok")
+        waiting.set()
+        return replace(says("late"), delay=15.0)
+
+    tools = tools_of(servers[0].url("/one"))
+    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
+    canceled = ask(script(*[turn] * 4), tools, **asks, cancel=waiting.is_set)
+    said = "The model may then make these calls again: echo (row Row1). The 6 tool calls are on record in"
+    assert said in canceled.failure["message"]
+    (warning,) = ask(script(echo), tools, **asks).warnings
+    assert "prompts that were asked again: echo (row Row1); look at" in warning
 
 
 def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, rows_of, tools_of, tmp_path):

@@ -61,7 +61,7 @@ def test_every_prompt_has_its_answer_and_every_call_its_row(ask, host, tools_of,
             data=[{"text": [f"question {number}" for number in range(PROMPTS)]}],
             prompt_column="text",
             prompt_concurrency=PROMPTS,
-            connect_timeout=5.0,
+            connect_timeout=60.0,
         )
         killer.join()
         last = [row for row in rows_of(result) if row["Outcome"] is not None]

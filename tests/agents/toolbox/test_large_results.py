@@ -49,6 +49,8 @@ def test_mistakes():
     with pytest.raises(ArgumentsInvalid, match="Use one of r1") as caught:
         large.read("r2")
     assert caught.value.pointer == "/id"
+    with pytest.raises(ArgumentsInvalid, match="There is no result"):
+        large.read("r" + "1" * 5000)
     with pytest.raises(ArgumentsInvalid, match="only 2,000 characters") as caught:
         large.read("r1", 2000)
     assert caught.value.pointer == "/offset"

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from knime_mcp.agents._tool import LangchainToolConverter, MCPStructuredTool
+from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.types.tool import MCPTool, WorkflowTool
+from tests.support.wild_schemas import WILD
 
 ODD_NAMES = [
     *keyword.kwlist,
@@ -153,6 +157,40 @@ def test_the_schema_stays_the_very_object():
     )
 
 
+DEFINITIONS = {
+    f"d{n}": {"properties": {side: {"$ref": f"#/$defs/d{n + 1}"} for side in "ab"}} for n in range(40)
+}
+HOSTILE = {
+    "nowhere": {"properties": {"a": {"$ref": "#/nowhere", "description": "first"}}},
+    "elsewhere": {"properties": {"a": {"$ref": "https://host.example/s.json"}}},
+    "named-ref": {"properties": {"$ref": {"type": "string"}, "a": {"type": "string"}}},
+    "exploding": {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**DEFINITIONS, "d40": {}}},
+}
+
+
+@pytest.mark.parametrize("shape", [*WILD, *HOSTILE])
+def test_agents_of_others_can_bind_every_tool(shape):
+    """None of them may cost an agent its other tools."""
+    schema = HOSTILE[shape] if shape in HOSTILE else WILD[shape].schema
+    tool = MCPTool("t", "Does it", schema, "https://host.example/mcp", "t")
+    converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
+    properties = schema.get("properties") or {}
+    assert list(converted.args) == list(properties)
+    function = convert_to_openai_tool(converted)["function"]
+    assert (function["name"], function["description"]) == ("t", "Does it")
+    if "properties" in schema:
+        told = function["parameters"]["properties"]
+        assert list(told) == [name for name in properties if name != "$ref"]
+    if shape == "nowhere":
+        assert told["a"] == {"description": "first"}
+
+
+def test_a_tool_of_which_nothing_is_said_has_no_arguments():
+    tool = MCPTool("t", "", {}, "https://host.example/mcp", "t")
+    function = convert_to_openai_tool(LangchainToolConverter(Recorder()).to_langchain_tool(tool))["function"]
+    assert function["parameters"] == {"type": "object", "properties": {}}
+
+
 def test_text_is_no_argument():
     converted = LangchainToolConverter(Recorder()).to_langchain_tool(MCP)
     with pytest.raises(ValueError, match="String tool inputs"):
@@ -171,6 +209,19 @@ def test_on_a_real_server(box, tools_of, server):
     assert (message.content, message.status) == ("4", "success")
     assert message.artifact.record.status == "ok"
     assert [record.arguments for record in made.records] == ['{"a":1,"b":2}', '{"a":2,"b":2}']
+    failed = {"name": "add", "args": {"a": "many"}, "id": "d", "type": "tool_call"}
+    for message in (converted.invoke(failed), asyncio.run(converted.ainvoke(failed))):
+        assert "must be an integer" in message.content
+        assert message.status == "error"
+
+
+def test_rules_hold_for_agents_of_others(box, tools_of, server):
+    options = ToolOptions(approval=ApprovalPolicy.parse("deny add if after-untrusted"))
+    made = box(tools_of(server.url("/one")), options=options)
+    add, who = (made.executor.langchain_tool(name) for name in ("add", "who"))
+    assert add.invoke({"a": 1}) == "2"
+    assert who.invoke({}) == "one"
+    assert "not allowed here" in add.invoke({"a": 1})
 
 
 def test_images_are_image_blocks(box, tools_of, server):

@@ -193,7 +193,7 @@ def test_cancel_while_another_workflow_runs(box):
 def test_workflows_run_in_the_hosts_thread(box, knime, data):
     wake = threading.Semaphore(0)
     host = HostThread(wake.release)
-    made = box([JOIN, PLAIN], run_workflow=host.runner(knime.run), registry=data)
+    made = box([JOIN, PLAIN], run_workflow=host.here(knime.run), registry=data)
     with ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(made.call, "Report", {}) for _ in range(8)]
         while not all(call.done() for call in calls):
@@ -214,7 +214,7 @@ def test_workflows_run_in_the_hosts_thread(box, knime, data):
 def test_a_host_that_ends_leaves_nobody_waiting(box, knime):
     arrived = threading.Event()
     host = HostThread(arrived.set)
-    made = box([PLAIN], run_workflow=host.runner(knime.run))
+    made = box([PLAIN], run_workflow=host.here(knime.run))
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(made.call, "Report", {})
         assert arrived.wait(30)
