@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from knime.extension import parameter as kp
 from knime.extension.nodes import Category, Node
-from knime.extension.ports import PortGroup, PortType
+from knime.extension.ports import ConnectionPortObject, PortGroup, PortType
 
 if TYPE_CHECKING:
     from .host import ExtensionHost
@@ -67,10 +67,16 @@ def _described(host: "ExtensionHost", node: Node) -> dict[str, Any]:
     }
 
 
+def _type_string(kind: Any) -> str:
+    if not isinstance(kind, PortType):
+        return str(kind)
+    return f"Connection{kind}" if issubclass(kind.object_class, ConnectionPortObject) else kind.id
+
+
 def _port(port: Any) -> dict[str, Any]:
     return {
         "name": port.name,
-        "type_string": port.type.id if isinstance(port.type, PortType) else str(port.type),
+        "type_string": _type_string(port.type),
         "description": port.description,
         "group": isinstance(port, PortGroup),
         "optional": getattr(port, "optional", False),

@@ -190,11 +190,11 @@ class ExtensionHost:
         """What KNIME shows: ``nodes``, ``categories`` and ``problems`` (severity, where, what)."""
         return describe.describe_extension(self)
 
-    def port_object(self, output: tuple[dict[str, Any], bytes]) -> Any:
+    def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
         """What a node gave for a port of its own type, as it can go into another node's port.
 
         Args:
-            output: the entry of `NodeResult.outputs`: the spec's document with the type's id, and the bytes.
+            output: the entry of `NodeResult.outputs`: the spec's document with the type's id, and the data.
 
         Raises:
             HeadlessError: the extension has no port type with this id.

@@ -157,8 +157,6 @@ def _custom_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
         )
     if not expected.is_super_type_of(incoming):
         raise InvalidParametersError(f"port {port.name!r} needs {expected.name}, not {incoming.name}")
-    if issubclass(incoming.object_class, ConnectionPortObject):
-        raise NotImplementedError("connection ports are not part of the stand-in")
     return _read_spec(incoming, json.loads(json.dumps(value.serialize())))
 
 
@@ -169,9 +167,11 @@ def _read_spec(kind: PortType, document: Any) -> Any:
         return kind.spec_class.deserialize(document)  # type: ignore[attr-defined]
 
 
-def stored_object(host: "ExtensionHost", kind: PortType, document: Any, data: bytes) -> Any:
+def stored_object(host: "ExtensionHost", kind: PortType, document: Any, data: Any) -> Any:
     """A port object of an extension's own type, read from what `output` gave for it."""
     spec, made = _read_spec(kind, document), cast("Any", kind.object_class)
+    if issubclass(made, ConnectionPortObject):
+        return made.from_connection_data(spec, data)
     if not issubclass(made, FilestorePortObject):
         return made.deserialize(spec, data)
     path = host.folder / uuid.uuid4().hex
@@ -190,6 +190,10 @@ def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
             return CredentialPortObject(_credential_spec(port, value))
         case PortType():
             spec = _custom_spec(host, port, value.spec)
+            if isinstance(value, ConnectionPortObject):
+                return cast("Any", port.type.object_class).from_connection_data(
+                    spec, value.to_connection_data()
+                )
             if isinstance(value, FilestorePortObject):
                 path = str(host.folder / uuid.uuid4().hex)
                 value.write_to(path)
@@ -278,10 +282,10 @@ def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
             raise NotImplementedError(f"output ports of type {port.type} are not part of the stand-in")
 
 
-def _stored(host: "ExtensionHost", port: AnyPort, value: Any) -> tuple[Any, bytes]:
-    if isinstance(value, ConnectionPortObject):
-        raise NotImplementedError("connection ports are not part of the stand-in")
+def _stored(host: "ExtensionHost", port: AnyPort, value: Any) -> tuple[Any, Any]:
     spec = spec_document(port, checked_spec(host, port, value.spec))
+    if isinstance(value, ConnectionPortObject):
+        return spec, value.to_connection_data()
     if not isinstance(value, FilestorePortObject):
         return spec, value.serialize()
     path = host.folder / uuid.uuid4().hex

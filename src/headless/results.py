@@ -2,24 +2,13 @@
 
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class TableHost(Protocol):
-    """The part of a host that output tables need."""
-
-    def tables_usable(self) -> AbstractContextManager[Any]:
-        """While it is entered, cells with file stores can be read."""
-        ...
-
-    def table(self, data: Any, row_ids: str = "auto") -> Any:
-        """An input table of a node."""
-        ...
+    from .host import ExtensionHost
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class OutputTable:
 
     arrow: "pa.Table"
     problems: Sequence[str]
-    _host: TableHost = field(repr=False)
+    _host: "ExtensionHost" = field(repr=False)
 
     @property
     def column_names(self) -> list[str]:
@@ -99,7 +88,8 @@ class NodeResult:
     Attributes:
         ok: nothing failed.
         failure: ``message``, ``details`` (traceback) and ``invalid_settings``, if something failed.
-        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port.
+        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port; of a connection
+            (spec, its data).
         specs: what configure() promised, as KNIME's JSON documents; None where it is not known yet.
         warnings: all calls of set_warning; KNIME shows the last one.
         flow_variables: all flow variables afterwards; None if configure() failed.

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 from knime._arrow import LogicalTypeExtensionType, schema_of, spec_of
+from knime._arrow._making import check_batches
 from knime.api import table as knime_table
 from knime.api.schema import Column, Schema, wrap_primitive
 
@@ -85,10 +86,18 @@ def source_table(data: Any, row_ids: str) -> Any:
     made: Any = (
         data if isinstance(data, knime_table.Table) else knime_table.Table.from_pyarrow(data, row_ids=row_ids)
     )
-    problems = table_problems(made._data)
+    arrow = whole(made._data)
+    problems = table_problems(arrow)
     if problems:
         raise HeadlessError("no node could deliver this input table: " + "; ".join(problems))
-    return knime_table.made(made._data, described(schema_of(made._data)))
+    return knime_table.made(arrow, described(schema_of(arrow)))
+
+
+def whole(data: Any) -> Any:
+    """Arrow data as a table; a batch of a table is a record batch."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
 
 
 def written(table: Any) -> Any:
@@ -103,8 +112,8 @@ def written(table: Any) -> Any:
         if data is None:
             raise ValueError("a BatchOutputTable without batches has no columns")
     elif isinstance(table, knime_table.Table):
-        data = table._data  # pyright: ignore[reportPrivateUsage]
+        data = whole(table._data)  # pyright: ignore[reportPrivateUsage]
     else:
         raise TypeError(f"a table port needs a Table or BatchOutputTable, not {type(table).__name__}")
-    knime_table.check_batches([len(batch) for batch in data.to_batches()])
+    check_batches([len(batch) for batch in data.to_batches()])
     return data

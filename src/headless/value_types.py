@@ -96,15 +96,38 @@ JAVA_TYPES: dict[str, JavaType] = {
         "Zoned Date Time",
         _DATA + "time.zoneddatetime.ZonedDateTimeValue",
         (_BUILTIN, "ZonedDateTimeValueFactory2", "datetime.datetime"),
+        ("pandas._libs.tslibs.timestamps.Timestamp",),
     ),
     _TIME + "DurationValueFactory": JavaType(
         _struct("long", "int"),
         "Duration",
         _DATA + "time.duration.DurationValue",
         (_BUILTIN, "DurationValueFactory", "datetime.timedelta"),
+        ("pandas._libs.tslibs.timedeltas.Timedelta",),
     ),
     _TIME + "PeriodValueFactory": JavaType(
         _struct("int", "int", "int"), "Period", _DATA + "time.period.PeriodValue"
+    ),
+    _VALUE + "BooleanSetValueFactory": JavaType(
+        _struct("boolean", "boolean", "boolean"),
+        "BooleanSet",
+        _VALUE + "BooleanSetValueFactory",
+        (_BUILTIN, "BooleanSetValueFactory", _BUILTIN + ".BooleanSetValue"),
+    ),
+    **{
+        f"{_VALUE}Dense{kind}VectorValueFactory": JavaType(
+            "variable_width_binary",
+            f"{kind} vector",
+            f"{_DATA}vector.{kind.lower()}vector.{kind}VectorValue",
+            (_BUILTIN, f"Dense{kind}VectorValueFactory", f"{_BUILTIN}.Dense{kind}VectorValue"),
+        )
+        for kind in ("Bit", "Byte")
+    },
+    _DATA + "xml.XMLValueFactory": JavaType(
+        _struct("string", "variable_width_binary"),
+        "XML",
+        _DATA + "xml.XMLValue",
+        (_BUILTIN, "XmlValueFactory", "xml.etree.ElementTree.ElementTree"),
     ),
     _DATA + "image.png.PNGImageValueFactory": JavaType(
         _struct("string", "variable_width_binary"),

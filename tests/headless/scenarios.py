@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.headless import api_cases
+from tests.headless.api import cases, tools
 
 KNIME_YML = Path(__file__).parent / "extension" / "knime.yml"
 
@@ -84,16 +84,6 @@ BAD_SETTINGS = {
     "invalid combination": {"mode": "HIDDEN"},
     "unknown setting": {"nonsense": 1},
 }
-#: Parts of knime.extension that raise NotImplementedError on the stand-in.
-NOT_IMPLEMENTED = {
-    "ColumnFilterConfig",
-    "ColumnFilterParameter",
-    "DateTimeParameter",
-    "DictEncodingKeyType",
-    "view_matplotlib",
-    "view_plotly",
-    "view_seaborn",
-}
 #: What nodes call: the names and order of arguments have to be the same.
 CALLED = [
     "node",
@@ -124,6 +114,9 @@ CALLED = [
     "EnumSetParameter",
     "ColumnParameter",
     "MultiColumnParameter",
+    "ColumnFilterParameter",
+    "ColumnFilterConfig",
+    "DateTimeParameter",
     "ParameterArray",
     "parameter_group",
     "OneOf",
@@ -144,6 +137,9 @@ CALLED = [
     "view_png",
     "view_jpeg",
     "view_ipy_repr",
+    "view_matplotlib",
+    "view_plotly",
+    "view_seaborn",
     "InvalidParametersError",
     "get_proxy_settings",
 ]
@@ -265,8 +261,10 @@ def scenarios(host):
     for name, settings in BAD_SETTINGS.items():
         found[f"settings, {name}"] = lambda s=settings: outcome(host.run("Settings", (text,), s))
     numbers = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]})
-    for name, (case, _) in api_cases.CASES.items():
-        found[f"api, {name}"] = lambda c=case: api_cases.outcome(c, host.table(numbers))
+    for name, (case, _) in cases.CASES.items():
+        found[f"api, {name}"] = lambda c=case: tools.outcome(c, host.table(numbers))
+    for name in cases.RUNNING | cases.FRAMES:
+        found[f"api, {name}"] = lambda n=name: tools.script(host, n)
     for name, (saved, version) in SAVED.items():
         document = {"model": saved}
         found[f"saved {name}"] = lambda d=document, v=version: loaded(host, d, v)

@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.headless.api_cases import CASES, outcome
+from tests.headless.api.cases import CASES, RUNNING
+from tests.headless.api.tools import outcome, script
+from tests.headless.scenarios import KNIME_YML
+from tests.support.host import StandInHost
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +19,9 @@ def table(trial):
 def test_api(table, name):
     case, expected = CASES[name]
     assert outcome(case, table) == expected
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_while_a_node_runs(name):
+    _, expected = RUNNING[name]
+    assert script(StandInHost(KNIME_YML), name) == expected

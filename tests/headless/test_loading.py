@@ -29,12 +29,15 @@ def test_trial_extension(trial):
     assert sorted(trial.nodes) == [
         "Context",
         "Listen",
+        "Open",
         "Paint",
         "Read",
         "RunTool",
+        "Script",
         "Settings",
         "Speak",
         "Tables",
+        "Use",
         "versions",
     ]
     assert trial.describe()["problems"] == []

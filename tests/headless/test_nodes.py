@@ -222,6 +222,14 @@ def test_custom_ports(trial):
     assert result.outputs == [({"id": "org.example.bytes"}, b"Loud; HALLO; hallo; b'x'")]
 
 
+def test_connections_stay_in_the_process(trial):
+    spec, log = trial.run_node("Open").outputs[0]
+    assert (spec["data"], log) == ({"server": "here"}, ["opened"])
+    used = trial.run_node("Use", (trial.port_object((spec, log)),))
+    assert used.warnings == ["here"]
+    assert [row["value"] for row in used.outputs[0].to_pylist()] == log == ["opened", "used here"]
+
+
 def test_custom_ports_that_do_not_fit(trial):
     import trial_ports as module
 

@@ -1,5 +1,6 @@
 """Where the stand-in is found, and that it never meets KNIME's own package."""
 
+import datetime as dt
 import subprocess
 import sys
 from pathlib import Path
@@ -94,20 +95,20 @@ def test_importing_the_api_needs_no_pyarrow():
     assert python(code) == "[]"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("ColumnFilterParameter", ("Label",)),
-        ("ColumnFilterConfig", ()),
-        ("DateTimeParameter", ("Label",)),
-        ("DictEncodingKeyType", (1,)),
-        ("view_matplotlib", ()),
-        ("view_plotly", (1,)),
-        ("view_seaborn", ()),
-    ],
-)
-def test_missing_parts_say_so(name, arguments):
+def test_pandas_is_asked_for_only_where_it_is_needed(trial, monkeypatch):
+    """It is no dependency of this project."""
     import knime.extension as knext
+    import pyarrow as pa
 
-    with pytest.raises(NotImplementedError, match=name):
-        getattr(knext, name)(*arguments)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.delitem(sys.modules, "knime._arrow._pandas", raising=False)
+    table = trial.table(pa.table({"a": [dt.date(2024, 2, 29)]}))
+    with trial.tables_usable():
+        for use in (
+            table.to_pandas,
+            lambda: knext.Table.from_pandas(None),
+            knext.logical(dt.date).to_pandas,
+        ):
+            with pytest.raises(ModuleNotFoundError, match="pandas"):
+                use()
+        assert knext.BatchOutputTable.from_batches([table.to_pyarrow()]).num_batches == 1

@@ -139,20 +139,6 @@ def test_tables_need_a_running_node():
         knext.Table()
 
 
-def test_pandas_is_missing_and_says_so(trial):
-    import knime.extension as knext
-    import pyarrow as pa
-
-    with pytest.raises(NotImplementedError, match="from_pyarrow"):
-        knext.Table.from_pandas(None)
-    with pytest.raises(NotImplementedError, match="to_pyarrow"):
-        trial.table(pa.table({"a": [1]})).to_pandas()
-    with pytest.raises(NotImplementedError, match="to_pyarrow"):
-        knext.logical(dt.date).to_pandas()
-    with pytest.raises(NotImplementedError, match="sentinel"):
-        trial.table(pa.table({"a": [1]})).to_pyarrow(sentinel="min")
-
-
 def test_json_cells(trial):
     result = run(trial, "json")
     assert result.problems == []
@@ -227,30 +213,6 @@ def test_png_columns_need_pillow(trial, monkeypatch, tmp_path):
             sys.modules.pop(name)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ((True, True, True), "ZonedDateTimeValueFactory2"),
-        ((True, True, False), "LocalDateTimeValueFactory"),
-        ((True, False, False), "LocalDateValueFactory"),
-        ((False, True, False), "LocalTimeValueFactory"),
-    ],
-)
-def test_datetime_types(arguments, expected):
-    import knime.extension as knext
-
-    assert expected in knext.datetime(*arguments).logical_type
-
-
-def test_impossible_datetime_types():
-    import knime.extension as knext
-
-    with pytest.raises(ValueError, match="a date, a time"):
-        knext.datetime(False, False)
-    with pytest.raises(ValueError, match="time zone"):
-        knext.datetime(True, False, True)
-
-
 def test_zoned_dates_keep_offset_and_zone():
     from zoneinfo import ZoneInfo
 
@@ -263,25 +225,3 @@ def test_zoned_dates_keep_offset_and_zone():
     assert dtype.decode(stored) == moment
     with pytest.raises(TypeError, match="time zone"):
         dtype.encode(moment.replace(tzinfo=None))
-
-
-def test_schemas():
-    import knime.extension as knext
-
-    a, b = knext.Column(knext.int32(), "a"), knext.Column(knext.list_(knext.string()), "b")
-    schema = knext.Schema.from_columns([a, b])
-    assert schema["b"].ktype == knext.list_(knext.string())
-    assert schema[["b"]].get() == knext.Schema.from_columns(b)
-    assert schema.append(a).num_columns == 3
-    assert schema.remove("a").column_names == ["b"]
-    assert schema.insert(knext.Column(knext.double(), "c"), 1).column_names == ["a", "c", "b"]
-    assert [column.name for column in schema] == ["a", "b"]
-    assert "a" in schema
-    with pytest.raises(RuntimeError, match="unique"):
-        schema.append(a).get().serialize()
-    with pytest.raises(IndexError, match="'x'"):
-        schema["x"].get()
-    with pytest.raises(ValueError, match="empty"):
-        knext.Column(knext.int32(), " ")
-    with pytest.raises(TypeError):
-        knext.Schema.from_columns([a, "b"])

@@ -114,6 +114,8 @@ def _tools(table: OutputTable, name: str, factory: str) -> list[str | None] | No
 
 
 def _text(value: Any) -> str:
+    if hasattr(value, "fs_category"):  # as KNIME shows a path
+        return f"({value.fs_category}, {value.fs_specifier or ''}, {value.path})"
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, dict | list | tuple):

@@ -59,6 +59,29 @@ JAVA_VALUE_FACTORIES = {
         _DATA + "time.duration.DurationValue",
     ),
     _TIME + "PeriodValueFactory": (struct("int", "int", "int"), "Period", _DATA + "time.period.PeriodValue"),
+    _VALUE + "BooleanSetValueFactory": (
+        struct("boolean", "boolean", "boolean"),
+        "BooleanSet",
+        _VALUE + "BooleanSetValueFactory",
+    ),
+    **{
+        f"{_VALUE}Dense{kind}VectorValueFactory": (
+            "variable_width_binary",
+            f"{kind} vector",
+            f"{_DATA}vector.{kind.lower()}vector.{kind}VectorValue",
+        )
+        for kind in ("Bit", "Byte")
+    },
+    _DATA + "xml.XMLValueFactory": (
+        struct("string", "variable_width_binary"),
+        "XML",
+        _DATA + "xml.XMLValue",
+    ),
+    "org.knime.filehandling.core.data.location.FSLocationValueFactory": (
+        struct("string", "string", "string"),
+        "Path",
+        "org.knime.filehandling.core.data.location.FSLocationValue",
+    ),
     _DATA + "image.png.PNGImageValueFactory": (
         struct("string", "variable_width_binary"),
         "PNG Image",

@@ -8,11 +8,13 @@ from typing import Any
 import pyarrow as pa
 from knime.api import _ktypes as k
 from knime.api import types as kt
-from knime.api.schema import PRIMITIVE_FACTORIES, Column, Schema
+from knime.api.schema import KNOWN_PRIMITIVES, PRIMITIVE_FACTORIES, Column, Schema
 
 ROW_ID = "<RowID>"
 _VALUE = "org.knime.core.data.v2.value."
 ROW_ID_TYPE = k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory")
+_LIST = k.value_factory_json(_VALUE + "ListValueFactory")
+_VOID = k.value_factory_json(PRIMITIVE_FACTORIES[k.null()])
 
 
 class LogicalTypeExtensionType(pa.ExtensionType):
@@ -50,6 +52,12 @@ class LogicalTypeExtensionType(pa.ExtensionType):
     def encode(self, value: Any) -> Any:
         """The storage of a Python value."""
         return self._converter.encode(value)
+
+    def to_pandas_dtype(self) -> Any:
+        """The pandas type for such columns."""
+        from ._pandas import LogicalDtype
+
+        return LogicalDtype(self)
 
     @property
     def logical_type(self) -> str:
@@ -108,7 +116,6 @@ _ARROW = {
 }
 _PRIMITIVE = {_ARROW[ktype]: ktype for ktype in _ARROW}
 _PRIMITIVE[pa.float32()] = k.double()
-_KNOWN = {k.value_factory_json(class_name): ktype for ktype, class_name in PRIMITIVE_FACTORIES.items()}
 
 
 def _is_list(dtype: Any) -> bool:
@@ -134,7 +141,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
         return _from_storage(array, _named(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), _ARROW[ktype]))
     if dtype == pa.null():
         # Arrow cannot store an extension type over nulls (apache/arrow#15068); KNIME writes texts.
-        void = _named(k.value_factory_json(PRIMITIVE_FACTORIES[k.null()]), pa.string())
+        void = _named(_VOID, pa.string())
         return _from_storage(array.cast(pa.string()), void)
     if _is_list(dtype) and dtype.value_type in _PRIMITIVE:
         inner = _PRIMITIVE[dtype.value_type]
@@ -142,14 +149,20 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
         name_of_list = k.value_factory_json(PRIMITIVE_FACTORIES[k.list_(inner)])
         return _from_storage(array, _named(name_of_list, array.type))
     if _is_list(dtype) and dtype.value_type == pa.null():
-        raise NotImplementedError(
-            f"column {name!r}: lists of nothing but missing values are not part of the stand-in"
-        )
+        return _list_of_nothing(array)
     moment = _moment_type(dtype)
     if moment is not None:
         encoded = pa.array([moment.encode(value) for value in array.to_pylist()], type=moment.storage_type)
         return pa.ExtensionArray.from_storage(moment, encoded)
     raise ValueError(f"column {name!r}: KNIME has no columns of the Arrow type {dtype}; use another one")
+
+
+def _list_of_nothing(array: Any) -> Any:
+    """Lists of missing values; there is no special type for them."""
+    lists = pa.array(array.to_pylist(), type=pa.list_(pa.string()))
+    cells = _from_storage(lists.values, _named(_VOID, pa.string()))
+    storage = pa.ListArray.from_arrays(lists.offsets, cells, mask=lists.is_null())
+    return _from_storage(storage, _named(_LIST, storage.type))
 
 
 def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
@@ -203,17 +216,23 @@ def _unwrap(array: Any) -> Any:
     dtype = array.type
     if not isinstance(dtype, LogicalTypeExtensionType):
         return array
-    if dtype.logical_type == k.value_factory_json(PRIMITIVE_FACTORIES[k.null()]):
+    if dtype.logical_type == _VOID:
         return (
             pa.chunked_array([pa.nulls(len(array))])
             if isinstance(array, pa.ChunkedArray)
             else pa.nulls(len(array))
         )
-    if dtype.logical_type == ROW_ID_TYPE or dtype.logical_type in _KNOWN:
+    if dtype.logical_type == _LIST and _is_void(dtype.storage_type.value_type):
+        return pa.array(array.to_pylist(), type=pa.list_(pa.null()))
+    if dtype.logical_type == ROW_ID_TYPE or dtype.logical_type in KNOWN_PRIMITIVES:
         if isinstance(array, pa.ChunkedArray):
             return pa.chunked_array([chunk.storage for chunk in array.chunks], type=dtype.storage_type)
         return array.storage
     return array
+
+
+def _is_void(dtype: Any) -> bool:
+    return isinstance(dtype, LogicalTypeExtensionType) and dtype.logical_type == _VOID
 
 
 def schema_of(table: Any) -> Schema:
@@ -224,8 +243,10 @@ def schema_of(table: Any) -> Schema:
 
 def _ktype_of(dtype: Any) -> k.KnimeType:
     if isinstance(dtype, LogicalTypeExtensionType):
-        if dtype.logical_type in _KNOWN:
-            return _KNOWN[dtype.logical_type]
+        if dtype.logical_type == _LIST:
+            return _ktype_of(dtype.storage_type)
+        if dtype.logical_type in KNOWN_PRIMITIVES:
+            return KNOWN_PRIMITIVES[dtype.logical_type]
         return k.LogicalType(dtype.logical_type, _ktype_of(dtype.storage_type))
     if _is_list(dtype):
         return k.list_(_ktype_of(dtype.value_type))

@@ -1,7 +1,7 @@
 """Columns, and what schemas and tables have in common: operations on columns that give lazy views."""
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ._ktypes import KnimeType, logical
 
@@ -25,15 +25,50 @@ class Column:
         self.metadata = metadata
 
     def __str__(self) -> str:
-        return f"Column<'{self.name}', {self.ktype}{', ' + str(self.metadata) if self.metadata else ''}>"
-
-    __repr__ = __str__
+        metadata = "" if self.metadata is None else f", {self.metadata}"
+        return f"Column<'{self.name}', {self.ktype}{metadata}>"
 
     def __eq__(self, other: Any) -> bool:
         # As in KNIME, a column can be compared with columns only.
         return other.ktype == self.ktype and other.name == self.name and other.metadata == self.metadata
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class Operation(Protocol):
+    """What a view does when its result is needed."""
+
+    def apply(self, source: Any) -> Any:
+        """The result for a schema or table."""
+        ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some of the columns."""
+
+    columns: Any
+
+    def apply(self, source: Any) -> Any:
+        """See `Operation`."""
+        return source._select_columns(self.columns)
+
+    def __str__(self) -> str:
+        return f"ColumnSlicingOp({self.columns})"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """More columns at the end."""
+
+    other: Any
+
+    def apply(self, source: Any) -> Any:
+        """See `Operation`."""
+        return source._append(self.other)
+
+    def __str__(self) -> str:
+        return f"AppendOp({self.other})"
 
 
 class _Columnar:
@@ -53,11 +88,11 @@ class _Columnar:
         # Without this an int index would make `for column in schema` endless.
         if isinstance(slicing, int) and slicing >= self.num_columns:
             raise IndexError(f"index {slicing} is beyond the {self.num_columns} columns")
-        return self._view(lambda real: real._select_columns(slicing))
+        return self._view(Selection(slicing))
 
     def append(self, other: Any) -> Any:
         """A view with more columns at the end."""
-        return _ColumnarView(self, lambda real: real._append(other))
+        return _ColumnarView(self, Addition(other))
 
     def insert(self, other: Any, at: int) -> Any:
         """A view with more columns at a position."""
@@ -84,9 +119,9 @@ class _Columnar:
             kept = names
         else:
             raise TypeError(f"columns cannot be removed by {type(slicing).__name__}")
-        return _ColumnarView(self, lambda real: real._select_columns(kept))
+        return _ColumnarView(self, Selection(kept))
 
-    def _view(self, operation: Callable[[Any], Any]) -> Any:
+    def _view(self, operation: Operation) -> Any:
         return _ColumnarView(self, operation)
 
     def _select_columns(self, selection: Any) -> Any:
@@ -99,7 +134,7 @@ class _Columnar:
 class _ColumnarView(_Columnar):
     """A schema or table with an operation that is done when it is needed; ``get()`` gives the result."""
 
-    def __init__(self, delegate: Any, operation: Callable[[Any], Any]) -> None:
+    def __init__(self, delegate: Any, operation: Operation) -> None:
         self._delegate = delegate
         self._operation = operation
         self._result: Any = None
@@ -111,7 +146,7 @@ class _ColumnarView(_Columnar):
         source = (
             self._delegate.get(cache=False) if isinstance(self._delegate, _ColumnarView) else self._delegate
         )
-        result = self._operation(source)
+        result = self._operation.apply(source)
         if cache:
             self._result = result
         return result
@@ -137,4 +172,4 @@ class _ColumnarView(_Columnar):
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return f"ColumnarView<{self._delegate}>"
+        return f"ColumnarView<delegate={self._delegate}, op={self._operation}>"

@@ -1,10 +1,9 @@
 """The types of columns: primitive, list, struct and logical ones (a Java value factory over a storage)."""
 
-import functools
 import json
 from collections.abc import Iterable
 from enum import Enum, unique
-from typing import Any
+from typing import Any, ClassVar
 
 from . import types as kt
 
@@ -33,22 +32,53 @@ class PrimitiveTypeId(Enum):
     NULL = "null"
 
 
-class PrimitiveType(KnimeType):
-    """A primitive type; equal ones are equal and hash alike."""
+class DictEncodingKeyType(Enum):
+    """How the keys of a dictionary are stored, for texts and bytes that are stored with one."""
 
-    def __init__(self, type_id: PrimitiveTypeId) -> None:
+    INT = "INT_KEY"
+    LONG = "LONG_KEY"
+    BYTE = "BYTE_KEY"
+
+
+class _OneOfAKind(type):
+    """Makes one object of each primitive type."""
+
+    _made: ClassVar[dict[Any, Any]] = {}
+
+    def __call__(cls, type_id: Any, key_type: Any = None) -> Any:
+        kind = type_id, key_type
+        if kind not in cls._made:
+            cls._made[kind] = super().__call__(type_id, key_type)
+        return cls._made[kind]
+
+
+class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
+    """A primitive type, with or without a dictionary; there is one object of each."""
+
+    def __init__(self, type_id: PrimitiveTypeId, key_type: DictEncodingKeyType | None = None) -> None:
         if not isinstance(type_id, PrimitiveTypeId):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"{type_id!r} is no PrimitiveTypeId")
+        if key_type is not None:
+            if not isinstance(key_type, DictEncodingKeyType):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"{key_type!r} is no DictEncodingKeyType")
+            if type_id not in (PrimitiveTypeId.STRING, PrimitiveTypeId.BLOB):
+                raise TypeError(f"only texts and blobs have dictionaries, not {type_id.value}")
         self._type_id = type_id
+        self._key_type = key_type
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PrimitiveType) and other._type_id is self._type_id
+    @property
+    def dict_encoding_key_type(self) -> DictEncodingKeyType | None:
+        """How the keys of the dictionary are stored; None without one."""
+        return self._key_type
 
-    def __hash__(self) -> int:
-        return hash(self._type_id)
+    @property
+    def plain_type(self) -> "PrimitiveType":
+        """The type without a dictionary."""
+        return PrimitiveType(self._type_id)
 
     def __str__(self) -> str:
-        return self._type_id.value
+        key = "" if self._key_type is None else f"[dict_encoding={self._key_type.value}]"
+        return self._type_id.value + key
 
 
 class ListType(KnimeType):
@@ -90,7 +120,10 @@ class StructType(KnimeType):
         return self._inner_types
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StructType) and other._inner_types == self._inner_types
+        # As in KNIME, fields that only one of them has do not count.
+        return isinstance(other, StructType) and all(
+            own == others for own, others in zip(self._inner_types, other._inner_types, strict=False)
+        )
 
     def __hash__(self) -> int:
         return hash(self._inner_types)
@@ -144,9 +177,12 @@ class LogicalType(KnimeType):
 
     def __str__(self) -> str:
         try:
-            return kt.get_value_factory_bundle_for_java_value_factory(self._logical_type).data_type
+            bundle = kt.get_value_factory_bundle_for_java_value_factory(self._logical_type)
         except ValueError:
             return f"extension<logical={self._logical_type}, storage={self._storage_type}>"
+        if self.proxy_type is not None:
+            return f"extension<proxy={self.proxy_type}, internal={bundle.python_type}>"
+        return bundle.data_type
 
     def to_pyarrow(self) -> Any:
         """The Arrow extension type for columns of this type; it has ``encode`` and ``decode``.
@@ -160,8 +196,13 @@ class LogicalType(KnimeType):
         return logical_type_of(bundle, self._proxy_type_converter)
 
     def to_pandas(self) -> Any:
-        """Not part of the stand-in, which knows no pandas."""
-        raise NotImplementedError("the stand-in has no pandas types; use to_pyarrow() and Table.from_pyarrow")
+        """The pandas type for columns of this type.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+            ValueError: no value factory is registered for this type.
+        """
+        return self.to_pyarrow().to_pandas_dtype()
 
     @staticmethod
     def supported_value_types() -> str:
@@ -169,50 +210,36 @@ class LogicalType(KnimeType):
         return "Registered value types: " + ", ".join(sorted(kt.get_python_type_list()))
 
 
-@functools.cache
 def int32() -> PrimitiveType:
     """Whole numbers of 32 bits."""
     return PrimitiveType(PrimitiveTypeId.INT)
 
 
-@functools.cache
 def int64() -> PrimitiveType:
     """Whole numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.LONG)
 
 
-@functools.cache
 def double() -> PrimitiveType:
     """Floating-point numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.DOUBLE)
 
 
-@functools.cache
 def bool_() -> PrimitiveType:
     """Booleans."""
     return PrimitiveType(PrimitiveTypeId.BOOL)
 
 
-@functools.cache
-def string(dict_encoding_key_type: Any = None) -> PrimitiveType:
-    """Texts. Dictionary encoding is not part of the stand-in."""
-    _no_dictionary(dict_encoding_key_type)
-    return PrimitiveType(PrimitiveTypeId.STRING)
+def string(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
+    """Texts, stored with a dictionary if its keys have a type."""
+    return PrimitiveType(PrimitiveTypeId.STRING, dict_encoding_key_type)
 
 
-@functools.cache
-def blob(dict_encoding_key_type: Any = None) -> PrimitiveType:
+def blob(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
     """Bytes, as fields of logical types; KNIME has no columns of plain bytes."""
-    _no_dictionary(dict_encoding_key_type)
-    return PrimitiveType(PrimitiveTypeId.BLOB)
+    return PrimitiveType(PrimitiveTypeId.BLOB, dict_encoding_key_type)
 
 
-def _no_dictionary(key_type: Any) -> None:
-    if key_type is not None:
-        raise NotImplementedError("dictionary encoding is not part of the stand-in")
-
-
-@functools.cache
 def null() -> PrimitiveType:
     """A column in which every cell is missing."""
     return PrimitiveType(PrimitiveTypeId.NULL)
@@ -240,10 +267,10 @@ def logical(value_type: type) -> LogicalType:
         proxy, original = None, value_type
     try:
         bundle = kt.get_value_factory_bundle_for_python_type(original)
-        found = _from_spec(bundle.data_spec_json)
+        found = type_of(bundle.data_spec_json, bundle.data_traits)
     except Exception as error:
         raise TypeError(f"no value factory is registered for {value_type}: {error}", error) from error
-    return LogicalType(bundle.logical_type, found, proxy)
+    return LogicalType(bundle.logical_type, found.storage_type, proxy)
 
 
 _BY_SPEC = {
@@ -257,14 +284,20 @@ _BY_SPEC = {
 }
 
 
-def _from_spec(spec: Any) -> KnimeType:
-    """The type for a storage that is described as Java does it."""
-    if isinstance(spec, str):
-        found = _BY_SPEC.get(spec)
-        return found() if found else None  # type: ignore[return-value]  # a struct refuses it: see StructType
-    if spec["type"] == "list":
-        return list_(_from_spec(spec["inner_type"]))
-    return struct(*(_from_spec(inner) for inner in spec["inner_types"]))
+def type_of(spec: Any, traits: Any) -> Any:
+    """The type that Java describes by its storage and its traits."""
+    own = traits.get("traits", {})
+    match traits["type"]:
+        case "list":
+            found: Any = list_(type_of(spec["inner_type"], traits["inner"]))
+        case "struct":
+            inner = zip(spec["inner_types"], traits["inner"], strict=True)
+            found = struct(*(type_of(field, its_own) for field, its_own in inner))
+        case _:
+            make: Any = _BY_SPEC.get(spec)  # None for a byte, which a struct refuses
+            keys = [DictEncodingKeyType(own["dict_encoding"])] if "dict_encoding" in own else []
+            found = make and make(*keys)
+    return LogicalType(own["logical_type"], found) if "logical_type" in own else found
 
 
 def value_factory_json(class_name: str) -> str:

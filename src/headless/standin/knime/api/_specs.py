@@ -5,8 +5,10 @@
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from enum import Enum
 
 
 class PortObjectSpec(ABC):
@@ -38,7 +40,7 @@ class BinaryPortObjectSpec(PortObjectSpec):
         return {"id": self._id}
 
     @classmethod
-    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "BinaryPortObjectSpec":
+    def deserialize(cls, data: dict[str, Any]) -> "BinaryPortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
         """See `PortObjectSpec`."""
         return cls(data["id"])
 
@@ -47,7 +49,7 @@ class ImagePortObjectSpec(PortObjectSpec):
     """The spec of an image port: its format."""
 
     def __init__(self, format: "str | Enum") -> None:  # noqa: A002  # KNIME's name
-        self._format = str(format.value) if isinstance(format, Enum) else format
+        self._format = format if isinstance(format, str) else str(format.value)
 
     @property
     def format(self) -> str:
@@ -59,7 +61,7 @@ class ImagePortObjectSpec(PortObjectSpec):
         return {"format": self._format}
 
     @classmethod
-    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "ImagePortObjectSpec":
+    def deserialize(cls, data: dict[str, Any]) -> "ImagePortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
         """See `PortObjectSpec`."""
         return cls(data["format"])
 

@@ -6,6 +6,7 @@ from typing import Any, Self, cast
 from . import _ktypes as k
 from ._columnar import Column, _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
 from ._ktypes import (
+    DictEncodingKeyType,
     KnimeType,
     ListType,
     LogicalType,
@@ -30,6 +31,7 @@ __all__ = [
     "BinaryPortObjectSpec",
     "Column",
     "CredentialPortObjectSpec",
+    "DictEncodingKeyType",
     "ImagePortObjectSpec",
     "KnimeType",
     "ListType",
@@ -69,6 +71,8 @@ class Schema(_Columnar, PortObjectSpec):
             raise TypeError(f"names must be a list, not {type(names).__name__}")
         if len(ktypes) != len(names):
             raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
+        if metadata is not None and not isinstance(metadata, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"metadata must be a list, not a {type(metadata).__name__}")
         if metadata is not None and len(metadata) != len(names):
             raise ValueError(f"{len(metadata)} metadata do not fit {len(names)} names")
         known = metadata if metadata is not None else [None] * len(names)
@@ -119,8 +123,8 @@ class Schema(_Columnar, PortObjectSpec):
     __repr__ = __str__
 
     def _select_columns(self, selection: Any) -> Any:
-        if isinstance(selection, int) and selection < 0:
-            selection += len(self._columns)  # in lists, KNIME does not count from the end
+        if isinstance(selection, int) and selection < 0 and self._columns:
+            selection %= len(self._columns)  # in lists, KNIME does not count from the end
         if isinstance(selection, (int, str)):
             return self._columns[self._position(selection)]
         if isinstance(selection, slice):
@@ -158,8 +162,7 @@ class Schema(_Columnar, PortObjectSpec):
         names = self.column_names
         if len(names) != len(set(names)):
             raise RuntimeError(f"column names must be unique: {names}")
-        row_key = LogicalType(k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory"), string())
-        types = [row_key, *(wrap_primitive(column.ktype) for column in self._columns)]
+        types = [_ROW_KEY, *(wrap_primitive(column.ktype) for column in self._columns)]
         described = [_describe(ktype) for ktype in types]
         return {
             "schema": {
@@ -171,12 +174,18 @@ class Schema(_Columnar, PortObjectSpec):
         }
 
     @classmethod
-    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> Self:
-        """Not part of the stand-in: its host hands schemas over as they are."""
-        raise NotImplementedError("Schema.deserialize is not part of the stand-in")
+    def deserialize(cls, table_schema: dict[str, Any]) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The schema in a document of KNIME's, without the RowIDs."""
+        schema, names = table_schema["schema"], table_schema["columnNames"]
+        described = zip(schema["specs"], schema["traits"], strict=True)
+        types = [unwrap_primitive(k.type_of(spec, traits)) for spec, traits in described]
+        first = 1 if types and types[0] == _ROW_KEY else 0
+        return cls(types[first:], list(names[first:]), list(table_schema["columnMetaData"][first:]))
 
 
 _VALUE = "org.knime.core.data.v2.value."
+_ROW_KEY = LogicalType(k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory"), string())
+_LIST = k.value_factory_json(_VALUE + "ListValueFactory")
 _PRIMITIVES: list[tuple[KnimeType, str]] = [
     (int32(), "Int"),
     (int64(), "Long"),
@@ -192,14 +201,26 @@ PRIMITIVE_FACTORIES: dict[KnimeType, str] = {
 }
 
 
+#: The types of the columns that these value factories stand for.
+KNOWN_PRIMITIVES = {k.value_factory_json(name): ktype for ktype, name in PRIMITIVE_FACTORIES.items()}
+
+
 def wrap_primitive(ktype: KnimeType) -> KnimeType:
     """The logical type by which KNIME's Java side knows a primitive type or list."""
     if ktype in PRIMITIVE_FACTORIES:
         return LogicalType(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), ktype)
     if isinstance(ktype, ListType):
-        name = k.value_factory_json(_VALUE + "ListValueFactory")
-        return LogicalType(name, list_(wrap_primitive(ktype.inner_type)))
+        return LogicalType(_LIST, list_(wrap_primitive(ktype.inner_type)))
     return ktype
+
+
+def unwrap_primitive(ktype: KnimeType) -> KnimeType:
+    """What `wrap_primitive` made a logical type of; other types as they are."""
+    if not isinstance(ktype, LogicalType):
+        return ktype
+    if ktype.logical_type == _LIST and isinstance(ktype.storage_type, ListType):
+        return list_(unwrap_primitive(ktype.storage_type.inner_type))
+    return KNOWN_PRIMITIVES.get(ktype.logical_type, ktype)
 
 
 _SPEC_NAMES: dict[KnimeType, str] = {
@@ -226,4 +247,7 @@ def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
         inner = [_describe(field) for field in ktype.inner_types]
         spec = {"type": "struct", "inner_types": [field for field, _ in inner]}
         return spec, {"traits": own, "type": "struct", "inner": [traits for _, traits in inner]}
+    if isinstance(ktype, PrimitiveType) and ktype.dict_encoding_key_type is not None:
+        own["dict_encoding"] = ktype.dict_encoding_key_type.value
+        ktype = ktype.plain_type
     return _SPEC_NAMES[ktype], {"traits": own, "type": "simple"}

@@ -1,10 +1,16 @@
 """Tables: what a node gets and gives, as Arrow data whose first column holds the RowIDs."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ._columnar import _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
+from ._columnar import (
+    Operation,
+    Selection,
+    _Columnar,  # pyright: ignore[reportPrivateUsage]
+    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
+)
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -31,6 +37,20 @@ def running_backend() -> Backend:
     return _backend
 
 
+@dataclass(frozen=True)
+class RowSelection:
+    """Some of the rows."""
+
+    rows: Any
+
+    def apply(self, source: Any) -> Any:
+        """See `Operation`."""
+        return source._select_rows(self.rows)
+
+    def __str__(self) -> str:
+        return f"RowSlicingOp({self.rows})"
+
+
 class _Tabular(_Columnar):
     @property
     def num_rows(self) -> int:
@@ -51,11 +71,11 @@ class _Tabular(_Columnar):
         """A view: ``table[columns]`` or ``table[columns, rows]``, rows as a slice."""
         if not isinstance(slicing, tuple):
             return super().__getitem__(slicing)
-        columns, rows = slicing  # pyright: ignore[reportUnknownVariableType]
-        by_column: _TabularView = self._view(lambda real: real._select_columns(columns))
-        return by_column._view(lambda real: real._select_rows(rows))
+        given = cast("tuple[Any, ...]", slicing)
+        by_column: _TabularView = self._view(Selection(given[0]))
+        return by_column._view(RowSelection(given[1]))
 
-    def _view(self, operation: Callable[[Any], Any]) -> Any:
+    def _view(self, operation: Operation) -> Any:
         return _TabularView(self, operation)
 
 
@@ -82,14 +102,17 @@ class _TabularView(_Tabular, _ColumnarView):
     def schema(self) -> Schema:
         return self.get().schema
 
+    def __str__(self) -> str:
+        return f"TableView<delegate={self._delegate}, op={self._operation}>"
+
 
 class Table(_Tabular):
-    """A table. Make one with `from_pyarrow`."""
+    """A table. Make one with `from_pyarrow` or `from_pandas`."""
 
     _data: Any
 
     def __init__(self) -> None:
-        raise TypeError("make tables with Table.from_pyarrow")
+        raise TypeError("make tables with Table.from_pyarrow or Table.from_pandas")
 
     @staticmethod
     def from_pyarrow(data: "pa.Table", sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
@@ -97,7 +120,7 @@ class Table(_Tabular):
 
         Args:
             data: the columns; with ``keep`` (or ``auto``) the first one may be the RowIDs.
-            sentinel: not part of the stand-in.
+            sentinel: the whole number that stands for a missing cell: ``min``, ``max`` or one of your own.
             row_ids: ``keep`` the first column, ``generate`` Row0, Row1, …; ``auto`` keeps a first column
                 named ``<RowID>`` (whole numbers become Row<n>) and generates otherwise.
 
@@ -108,26 +131,57 @@ class Table(_Tabular):
             AttributeError: no node is executing.
         """
         running_backend()
-        _refuse_sentinel(sentinel)
-        return _table_of(data, row_ids, 0)
+        from knime._arrow._making import of_arrow
+
+        return made(of_arrow(data, row_ids, sentinel=sentinel))
 
     @staticmethod
     def from_pandas(data: Any, sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
-        """Not part of the stand-in, which knows no pandas."""
-        raise NotImplementedError("the stand-in has no Table.from_pandas; use Table.from_pyarrow")
+        """A table of a pandas frame.
+
+        Args:
+            data: the frame; a column of Python objects has the type of its first one.
+            sentinel: see `from_pyarrow`.
+            row_ids: ``keep`` the index, ``generate`` Row0, Row1, …; ``auto`` keeps the index and writes whole
+                numbers as Row<n>.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+            ValueError: it is no frame, or a column's type is unknown to KNIME.
+            AttributeError: no node is executing.
+        """
+        running_backend()
+        from knime._arrow._making import of_frame
+
+        return made(of_frame(data, row_ids, sentinel=sentinel))
 
     def to_pyarrow(self, sentinel: str | int | None = None) -> "pa.Table":
-        """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays."""
-        from knime._arrow import ROW_ID, unwrap_table
+        """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays.
 
-        _refuse_sentinel(sentinel)
+        Args:
+            sentinel: what missing whole numbers become; see `from_pyarrow`.
+        """
+        from knime._arrow import ROW_ID, unwrap_table
+        from knime._arrow._making import with_sentinel
+
         if ROW_ID in self.column_names:
             raise RuntimeError(f"the column name {ROW_ID} is KNIME's own; rename the column")
-        return unwrap_table(self._data)
+        data = unwrap_table(self._data)
+        return data if sentinel is None else with_sentinel(data, sentinel)
 
     def to_pandas(self, sentinel: str | int | None = None) -> Any:
-        """Not part of the stand-in, which knows no pandas."""
-        raise NotImplementedError("the stand-in has no Table.to_pandas; use Table.to_pyarrow")
+        """The data as a pandas frame with the RowIDs as index ``<RowID>``.
+
+        Args:
+            sentinel: what missing whole numbers become; without one such a column holds floats.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        data = self.to_pyarrow(sentinel)
+        from knime._arrow._pandas import frame_of
+
+        return frame_of(data)
 
     def batches(self) -> Iterator["Table"]:
         """The table in batches; only for tables as a node gets them."""
@@ -185,6 +239,9 @@ class Table(_Tabular):
             return made(self._data.slice(start, max(0, stop - start)))
         return made(self._data.take(list(range(start, stop, step))))
 
+    def __str__(self) -> str:
+        return f"ArrowTable[shape=({self.num_columns}, {self.num_rows})]"
+
     def _append(self, other: Any) -> "Table":
         raise NotImplementedError("appending to a table is not implemented, in KNIME neither")
 
@@ -210,9 +267,12 @@ class SourceTable(Table):
             yield made(part)
 
     def _parts(self) -> list[Any]:
-        import pyarrow as pa
+        from knime._arrow._making import batches_of
 
-        return [pa.Table.from_batches([part]) for part in self._data.to_batches()] or [self._data]
+        return batches_of(self._data)
+
+    def __str__(self) -> str:
+        return f"ArrowSourceTable[cols={self.num_columns}, rows={self.num_rows}, batches={self.num_batches}]"
 
 
 def made(data: Any, schema: Schema | None = None) -> Table:
@@ -224,49 +284,10 @@ def made(data: Any, schema: Schema | None = None) -> Table:
     return table
 
 
-def _refuse_sentinel(sentinel: object) -> None:
-    if sentinel is not None:
-        raise NotImplementedError("sentinel values for missing cells are not part of the stand-in")
-
-
-def _table_of(data: Any, row_ids: str, first_row: int) -> Table:
-    import pyarrow as pa
-    from knime._arrow import ROW_ID, wrap_table
-
-    if isinstance(data, pa.Table):
-        check_batches([len(batch) for batch in data.to_batches()])
-    if row_ids not in ("auto", "keep", "generate"):
-        raise ValueError(f"row_ids must be auto, keep or generate, not {row_ids!r}")
-    if row_ids == "auto":
-        first = data.schema[0]
-        is_own = first.name == ROW_ID and (pa.types.is_string(first.type) or pa.types.is_integer(first.type))
-        if is_own and pa.types.is_integer(first.type):
-            numbers = data.column(0).to_pylist()
-            rest = list(range(1, len(data.schema)))
-            return made(wrap_table(_with_ids(data.select(rest), numbers)))
-        row_ids = "keep" if is_own else "generate"
-    if row_ids == "generate":
-        data = _with_ids(data, range(first_row, first_row + len(data)))
-    return made(wrap_table(data))
-
-
-def _with_ids(data: Any, numbers: Iterable[Any]) -> Any:
-    import pyarrow as pa
-    from knime._arrow import ROW_ID
-
-    ids = pa.array([f"Row{number}" for number in numbers], type=pa.string())
-    return pa.table([ids, *data.columns], names=[ROW_ID, *data.schema.names])
-
-
-def check_batches(sizes: list[int]) -> None:
-    """Raises ValueError unless all batches but the last, which may be smaller, have the same size."""
-    for index, size in enumerate(sizes):
-        is_last = index == len(sizes) - 1
-        if size > sizes[0] or (size < sizes[0] and not is_last):
-            raise ValueError(
-                f"batch {index} has {size} rows, the first one {sizes[0]}: "
-                "all batches must have the same size, only the last one may be smaller"
-            )
+def _is_frame(value: object) -> bool:
+    """Whether it is a pandas frame, without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 class BatchOutputTable:
@@ -274,6 +295,8 @@ class BatchOutputTable:
 
     _batches: list[Any]
     _row_ids: str
+    _sizes: list[int]
+    _rows: int
 
     def __init__(self) -> None:
         raise RuntimeError("make one with BatchOutputTable.create or BatchOutputTable.from_batches")
@@ -291,6 +314,8 @@ class BatchOutputTable:
         table = object.__new__(BatchOutputTable)
         table._batches = []
         table._row_ids = row_ids
+        table._sizes = []  # of the first and the last record batch
+        table._rows = 0
         return table
 
     @staticmethod
@@ -306,31 +331,37 @@ class BatchOutputTable:
         """How many batches were appended."""
         return len(self._batches)
 
-    def append(self, batch: "Table | pa.Table | pa.RecordBatch") -> None:
-        """Adds a batch: a table or Arrow data.
+    def append(self, batch: Any) -> None:
+        """Adds a batch: a table, Arrow data or a pandas frame.
 
         Raises:
             ValueError: the batch is larger than the first one, or follows a smaller one.
             TypeError: it is no table.
         """
         import pyarrow as pa
+        from knime._arrow._making import check_batches, of_arrow, of_frame
 
         data: Any = batch
-        done = sum(len(known) for known in self._batches)
         if isinstance(data, Table):
             data = data._data  # pyright: ignore[reportPrivateUsage]
             if self._row_ids == "generate":
-                data = _table_of(data.select(list(range(1, len(data.schema)))), "generate", done)._data  # pyright: ignore[reportPrivateUsage]
+                data = of_arrow(
+                    data.select(list(range(1, len(data.schema)))), "generate", first_row=self._rows
+                )
         elif isinstance(data, (pa.Table, pa.RecordBatch)):
-            data = _table_of(data, self._row_ids, done)._data  # pyright: ignore[reportPrivateUsage]
+            data = of_arrow(data, self._row_ids, first_row=self._rows)
+        elif _is_frame(data):
+            data = of_frame(data, self._row_ids, first_row=self._rows)
         else:
             raise TypeError(f"a batch must be a table, not {type(data).__name__}")
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if self._batches and data.schema != self._batches[0].schema:
             raise pa.ArrowInvalid("a batch has other columns than the first one")
-        sizes = [[len(part) for part in known.to_batches()] or [0] for known in [*self._batches, data]]
-        check_batches(list(itertools.chain.from_iterable(sizes)))
+        for size in [len(part) for part in data.to_batches()] or [0]:
+            check_batches([*self._sizes, size])
+            self._sizes = [*self._sizes[:1], size]
+        self._rows += len(data)
         self._batches.append(data)
 
     def _all(self) -> Any:

@@ -1,6 +1,9 @@
 """Views of nodes: self-contained HTML pages."""
 
 import base64
+import contextlib
+import importlib
+import io
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -107,8 +110,9 @@ def view(obj: Any) -> NodeView:
             return view_png(obj)
         if obj.startswith(b"\xff\xd8\xff") and obj.endswith(b"\xff\xd9"):
             return view_jpeg(obj)
-    if type(obj).__module__.partition(".")[0] in ("matplotlib", "plotly"):
-        raise NotImplementedError("views of matplotlib and plotly figures are not part of the stand-in")
+    for make in (view_matplotlib, view_plotly):
+        with contextlib.suppress(ImportError, TypeError):
+            return make(obj)
     try:
         return view_ipy_repr(obj)
     except ValueError as error:
@@ -116,15 +120,38 @@ def view(obj: Any) -> NodeView:
 
 
 def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: A002  # KNIME's name
-    """Not part of the stand-in."""
-    raise NotImplementedError("view_matplotlib is not part of the stand-in")
+    """A view of a matplotlib figure, the current one unless it is given; the figure is closed.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        TypeError: it is no figure.
+        ValueError: the format is neither ``png`` nor ``svg``.
+    """
+    figures = importlib.import_module("matplotlib.figure")
+    if format not in ("png", "svg"):
+        raise ValueError(f"a figure is shown as png or svg, not as {format!r}")
+    if fig is not None and not isinstance(fig, figures.Figure):
+        raise TypeError(f"{type(fig).__name__} is no figure of matplotlib")
+    plots = importlib.import_module("matplotlib.pyplot")
+    fig = plots.gcf() if fig is None else fig
+    shown = io.BytesIO()
+    fig.savefig(shown, format=format)
+    plots.close(fig)
+    return view_png(shown.getvalue()) if format == "png" else view_svg(shown.getvalue().decode())
 
 
 def view_seaborn() -> NodeView:
-    """Not part of the stand-in."""
-    raise NotImplementedError("view_seaborn is not part of the stand-in")
+    """A view of seaborn's current figure, which is matplotlib's."""
+    return view_matplotlib()
 
 
 def view_plotly(fig: Any) -> NodeView:
-    """Not part of the stand-in."""
-    raise NotImplementedError("view_plotly is not part of the stand-in")
+    """A view of a plotly figure; here it does not share its selection with other views.
+
+    Raises:
+        ModuleNotFoundError: plotly is not installed.
+        TypeError: it is no figure.
+    """
+    if not isinstance(fig, importlib.import_module("plotly.graph_objects").Figure):
+        raise TypeError(f"{type(fig).__name__} is no figure of plotly")
+    return view_html(fig.to_html(), render_fn=lambda: fig.to_image("png"))

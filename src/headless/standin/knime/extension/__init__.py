@@ -1,19 +1,15 @@
-"""A stand-in for ``knime.extension`` outside KNIME: the part of the API that this project's nodes use.
+"""A stand-in for ``knime.extension`` outside KNIME.
 
 It never meets the real one: it is put at the end of ``sys.path``, and only where there is no other. What it
 does not implement raises an error that says so.
 """
-
-# Signatures are KNIME's, so not every argument is used.
-# ruff: noqa: ARG002
-
-from typing import Any, NoReturn
 
 from knime.api.env import ProxySettings, get_proxy_settings
 from knime.api.schema import (
     BinaryPortObjectSpec,
     Column,
     CredentialPortObjectSpec,
+    DictEncodingKeyType,
     ImagePortObjectSpec,
     KnimeType,
     ListType,
@@ -61,9 +57,12 @@ from .nodes import (
 from .parameter import (
     And,
     BoolParameter,
+    ColumnFilterConfig,
+    ColumnFilterParameter,
     ColumnParameter,
     Condition,
     Contains,
+    DateTimeParameter,
     DialogContextCondition,
     DoubleParameter,
     Effect,
@@ -107,38 +106,6 @@ from .ports import (
 )
 
 supported_value_types = LogicalType.supported_value_types
-
-
-def _missing(name: str) -> NoReturn:
-    raise NotImplementedError(f"knime.extension.{name} is not part of the stand-in")
-
-
-class ColumnFilterParameter:
-    """Not part of the stand-in."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("ColumnFilterParameter")
-
-
-class ColumnFilterConfig:
-    """Not part of the stand-in."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("ColumnFilterConfig")
-
-
-class DateTimeParameter:
-    """Not part of the stand-in."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("DateTimeParameter")
-
-
-class DictEncodingKeyType:
-    """Not part of the stand-in."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _missing("DictEncodingKeyType")
 
 
 __all__ = [

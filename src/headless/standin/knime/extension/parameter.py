@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from ._base import Parameter, Setting, set_extension_version, settings_of
+from ._column_filter import (
+    ColumnFilterConfig,
+    ColumnFilterMode,
+    ColumnFilterParameter,
+    ManualFilterConfig,
+    PatternFilterConfig,
+    TypeFilterConfig,
+)
 from ._columns import ColumnParameter, MultiColumnParameter
+from ._date_time import DateTimeParameter
 from ._enums import EnumParameter, EnumParameterOptions, EnumSetParameter
 from ._groups import LayoutDirection, ParameterArray, ParameterGroup, inject, parameter_group, validate
 from ._simple import (
@@ -23,9 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "And",
     "BoolParameter",
+    "ColumnFilterConfig",
+    "ColumnFilterMode",
+    "ColumnFilterParameter",
     "ColumnParameter",
     "Condition",
     "Contains",
+    "DateTimeParameter",
     "DialogContextCondition",
     "DoubleParameter",
     "Effect",
@@ -35,13 +48,16 @@ __all__ = [
     "IntParameter",
     "LayoutDirection",
     "LocalPathParameter",
+    "ManualFilterConfig",
     "MultiColumnParameter",
     "MultilineStringParameter",
     "OneOf",
     "Or",
     "ParameterArray",
+    "PatternFilterConfig",
     "Rule",
     "StringParameter",
+    "TypeFilterConfig",
     "Version",
     "parameter_group",
     "set_extension_version",

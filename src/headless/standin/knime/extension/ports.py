@@ -58,7 +58,7 @@ class FilestorePortObject(PortObject):
 
 
 class ConnectionPortObject(PortObject):
-    """Base of port objects that cannot be written; the stand-in's host does not run nodes with them."""
+    """Base of port objects that cannot be written: their data stays in the process."""
 
     def serialize(self) -> bytes:
         """Never called."""

@@ -1,6 +1,6 @@
 """Versions of an extension, as parameters carry them: three whole numbers that can be compared."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 
 class Version(NamedTuple):
@@ -27,7 +27,11 @@ class Version(NamedTuple):
             return cls(0, 0, 0)
         if isinstance(version_string, cls):
             return version_string
-        parts = str(version_string).split(".")
-        if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
+        parts = cast("str", version_string).split(".")
+        try:
+            found = [int(part) for part in parts]
+        except ValueError:
+            found = [-1]
+        if len(found) != 3 or min(found) < 0:
             raise ValueError(f"{version_string!r} is no version: write three whole numbers, as in '1.0.0'")
-        return cls(*(int(part) for part in parts))
+        return cls(*found)

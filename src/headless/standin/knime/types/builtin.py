@@ -1,12 +1,15 @@
-"""Value factories of KNIME's date, time, path and PNG columns.
+"""Value factories of KNIME's own columns: dates, times, paths, sets and vectors, XML and PNG.
 
 KNIME gives and takes images as ``PIL.Image.Image``, so Pillow has to be installed to use a PNG column.
 """
 
 import datetime as dt
+import functools
 import importlib
 import io
-from dataclasses import dataclass
+import xml.etree.ElementTree as ET  # KNIME's cells are such trees
+import zoneinfo
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
@@ -36,6 +39,11 @@ class LocalDateTimeValueFactory(PythonValueFactory):
         return {"0": since.days, "1": of_day // _MICROSECOND * 1000}
 
 
+@functools.cache
+def _zone_names() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
 class ZonedDateTimeValueFactory2(PythonValueFactory):
     """Dates with time and zone: the local date and time, the offset in seconds, and the zone's name."""
 
@@ -62,7 +70,12 @@ class ZonedDateTimeValueFactory2(PythonValueFactory):
             raise TypeError(f"{value} has no time zone, so it cannot be a zoned date-time")
         name = getattr(value.tzinfo, "zone", None) or getattr(value.tzinfo, "key", None) or value.tzname()
         offset = int(value.utcoffset().total_seconds())
-        return {**self._local.encode(value), "2": offset, "3": name}
+        if name in _zone_names():
+            return {**self._local.encode(value), "2": offset, "3": name}
+        # Java would not know the zone: KNIME keeps the moment in UTC, and the offset as the zone's name.
+        hours, minutes = divmod(abs(offset) // 60, 60)
+        name = f"{'-' if offset < 0 else '+'}{hours:02}{f':{minutes:02}' if minutes else ''}"
+        return {**self._local.encode(value.astimezone(dt.UTC)), "2": 0, "3": name}
 
 
 class LocalDateValueFactory(PythonValueFactory):
@@ -117,7 +130,7 @@ class DurationValueFactory(PythonValueFactory):
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class FSLocationValue:
     """A path: of which kind of file system, of which of this kind (or None), and the path in it."""
 
@@ -125,8 +138,12 @@ class FSLocationValue:
     fs_specifier: str | None
     path: str
 
-    def __str__(self) -> str:
-        return f"({self.fs_category}, {self.fs_specifier or ''}, {self.path})"
+    def to_dict(self) -> dict[str, Any]:
+        """The three parts."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        return str(self.to_dict())
 
 
 class FSLocationValueFactory(PythonValueFactory):
@@ -142,6 +159,97 @@ class FSLocationValueFactory(PythonValueFactory):
     def encode(self, value: Any) -> Any:
         """See `PythonValueFactory`."""
         return None if value is None else {"0": value.fs_category, "1": value.fs_specifier, "2": value.path}
+
+
+@dataclass(eq=False)
+class BooleanSetValue:
+    """Which of true, false and missing are in a set."""
+
+    has_true: bool
+    has_false: bool
+    has_missing: bool
+
+    def to_dict(self) -> dict[str, bool]:
+        """The three answers."""
+        return asdict(self)
+
+
+class BooleanSetValueFactory(PythonValueFactory):
+    """Sets of booleans."""
+
+    def __init__(self) -> None:
+        super().__init__(BooleanSetValue)
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if storage is None else BooleanSetValue(storage["0"], storage["1"], storage["2"])
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if value is None else {"0": value.has_true, "1": value.has_false, "2": value.has_missing}
+
+
+class DenseBitVectorValue(str):
+    """Bits as a text of zeros and ones."""
+
+    def to_bytes(self) -> bytes:
+        """Eight bytes of length, then the bits, the last one first."""
+        return len(self).to_bytes(8, "little") + int(self, 2).to_bytes(len(self), "little")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "DenseBitVectorValue":
+        """The bits that `to_bytes` wrote."""
+        length = int.from_bytes(data[:8], "little")
+        return cls("".join(format(byte, "08b") for byte in reversed(data[8:]))[-length:])
+
+
+class DenseBitVectorValueFactory(PythonValueFactory):
+    """Vectors of bits."""
+
+    def __init__(self) -> None:
+        super().__init__(DenseBitVectorValue)
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if storage is None else DenseBitVectorValue.from_bytes(storage)
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if value is None else value.to_bytes()
+
+
+class DenseByteVectorValue(bytes):
+    """Counts from 0 to 255."""
+
+
+class DenseByteVectorValueFactory(PythonValueFactory):
+    """Vectors of bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(DenseByteVectorValue)
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if storage is None else DenseByteVectorValue(storage)
+
+
+class XmlValueFactory(TableOrFileStorePythonValueFactory):
+    """XML documents: a file with eight bytes of length, then the document."""
+
+    def __init__(self) -> None:
+        super().__init__(ET.ElementTree)
+
+    def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
+        """See `TableOrFileStorePythonValueFactory`."""
+        length = int.from_bytes(input.read(8), "little")
+        return ET.parse(io.BytesIO(input.read(length)))  # noqa: S314  # as KNIME reads its cells
+
+    def serialize(self, value: Any, output: BinaryIO) -> None:
+        """See `TableOrFileStorePythonValueFactory`."""
+        document = io.BytesIO()
+        value.write(document)
+        output.write(len(document.getvalue()).to_bytes(8, "little"))
+        output.write(document.getvalue())
 
 
 class PNGImageValueFactory(TableOrFileStorePythonValueFactory):

@@ -1,0 +1,216 @@
+"""KNIME's tables as pandas has them: the RowIDs are the index, logical values an extension array.
+
+pandas is no dependency of this project: who converts tables has it.
+"""
+
+# Signatures are those of pandas, so not every argument is used.
+# ruff: noqa: ARG002, ARG003
+# pandas is not there when types are checked.
+# pyright: basic, reportMissingImports=false, reportIncompatibleMethodOverride=false
+
+import datetime as dt
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("tables become pandas frames only where pandas is installed") from error
+import numpy as np
+import pyarrow as pa
+from knime.api import _ktypes as k
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+
+from . import ROW_ID, LogicalTypeExtensionType
+
+
+class LogicalDtype(ExtensionDtype):
+    """The pandas type of a column with a logical type."""
+
+    na_value = None
+    type = object
+    _metadata = ("name",)  # what pandas compares
+
+    def __init__(self, arrow: LogicalTypeExtensionType) -> None:
+        self.arrow = arrow
+
+    @property
+    def name(self) -> str:
+        """What pandas shows."""
+        storage = str(self.arrow.storage_type).replace(": ", ":").replace(", ", ",")
+        return f"knime.pandas_type<{storage}, {self.arrow.logical_type}>"
+
+    @classmethod
+    def construct_from_string(cls, string: str) -> Any:
+        """Never: the value factory is not known from a text."""
+        raise TypeError(f"no column type is made of the text {string!r}")
+
+    def construct_array_type(self) -> Any:
+        """The class of the columns."""
+        return LogicalValues
+
+    def __from_arrow__(self, data: Any) -> "LogicalValues":
+        return LogicalValues(data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data)
+
+
+class LogicalValues(ExtensionArray):
+    """A column with a logical type: Arrow data that is decoded when a cell is read."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    @classmethod
+    def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> "LogicalValues":
+        kind = dtype.arrow
+        storage = [kind.encode(None if _is_missing(value) else value) for value in scalars]
+        return cls(pa.ExtensionArray.from_storage(kind, pa.array(storage, type=kind.storage_type)))
+
+    @classmethod
+    def _concat_same_type(cls, to_concat: Sequence["LogicalValues"]) -> "LogicalValues":
+        return cls(pa.chunked_array([part._data for part in to_concat]).combine_chunks())
+
+    def __getitem__(self, item: Any) -> Any:
+        item = pd.api.indexers.check_array_indexer(self, item)
+        if isinstance(item, (int, np.integer)):
+            return self._data[int(item)].as_py()
+        return self.take(np.arange(len(self))[item])
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        values = np.empty(len(self), dtype=object)
+        values[:] = self._data.storage.to_pylist()
+        places = np.arange(len(self))[pd.api.indexers.check_array_indexer(self, item)]
+        kind = self._data.type
+        if isinstance(value, (list, pd.Series, np.ndarray, LogicalValues)) and np.ndim(places):
+            if len(value) != len(places):
+                raise ValueError(f"{len(value)} values do not fit {len(places)} rows")
+            for place, entry in zip(places, value, strict=True):
+                values[place] = kind.encode(entry)
+        else:
+            for place in np.atleast_1d(places):
+                values[place] = kind.encode(value)
+        storage = pa.array(values.tolist(), type=kind.storage_type)
+        self._data = pa.ExtensionArray.from_storage(kind, storage)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __eq__(self, other: object) -> bool:
+        # As in KNIME: columns are compared, not their cells.
+        return isinstance(other, LogicalValues) and self._data.equals(other._data)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __arrow_array__(self, type: Any = None) -> Any:  # noqa: A002  # Arrow's name
+        return self._data
+
+    @property
+    def dtype(self) -> LogicalDtype:
+        """The column's type."""
+        return LogicalDtype(self._data.type)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the column takes."""
+        return self._data.nbytes
+
+    def isna(self) -> Any:
+        """Which cells are missing."""
+        return self._data.is_null().to_numpy(zero_copy_only=False)
+
+    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> "LogicalValues":
+        """The cells at positions; with ``allow_fill``, -1 is a missing cell."""
+        places = np.asarray(indices, dtype=np.int64)
+        if not allow_fill:
+            places = np.where(places < 0, places + len(self), places)
+        elif (places < -1).any():
+            raise ValueError("with allow_fill, positions are at least -1")
+        if (places >= len(self)).any():
+            raise IndexError(f"a position is beyond the {len(self)} rows")
+        taken = self._data.storage.take(pa.array(places, mask=places < 0))
+        return LogicalValues(pa.ExtensionArray.from_storage(self._data.type, taken))
+
+    def copy(self) -> "LogicalValues":
+        """The column; Arrow data never changes."""
+        return LogicalValues(self._data)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def frame_of(data: Any) -> Any:
+    """A frame of Arrow data whose first column holds the RowIDs; integers with missing cells are floats."""
+    frame = data.to_pandas(types_mapper=lambda kind: pd.StringDtype() if kind == pa.string() else None)
+    return frame.set_index(frame.columns[0])
+
+
+def data_of(frame: Any, row_ids: str) -> pa.Table:
+    """Arrow data of a frame.
+
+    Args:
+        frame: The frame.
+        row_ids: ``keep`` or ``auto`` make the index the first column ``<RowID>``; ``auto`` writes the number
+            n as Row<n>. ``generate`` leaves the index out.
+
+    Raises:
+        ValueError: It is no frame, or has two columns with one name.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"a pandas.DataFrame is needed, not a {type(frame).__name__}")
+    if row_ids not in ("auto", "keep", "generate"):
+        raise ValueError(f"row_ids must be auto, keep or generate, not {row_ids!r}")
+    if frame.shape == (0, 0):
+        return pa.table({})
+    made = pd.DataFrame(frame.copy(deep=False))
+    for position, name in enumerate(frame.columns):
+        made.isetitem(position, _typed(frame.iloc[:, position], name))
+    made.columns = [str(name) for name in frame.columns]
+    made = made.reset_index(drop=True)
+    if row_ids != "generate":
+        made.insert(0, ROW_ID, _row_ids(frame, row_ids), allow_duplicates=True)
+    data = pa.Table.from_pandas(made, preserve_index=False)
+    kinds = [_in_knimes_pandas(kind) for kind in data.schema.types]
+    return data.cast(pa.schema(list(zip(data.schema.names, kinds, strict=True))))
+
+
+def _in_knimes_pandas(kind: pa.DataType) -> pa.DataType:
+    """The type that pandas 2, which KNIME comes with, has for texts where pandas 3 has Arrow's large ones."""
+    own = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+    return pa.string() if own == pa.large_string() else kind
+
+
+def _row_ids(frame: pd.DataFrame, row_ids: str) -> Any:
+    ids = frame.index.to_series().astype(str)
+    numbered = row_ids == "auto" and frame.index.dtype.kind in "iu"
+    return ("Row" + ids if numbered else ids).astype("string").array
+
+
+def _typed(column: Any, name: Any) -> Any:
+    """The column; one of Python objects has the logical type of its first one, if there is such a type."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return column
+    present = column.dropna()
+    if present.empty:
+        return column
+    try:
+        dtype = _logical_type_of(present).to_pandas()
+    except TypeError:
+        return column
+    try:
+        return column.astype(object).where(pd.notnull(column), None).astype(dtype)
+    except TypeError:
+        warnings.warn(
+            f"the column {name!r} seems to hold values of {dtype}, but some are others; give it a type with"
+            " knext.logical(...).to_pandas()",
+            stacklevel=2,
+        )
+        return column
+
+
+def _logical_type_of(present: Any) -> k.LogicalType:
+    kind = type(present.iloc[0])
+    # A moment may have a time zone or not; only all values together tell.
+    if kind in (dt.datetime, pd.Timestamp) and all(getattr(v, "tzinfo", None) is None for v in present):
+        return k.datetime()
+    return k.logical(kind)

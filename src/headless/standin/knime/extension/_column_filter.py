@@ -1,0 +1,267 @@
+"""The parameter that filters the columns of a table: by hand, by a pattern or by type."""
+
+# Signatures are KNIME's, so not every argument is used.
+# pyright: reportPrivateUsage=false
+
+import logging
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from knime.api.schema import Column, Schema
+
+from ._columns import PortIndex, _ColumnsParameter
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+LOGGER = logging.getLogger("Python backend")
+
+
+class ColumnFilterMode(Enum):
+    """What decides about a column."""
+
+    MANUAL = "Manual"
+    REGEX = "Regex"
+    WILDCARD = "Wildcard"
+    TYPE = "Type"
+
+
+def _property(kind: str, default: Any) -> dict[str, Any]:
+    return {"type": kind, "default": default}
+
+
+def _texts(default: list[str]) -> dict[str, Any]:
+    return {**_property("array", default), "items": {"type": "string"}}
+
+
+class PatternFilterConfig:
+    """A regular expression or a pattern with ``*`` and ``?``; it may match anywhere in a name."""
+
+    def __init__(self, pattern: str = "", case_sensitive: bool = True, inverted: bool = False) -> None:
+        self.case_senstive = case_sensitive  # KNIME's spelling
+        self.inverted = inverted
+        self.pattern = pattern
+
+    def _apply(self, schema: Schema, regex: bool) -> list[str]:
+        text = self.pattern
+        if not regex:
+            text = re.escape(text).replace("\\*", ".*").replace("\\?", ".")
+        pattern = re.compile(text, 0 if self.case_senstive else re.IGNORECASE)
+        return [name for name in schema.column_names if bool(pattern.search(name)) != self.inverted]
+
+    @classmethod
+    def _from_dict(cls, value: dict[str, Any]) -> "PatternFilterConfig":
+        return cls(value["pattern"], value["isCaseSensitive"], value["isInverted"])
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "pattern": self.pattern,
+            "isCaseSensitive": self.case_senstive,
+            "isInverted": self.inverted,
+        }
+
+    def _schema(self) -> dict[str, Any]:
+        properties = {
+            "isCaseSensitive": _property("boolean", self.case_senstive),
+            "isInverted": _property("boolean", self.inverted),
+            "pattern": _property("string", self.pattern),
+        }
+        return {"type": "object", "properties": properties}
+
+
+class TypeFilterConfig:
+    """Types by the class of their values, as KNIME writes it into the metadata of input columns."""
+
+    def __init__(
+        self, selected_types: list[str] | None = None, type_displays: list[dict[str, str]] | None = None
+    ) -> None:
+        self._selected_types = selected_types if selected_types is not None else []
+        self._type_displays = type_displays if type_displays is not None else []
+
+    def _apply(self, schema: Schema) -> list[str]:
+        names: list[str] = []
+        for column in schema:
+            if column.metadata is None or "preferred_value_type" not in column.metadata:
+                LOGGER.warning("the column %r has no preferred_value_type: it is left out", column.name)
+            elif column.metadata["preferred_value_type"] in self._selected_types:
+                names.append(column.name)
+        return names
+
+    @classmethod
+    def _from_dict(cls, value: dict[str, Any]) -> "TypeFilterConfig":
+        return cls(value["selectedTypes"], value["typeDisplays"])
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {"selectedTypes": self._selected_types, "typeDisplays": self._type_displays}
+
+    def _schema(self) -> dict[str, Any]:
+        display = {"type": "object", "properties": {"id": {"type": "string"}, "text": {"type": "string"}}}
+        properties = {
+            "selectedTypes": _texts(self._selected_types),
+            "typeDisplays": {**_property("array", self._type_displays), "items": display},
+        }
+        return {"type": "object", "properties": properties}
+
+
+class ManualFilterConfig:
+    """Names that are in or out, and what happens to all others."""
+
+    def __init__(
+        self,
+        included: list[str] | None = None,
+        excluded: list[str] | None = None,
+        include_unknown_columns: bool = True,
+    ) -> None:
+        self.include_unknown_columns = include_unknown_columns
+        self.included = included if included is not None else []
+        self.excluded = excluded if excluded is not None else []
+
+    def _apply(self, schema: Schema) -> list[str]:
+        def is_in(name: str) -> bool:
+            return name in self.included or (name not in self.excluded and self.include_unknown_columns)
+
+        return [name for name in schema.column_names if is_in(name)]
+
+    @classmethod
+    def _from_dict(cls, value: dict[str, Any]) -> "ManualFilterConfig":
+        return cls(value["manuallySelected"], value["manuallyDeselected"], value["includeUnknownColumns"])
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "manuallySelected": self.included,
+            "manuallyDeselected": self.excluded,
+            "includeUnknownColumns": self.include_unknown_columns,
+        }
+
+    def _schema(self) -> dict[str, Any]:
+        properties = {
+            "includeUnknownColumns": _property("boolean", self.include_unknown_columns),
+            "manuallyDeselected": _texts(self.excluded),
+            "manuallySelected": _texts(self.included),
+        }
+        return {"type": "object", "properties": properties}
+
+
+class ColumnFilterConfig:
+    """The value of a `ColumnFilterParameter`: a mode, and the settings of all modes.
+
+    ``included_column_names`` stands for a manual filter with these names, and makes it the mode.
+    """
+
+    def __init__(
+        self,
+        mode: ColumnFilterMode = ColumnFilterMode.MANUAL,
+        pattern_filter: PatternFilterConfig | None = None,
+        type_filter: TypeFilterConfig | None = None,
+        manual_filter: ManualFilterConfig | None = None,
+        included_column_names: list[str] | None = None,
+        pre_filter: Callable[[Column], bool] | None = None,
+    ) -> None:
+        self.mode = mode
+        self.pattern_filter = pattern_filter if pattern_filter is not None else PatternFilterConfig()
+        self.type_filter = type_filter if type_filter is not None else TypeFilterConfig()
+        self.manual_filter = manual_filter if manual_filter is not None else ManualFilterConfig()
+        if included_column_names is not None:
+            self.mode = ColumnFilterMode.MANUAL
+            self.manual_filter = ManualFilterConfig(included_column_names)
+        self._pre_filter = pre_filter
+
+    def apply(self, columnar: Any) -> Any:
+        """A view of the columns of a schema or table that pass."""
+        schema: Any = columnar.schema if hasattr(columnar, "schema") else columnar
+        if self._pre_filter is not None:
+            schema = schema[[column.name for column in schema if self._pre_filter(column)]]
+        return columnar[self._names(schema)]
+
+    def _names(self, schema: Schema) -> list[str]:
+        match self.mode:
+            case ColumnFilterMode.MANUAL:
+                return self.manual_filter._apply(schema)
+            case ColumnFilterMode.TYPE:
+                return self.type_filter._apply(schema)
+            case ColumnFilterMode.REGEX | ColumnFilterMode.WILDCARD:
+                is_regex = self.mode is ColumnFilterMode.REGEX
+                return self.pattern_filter._apply(schema, is_regex)
+            case _:
+                raise ValueError(f"{self.mode!r} is no ColumnFilterMode")
+
+    def __eq__(self, other: Any) -> bool:
+        return self._to_dict() == other._to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def _from_dict(cls, value: dict[str, Any], pre_filter: Callable[[Column], bool]) -> "ColumnFilterConfig":
+        return cls(
+            ColumnFilterMode[value["mode"]],
+            PatternFilterConfig._from_dict(value["patternFilter"]),
+            TypeFilterConfig._from_dict(value["typeFilter"]),
+            ManualFilterConfig._from_dict(value["manualFilter"]),
+            pre_filter=pre_filter,
+        )
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode.name,
+            "patternFilter": self.pattern_filter._to_dict(),
+            "typeFilter": self.type_filter._to_dict(),
+            "manualFilter": self.manual_filter._to_dict(),
+        }
+
+    def _schema(self) -> dict[str, Any]:
+        internal = {"configKeys": ["selected_Internals"]}
+        return {
+            "patternFilter": self.pattern_filter._schema(),
+            "typeFilter": self.type_filter._schema(),
+            "manualFilter": self.manual_filter._schema(),
+            "mode": {"oneOf": [{"const": mode.name, "title": mode.value} for mode in ColumnFilterMode]},
+            "selected": {"type": "array", "items": {"type": "string", **internal}, **internal},
+        }
+
+
+class ColumnFilterParameter(_ColumnsParameter[ColumnFilterConfig]):
+    """A filter of columns; its value is a `ColumnFilterConfig`."""
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        port_index: PortIndex = 0,
+        default_value: ColumnFilterConfig | Callable[[Version], ColumnFilterConfig] | None = None,
+        column_filter: Callable[[Column], bool] | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        schema_provider: "Callable[[DialogCreationContext], Schema] | None" = None,
+    ) -> None:
+        super().__init__(
+            label,
+            description,
+            port_index,
+            column_filter,
+            default_value or ColumnFilterConfig(),
+            since_version,
+            is_advanced,
+            schema_provider,
+        )
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        default = cast("ColumnFilterConfig", self._default(version))
+        properties = default._schema()
+        return {**super()._schema(version, ctx), "type": "object", "properties": properties}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {
+            "format": "typedStringFilter",
+            "unknownValuesText": "Any unknown column",
+            "emptyStateLabel": "No columns in this list.",
+            "possibleValues": self._possible(ctx),
+        }
+
+    def _to_json(self, value: Any) -> Any:
+        return value._to_dict()
+
+    def _from_json(self, value: Any) -> Any:
+        return ColumnFilterConfig._from_dict(value, self._column_filter)

@@ -1,0 +1,128 @@
+"""The parameter for a date or a date with time."""
+
+# Signatures are KNIME's, so not every argument is used.
+# ruff: noqa: ARG002
+
+import datetime as dt
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from ._base import Parameter
+from .version import Version
+
+if TYPE_CHECKING:
+    from .contexts import DialogCreationContext
+
+
+class DateTimeParameter(Parameter[dt.date | None]):
+    """A date, or with ``show_time`` a date with time, in ``timezone`` if one is given.
+
+    Without a default it is the largest allowed value, else the smallest, else the time at which the node's
+    module was imported. ``date_format`` is how default and limits are written, if they are texts.
+    """
+
+    def __init__(
+        self,
+        label: str | None = None,
+        description: str | None = None,
+        default_value: str | dt.date | None = None,
+        validator: Callable[[Any], object] | None = None,
+        min_value: str | dt.date | None = None,
+        max_value: str | dt.date | None = None,
+        since_version: Version | str | None = None,
+        is_advanced: bool = False,
+        show_date: bool = True,
+        show_time: bool = False,
+        show_seconds: bool = False,
+        show_milliseconds: bool = False,
+        timezone: str | None = None,
+        date_format: str | None = None,
+    ) -> None:
+        self.show_date = show_date
+        self.show_time = show_time
+        self.show_seconds = show_seconds
+        self.show_milliseconds = show_milliseconds
+        self.timezone = timezone
+        self.date_format = date_format
+        if default_value and not isinstance(default_value, (str, dt.date)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"the default {default_value!r} is neither a date nor a text")
+        self.min_value = self._declared(min_value)
+        self.max_value = self._declared(max_value)
+        default = self._declared(default_value) or self.max_value or self.min_value or self._now()
+        super().__init__(label, description, default, validator, since_version, is_advanced)
+
+    def _now(self) -> dt.date:
+        now = dt.datetime.now()
+        return now if self.show_time else now.date()
+
+    def _declared(self, value: Any) -> Any:
+        """A default or limit."""
+        if isinstance(value, str) and value and self.date_format:
+            return self._local(dt.datetime.strptime(value, self.date_format))
+        return self._from_json(value)
+
+    def _from_json(self, value: Any) -> Any:
+        if not value:
+            return None
+        return value if isinstance(value, dt.date) else self._local(self._read(value))
+
+    def _read(self, text: str) -> dt.datetime:
+        # KNIME 5.2 to 5.6 put a Z behind local times.
+        try:
+            read = dt.datetime.fromisoformat(text.replace("Z", "") if text.endswith("Z") else text)
+        except ValueError:
+            return _read_freely(text)
+        return read.astimezone(ZoneInfo(self.timezone)) if text.endswith("Z") and self.timezone else read
+
+    def _local(self, value: dt.datetime) -> Any:
+        read: Any = value if self.show_time else value.date()
+        if self.timezone is not None and not read.tzinfo:
+            return read.replace(tzinfo=ZoneInfo(self.timezone))
+        return read
+
+    def _to_json(self, value: Any) -> Any:
+        if not value:
+            return None
+        # The dialog shows a local time.
+        return (value.replace(tzinfo=None) if self.timezone is not None else value).isoformat()
+
+    def check_type(self, value: Any) -> None:
+        """Raises TypeError unless the value is a date, with ``show_time`` one with a time."""
+        if not isinstance(value, dt.datetime if self.show_time else dt.date):
+            raise TypeError(f"{value!r} is a {type(value).__name__}; a date is needed")
+
+    def check_range(self, value: Any) -> None:
+        """Raises ValueError unless the value is within the limits."""
+        if self.min_value is not None and value < self.min_value:
+            raise ValueError(f"{value} is before {self.min_value}")
+        if self.max_value is not None and value > self.max_value:
+            raise ValueError(f"{value} is after {self.max_value}")
+
+    def _check(self, value: Any) -> None:
+        if value:
+            read = self._from_json(value)
+            self.check_type(read)
+            self.check_range(read)
+
+    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+        return {**super()._schema(version, ctx), "type": "string", "format": "date-time"}
+
+    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+        return {
+            "format": "date-time",
+            "showDate": self.show_date,
+            "showTime": self.show_time,
+            "showSeconds": self.show_seconds,
+            "showMilliseconds": self.show_milliseconds,
+            "timezone": self.timezone,
+        }
+
+
+def _read_freely(text: str) -> dt.datetime:
+    """A date that is not written as ISO 8601 says, read as python-dateutil guesses it."""
+    try:
+        return importlib.import_module("dateutil.parser").parse(text)
+    except Exception as error:
+        raise ValueError(f"{text!r} is no date that can be read; write it as 2026-01-31: {error}") from error

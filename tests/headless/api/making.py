@@ -1,0 +1,394 @@
+"""What a node does while it runs: tables that it makes and takes apart, and what it asks its context for."""
+
+import datetime as dt
+
+from tests.headless.api.tools import DOCUMENTS, raises
+
+
+def arrow(**columns):
+    import pyarrow as pa
+
+    return pa.table(columns)
+
+
+def table(knext, row_ids="auto", sentinel=None, **columns):
+    return knext.Table.from_pyarrow(arrow(**columns), sentinel=sentinel, row_ids=row_ids)
+
+
+def shown(made):
+    """The rows of a table, the RowIDs first."""
+    data = made.to_pyarrow()
+    return [data.schema.names, *([str(value) for value in column.to_pylist()] for column in data.columns)]
+
+
+def kinds(made):
+    return [str(column.ktype) for column in made.schema]
+
+
+def typed(**columns):
+    """The types of a table's columns, in Arrow and in KNIME."""
+
+    def case(knext, given):
+        made = table(knext, **{name: make() for name, make in columns.items()})
+        return [[str(kind) for kind in made.to_pyarrow().schema.types], kinds(made)]
+
+    return case
+
+
+def array(values, kind):
+    def make():
+        import pyarrow as pa
+
+        return pa.array(values, getattr(pa, kind)() if isinstance(kind, str) else kind(pa))
+
+    return make
+
+
+def numbers(knext, sentinel=None):
+    import pyarrow as pa
+
+    columns = {"i": pa.array([1, None], pa.int32()), "l": pa.array([None, 2], pa.int64()), "d": [None, 0.5]}
+    return shown(
+        table(knext, **columns)[:, :].get()
+        if sentinel is None
+        else Sentinels(table(knext, **columns), sentinel)
+    )
+
+
+class Sentinels:
+    """A table that writes missing integers as a number."""
+
+    def __init__(self, made, sentinel):
+        self._made, self._sentinel = made, sentinel
+
+    def to_pyarrow(self):
+        return self._made.to_pyarrow(self._sentinel)
+
+
+def batch(given):
+    return next(given.input.batches())
+
+
+def batches(knext, given):
+    """What a batch is, and what becomes of it."""
+    part = batch(given)
+    data = part.to_pyarrow()
+    return [
+        type(data).__name__,
+        data.num_rows,
+        [part.num_rows, part.num_columns, part.column_names],
+        kinds(part),
+        shown(part[["c", "a"]][:, 1:]),
+        type(part[["a"]].to_pyarrow()).__name__,
+        type(knext.Table.from_pyarrow(data).to_pyarrow()).__name__,
+    ]
+
+
+def written(knext, *parts, row_ids="generate"):
+    made = knext.BatchOutputTable.create(row_ids)
+    for part in parts:
+        made.append(part)
+    return made.num_batches
+
+
+def chunks(sizes):
+    def case(knext, given):
+        import pyarrow as pa
+
+        made = knext.Table.from_pyarrow(pa.table({"a": pa.chunked_array([[0] * size for size in sizes])}))
+        return [made.num_rows, len(made.to_pyarrow().to_batches())]
+
+    return case
+
+
+def dates(knext, given):
+    import pyarrow as pa
+
+    moment = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
+    made = table(
+        knext,
+        date=[moment.date(), None],
+        time=[moment.time(), None],
+        moment=[moment, None],
+        zoned=pa.array([moment, None], pa.timestamp("us", "Europe/Berlin")),
+        duration=[dt.timedelta(days=-1, microseconds=5), None],
+    )
+    return [shown(made), kinds(made)]
+
+
+def logical(values, kind):
+    """Values that a column of a logical type gives back."""
+
+    def case(knext, given):
+        import pyarrow as pa
+
+        dtype = knext.logical(kind).to_pyarrow()
+        storage = pa.array([dtype.encode(value) for value in values], type=dtype.storage_type)
+        made = table(knext, a=pa.ExtensionArray.from_storage(dtype, storage))
+        column = made.to_pyarrow().column("a")
+        return [
+            str(kinds(made)),
+            [str(value) for value in column.to_pylist()],
+            str(column[0].as_py()),
+            column.null_count,
+        ]
+
+    return case
+
+
+def other_values(knext, given):
+    """Values of KNIME's less usual types."""
+    import xml.etree.ElementTree as ET
+
+    from knime.types import builtin
+
+    values = [
+        builtin.BooleanSetValue(True, False, True),
+        builtin.DenseBitVectorValue("10110"),
+        builtin.DenseByteVectorValue(b"ab"),
+        builtin.FSLocationValue("LOCAL", None, "/a"),
+    ]
+    found = []
+    for value in values:
+        kind = knext.logical(type(value))
+        dtype = kind.to_pyarrow()
+        again = dtype.decode(dtype.encode(value))
+        found.append(
+            [str(kind), type(again).__name__, str(getattr(again, "to_dict", lambda again=again: again)())]
+        )
+    dtype = knext.logical(ET.ElementTree).to_pyarrow()
+    tree = dtype.decode(dtype.encode(ET.ElementTree(ET.fromstring("<a b='c'/>"))))
+    return [*found, ET.tostring(tree.getroot()).decode()]
+
+
+def zone(make):
+    """The storage of a moment with a zone."""
+
+    def case(knext, given):
+        return knext.logical(dt.datetime).to_pyarrow().encode(make())
+
+    return case
+
+
+def berlin():
+    from zoneinfo import ZoneInfo
+
+    return dt.datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+
+
+def variables(name, value):
+    def case(knext, given):
+        given.context.flow_variables[name] = value
+        return given.context.flow_variables[name]
+
+    return case
+
+
+def asked(function):
+    return lambda knext, given: function(given.context)
+
+
+TABLES = {
+    "of Arrow": (
+        lambda k, g: shown(table(k, a=[1, 2], b=["x", None])),
+        [["<RowID>", "a", "b"], ["Row0", "Row1"], ["1", "2"], ["x", "None"]],
+    ),
+    "types": (
+        typed(
+            a=array([1], "int32"),
+            b=array([1.5], "float32"),
+            c=array([None], "null"),
+            d=array([True], "bool_"),
+        ),
+        [
+            ["string", "int32", "double", "null", "bool"],
+            ["Number (Integer)", "Number (Float)", "null", "Boolean"],
+        ],
+    ),
+    "lists": (
+        typed(
+            a=array([[1]], lambda pa: pa.list_(pa.int32())),
+            b=array([[0.5]], lambda pa: pa.list_(pa.float32())),
+        ),
+        [
+            ["string", "list<item: int32>", "list<item: double>"],
+            ["List (Collection of: Number (Integer))", "List (Collection of: Number (Float))"],
+        ],
+    ),
+    "large lists": (
+        typed(a=array([[1]], lambda pa: pa.large_list(pa.int64()))),
+        [["string", "large_list<item: int64>"], ["List (Collection of: Number (Long Integer))"]],
+    ),
+    "lists of nothing": (
+        typed(a=array([[None], None, []], lambda pa: pa.list_(pa.null()))),
+        [["string", "list<item: null>"], ["List (Collection of: null)"]],
+    ),
+    "values in lists of nothing": (
+        lambda k, g: shown(table(k, a=array([[None, None], None, []], lambda pa: pa.list_(pa.null()))())),
+        [["<RowID>", "a"], ["Row0", "Row1", "Row2"], ["[None, None]", "None", "[]"]],
+    ),
+    "unsigned": (typed(a=array([1], "uint32")), raises(ValueError)),
+    "decimals": (typed(a=array([1], lambda pa: pa.decimal128(5))), raises(ValueError)),
+    "maps": (typed(a=array([[("x", 1)]], lambda pa: pa.map_(pa.string(), pa.int64()))), raises(ValueError)),
+    "dates": (
+        dates,
+        DOCUMENTS["making, dates"],
+    ),
+    "date values": (
+        logical([dt.date(2024, 2, 29), None], dt.date),
+        ["['Local Date']", ["2024-02-29", "None"], "2024-02-29", 1],
+    ),
+    "times": (
+        logical([dt.time(12, 30, 15, 5), None], dt.time),
+        ["['Local Time']", ["12:30:15.000005", "None"], "12:30:15.000005", 1],
+    ),
+    "durations": (
+        logical([dt.timedelta(seconds=-1.5)], dt.timedelta),
+        ["['Duration']", ["-1 day, 23:59:58.500000"], "-1 day, 23:59:58.500000", 0],
+    ),
+    "before 1970": (
+        logical([dt.date(1, 1, 1), dt.date(9999, 12, 31)], dt.date),
+        ["['Local Date']", ["0001-01-01", "9999-12-31"], "0001-01-01", 0],
+    ),
+    "values of other types": (
+        other_values,
+        DOCUMENTS["making, values of other types"],
+    ),
+    "zone by offset": (
+        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=-7, minutes=-30)))),
+        {"0": 19905, "1": 70200000000000, "2": 0, "3": "-07:30"},
+    ),
+    "zone UTC": (
+        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC)),
+        {"0": 19905, "1": 43200000000000, "2": 0, "3": "UTC"},
+    ),
+    "no zone": (zone(lambda: dt.datetime(2024, 7, 1, 12)), raises(TypeError)),
+    "RowIDs kept": (
+        lambda k, g: shown(table(k, "keep", x=["p", "q"], a=[1, 2])),
+        [["x", "a"], ["p", "q"], ["1", "2"]],
+    ),
+    "RowIDs kept that are numbers": (lambda k, g: table(k, "keep", a=[1, 2]), raises(TypeError)),
+    "RowIDs generated": (
+        lambda k, g: shown(table(k, "generate", **{"<RowID>": ["p", "q"]})),
+        raises(RuntimeError),
+    ),
+    "RowIDs of another kind": (lambda k, g: table(k, "other", a=[1]), raises(ValueError)),
+    "RowIDs of numbers": (
+        lambda k, g: shown(table(k, **{"<RowID>": [5, None], "a": [1, 2]})),
+        [["<RowID>", "a"], ["Row5", "RowNone"], ["1", "2"]],
+    ),
+    "missing by min": (
+        lambda k, g: numbers(k, "min"),
+        DOCUMENTS["making, missing by min"],
+    ),
+    "missing by max": (
+        lambda k, g: numbers(k, "max"),
+        DOCUMENTS["making, missing by max"],
+    ),
+    "missing by zero": (
+        lambda k, g: numbers(k, 0),
+        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "0"], ["0", "2"], ["None", "0.5"]],
+    ),
+    "missing by a text": (
+        lambda k, g: numbers(k, "0"),
+        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "0"], ["0", "2"], ["None", "0.5"]],
+    ),
+    "missing by words": (lambda k, g: numbers(k, "none"), raises(ValueError)),
+    "missing as they are": (
+        lambda k, g: numbers(k),
+        [["<RowID>", "i", "l", "d"], ["Row0", "Row1"], ["1", "None"], ["None", "2"], ["None", "0.5"]],
+    ),
+    "missing written": (
+        lambda k, g: shown(table(k, sentinel=1, a=[1, 2, None], b=[1.0, 2.0, 1.0])),
+        [["<RowID>", "a", "b"], ["Row0", "Row1", "Row2"], ["None", "2", "None"], ["1.0", "2.0", "1.0"]],
+    ),
+    "missing written by min": (
+        lambda k, g: shown(table(k, sentinel="min", a=[-(2**63), 2])),
+        [["<RowID>", "a"], ["Row0", "Row1"], ["None", "2"]],
+    ),
+    "missing through a view": (
+        lambda k, g: table(k, a=[1, None])[["a"]].to_pyarrow(7).column("a").to_pylist(),
+        [1, 7],
+    ),
+    "batch": (
+        batches,
+        DOCUMENTS["making, batch"],
+    ),
+    "batch in batches": (lambda k, g: list(batch(g).batches()), raises(RuntimeError)),
+    "batch beyond": (lambda k, g: batch(g)[3], raises(IndexError)),
+    "every second row of a batch": (
+        lambda k, g: shown(batch(g)[:, ::2]),
+        [["<RowID>", "a", "b", "c"], ["Row0", "Row2"], ["1", "3"], ["x", "z"], ["0.5", "None"]],
+    ),
+    "batch without a column": (lambda k, g: batch(g).remove("b").column_names, ["a", "c"]),
+    "rows beyond": (lambda k, g: shown(g.input[:, 5:]), [["<RowID>", "a", "b", "c"], [], [], [], []]),
+    "rows from the end": (lambda k, g: shown(g.input["a", -1:]), [["<RowID>", "a"], ["Row2"], ["3"]]),
+    "rows backwards": (
+        lambda k, g: shown(g.input["a", ::-1]),
+        [["<RowID>", "a"], ["Row2", "Row1", "Row0"], ["3", "2", "1"]],
+    ),
+    "row by number": (lambda k, g: g.input[:, 0].get(), raises(IndexError)),
+    "rows of rows": (lambda k, g: shown(g.input["a", 1:][:, 1:]), [["<RowID>", "a"], ["Row2"], ["3"]]),
+    "view counted": (
+        lambda k, g: [g.input[["a"]].num_rows, list(g.input[:, :1].shape), g.input[1:].num_columns],
+        [3, [3, 1], 2],
+    ),
+    "view of a table shown": (
+        lambda k, g: str(table(k, a=[1])["a", :1]),
+        "TableView<delegate=TableView<delegate=ArrowTable[shape=(1, 1)], op=ColumnSlicingOp(a)>,"
+        " op=RowSlicingOp(slice(None, 1, None))>",
+    ),
+    "table shown": (
+        lambda k, g: [str(g.input), str(table(k, a=[1, 2]))],
+        ["ArrowSourceTable[cols=3, rows=3, batches=1]", "ArrowTable[shape=(1, 2)]"],
+    ),
+    "schema of a view": (
+        lambda k, g: kinds(g.input[["c", "a"]]),
+        ["Number (Float)", "Number (Long Integer)"],
+    ),
+    "metadata": (
+        lambda k, g: [c.metadata for c in g.input.schema],
+        DOCUMENTS["making, metadata"],
+    ),
+    "metadata of a batch": (lambda k, g: [c.metadata for c in batch(g).schema], [None, None, None]),
+    "written": (lambda k, g: written(k, arrow(a=[1, 2]), arrow(a=[3])), 2),
+    "written of tables": (lambda k, g: written(k, table(k, a=[1, 2]), table(k, a=[3]), row_ids="keep"), 2),
+    "written of batches": (lambda k, g: written(k, *g.input.batches()), 1),
+    "written of record batches": (lambda k, g: written(k, *arrow(a=[1, 2, 3]).to_batches(2)), 2),
+    "written of a view": (lambda k, g: written(k, g.input[["a"]]), raises(TypeError)),
+    "written of nothing": (lambda k, g: written(k), 0),
+    "written of a list": (lambda k, g: written(k, [1, 2]), raises(TypeError)),
+    "written with a larger batch": (
+        lambda k, g: written(k, arrow(a=[1]), arrow(a=[1, 2])),
+        raises(ValueError),
+    ),
+    "written after a smaller batch": (
+        lambda k, g: written(k, arrow(a=[1, 2]), arrow(a=[1]), arrow(a=[1])),
+        raises(ValueError),
+    ),
+    "written with other RowIDs": (lambda k, g: written(k, row_ids="auto"), raises(ValueError)),
+    "written of a generator": (
+        lambda k, g: k.BatchOutputTable.from_batches(arrow(a=[i]) for i in range(3)).num_batches,
+        3,
+    ),
+    "chunks": (chunks([2, 2, 1]), [5, 3]),
+    "uneven chunks": (chunks([2, 1, 2]), raises(ValueError)),
+    "empty chunk at the end": (chunks([2, 0]), [2, 1]),
+    "empty chunk": (chunks([0]), [0, 0]),
+    "of a list": (lambda k, g: k.Table.from_pyarrow([1, 2]), raises(AttributeError)),
+    "of nothing": (lambda k, g: k.Table.from_pyarrow(None), raises(AttributeError)),
+    "of a record batch": (
+        lambda k, g: shown(k.Table.from_pyarrow(arrow(a=[1]).to_batches()[0])),
+        [["<RowID>", "a"], ["Row0"], ["1"]],
+    ),
+    "of another table": (lambda k, g: k.Table.from_pyarrow(g.input), raises(AttributeError)),
+    "taken apart": (
+        lambda k, g: [shown(column) for column in g.input[["a", "b"]]],
+        [
+            [["<RowID>", "a"], ["Row0", "Row1", "Row2"], ["1", "2", "3"]],
+            [["<RowID>", "b"], ["Row0", "Row1", "Row2"], ["x", "y", "z"]],
+        ],
+    ),
+    "inserted": (lambda k, g: g.input.insert(g.input[["a"]], 0).get(), raises(NotImplementedError)),
+    "compared": (lambda k, g: [g.input == g.input, g.input[["a"]] == g.input[["a"]]], [True, False]),
+}

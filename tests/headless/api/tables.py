@@ -1,0 +1,35 @@
+"""Tables as a node gets them: their shape, columns, rows and views."""
+
+from tests.headless.api.tools import names, raises
+
+TABLES = {
+    "shape": (lambda _, t: [list(t.shape), t.num_rows, t.num_columns], [[3, 3], 3, 3]),
+    "batches": (lambda _, t: [batch.num_rows for batch in t.to_batches()], [3]),
+    "number of batches": (lambda _, t: t.num_batches, 1),
+    "batches of a view": (lambda _, t: list(t[["a"]].batches()), raises(RuntimeError)),
+    "first column": (lambda _, t: names(t[0]), ["a"]),
+    "column by name": (lambda _, t: names(t["b"]), ["b"]),
+    "columns in another order": (lambda _, t: names(t[["c", "a"]]), ["c", "a"]),
+    "slice": (lambda _, t: names(t[1:]), ["b", "c"]),
+    "rows": (lambda _, t: t[:, 1:].to_pyarrow().column(0).to_pylist(), ["Row1", "Row2"]),
+    "every second row": (lambda _, t: t["b", ::2].to_pyarrow().column(1).to_pylist(), ["x", "z"]),
+    "rows of a selection": (lambda _, t: t[["b"]][:, :1].to_pyarrow().column(1).to_pylist(), ["x"]),
+    "one row": (lambda _, t: t["a", 1].get(), raises(IndexError)),
+    "column beyond": (lambda _, t: t[3], raises(IndexError)),
+    "unknown column": (lambda _, t: t["x"].get(), raises(IndexError)),
+    "last column in a list": (lambda _, t: t[[-1]].get(), raises(IndexError)),
+    "half a column": (lambda _, t: t[0.5].get(), raises(IndexError)),
+    "columns in a set": (lambda _, t: t[{"a"}].get(), raises(IndexError)),
+    "columns in a tuple": (lambda _, t: t[("a",), :].get(), raises(IndexError)),
+    "column by column": (lambda _, t: [names(column) for column in t], [["a"], ["b"], ["c"]]),
+    "name in a table": (lambda _, t: "a" in t, False),
+    "without a column": (lambda _, t: [names(t.remove("b")), t.remove("b").num_rows], [["a", "c"], 3]),
+    "rows without a column": (lambda _, t: t.remove("b")[:, :1].get(), raises(IndexError)),
+    "append a table": (lambda _, t: t.append(t).get(), raises(NotImplementedError)),
+    "schema": (
+        lambda _, t: [str(c.ktype) for c in t.schema],
+        ["Number (Long Integer)", "String", "Number (Float)"],
+    ),
+    "made by hand": (lambda k, _: k.Table(), raises(TypeError)),
+    "batches made by hand": (lambda k, _: k.BatchOutputTable(), raises(RuntimeError)),
+}
