@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _SUGGESTIONS = 3
 # A server that is away fails the calls meanwhile at once, but not those after its return.
 _FAILURE_HOLDS_SECONDS = 5.0
+# A server that tells of changes where there are none is listened to less and less often.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 
 
 class Pinning(StrEnum):
@@ -57,20 +59,29 @@ class CheckedTool:
 class _Asked:
     """What one server was asked, and how many changes it had told of by then."""
 
-    __slots__ = ("answer", "changes", "client", "failed_until")
+    __slots__ = ("answer", "changes", "client", "failed_until", "pause", "pause_until")
 
     def __init__(self) -> None:
         self.answer: Future[dict[str, ToolDefinition]] = Future()
         self.client: MCPClient | None = None
         self.changes = 0
         self.failed_until: float | None = None
+        self.pause = self.pause_until = 0.0
 
     @property
     def holds(self) -> bool:
         """Whether the server has not told of a change since, or has failed just now."""
         if self.failed_until is not None:
             return time.monotonic() < self.failed_until
-        return self.client is None or self.client.tool_changes == self.changes
+        if self.client is None or time.monotonic() < self.pause_until:
+            return True
+        return self.client.tool_changes == self.changes
+
+    def compare(self, before: _Asked | None, found: dict[str, ToolDefinition]) -> None:
+        """Notes whether the change that the server had told of was one."""
+        if before is not None and before.client is not None and before.answer.result() == found:
+            self.pause = min(max(2 * before.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+            self.pause_until = time.monotonic() + self.pause
 
 
 class Definitions:
@@ -156,18 +167,18 @@ class Definitions:
     ) -> dict[str, ToolDefinition]:
         server = _server_of(route)
         with self._lock:
-            asked = self._listings.get(server)
-            mine = asked is None or not asked.holds
-            if asked is None or mine:
+            before = asked = self._listings.get(server)
+            if asked is None or not asked.holds:
                 asked = self._listings[server] = _Asked()
-        if mine:
-            self._ask(server, asked, is_canceled)
+        if asked is not before:
+            self._ask(server, asked, before, is_canceled)
         return asked.answer.result()
 
     def _ask(
         self,
         server: ServerRoute,
         asked: _Asked,
+        before: _Asked | None,
         is_canceled: Callable[[], bool] | None,
     ) -> None:
         try:
@@ -179,6 +190,7 @@ class Definitions:
             named: dict[str, ToolDefinition] = {}
             for tool in tools:
                 named.setdefault(tool.name, tool)  # a server calls the first of two tools of one name
+            asked.compare(before, named)
             asked.changes, asked.client = changes, client
             asked.answer.set_result(named)
         except BaseException as error:

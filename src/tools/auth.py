@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..types.errors import SettingInvalid
+from .clock import IsCanceled
 
 # RFC 9110 §5.6.2 (token): what a header name may consist of.
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -19,11 +20,17 @@ _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
 class Authorization(Protocol):
     """Whatever can prove to one server who is calling."""
 
-    def headers(self) -> dict[str, str]:
-        """Headers for the next request. Asked before every request, so that a token may be renewed."""
+    def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
+        """Headers for the next request. Asked before every request, so that a token may be renewed.
+
+        Args:
+            is_canceled: Asked at least every 0.5 s while that takes time.
+        """
         ...
 
-    def challenged(self, status: int, challenge: str | None) -> bool:
+    def challenged(
+        self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
+    ) -> bool:
         """The server refused (401 or 403) with this ``WWW-Authenticate`` value.
 
         Returns:
@@ -57,11 +64,11 @@ class StaticAuthorization:
 
     __slots__ = ()
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """Headers for every request."""
         raise NotImplementedError
 
-    def challenged(self, status: int, challenge: str | None) -> bool:  # noqa: ARG002
+    def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002
         """A static credential cannot be renewed."""
         return False
 
@@ -102,7 +109,7 @@ class BearerAuth(StaticAuthorization):
                 fix="Enter the bare token, without the word 'Bearer' in front of it.",
             )
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """See the base class."""
         return {"Authorization": f"Bearer {self.token}"}
 
@@ -130,7 +137,7 @@ class BasicAuth(StaticAuthorization):
                 fix="Use a user name without ':' or send the credentials another way.",
             )
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """See the base class."""
         pair = f"{self.username}:{self.password}".encode(errors="replace")
         return {"Authorization": "Basic " + base64.b64encode(pair).decode("ascii")}
@@ -159,7 +166,7 @@ class HeaderAuth(StaticAuthorization):
         check_header_name("header_name", self.name)
         check_header_value("credentials", f"the value of header {self.name}", self.value)
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         """See the base class."""
         return {self.name: self.value}
 

@@ -122,6 +122,10 @@ class Wait:
         finally:
             self.unsent, self.crossed = before
 
+    def is_over(self) -> bool:
+        """Whether the person asked to stop."""
+        return self._is_canceled is not None and self._is_canceled()
+
     def look(self) -> None:
         """Look at the cancel button now.
 
@@ -129,7 +133,7 @@ class Wait:
             Canceled: The person asked to stop.
         """
         self._next_look = time.monotonic() + POLL_SECONDS
-        if self._is_canceled is not None and self._is_canceled():
+        if self.is_over():
             raise Canceled("Canceled")
 
     def slice(self) -> float:

@@ -22,7 +22,7 @@ from ..types.errors import ConnectError, ResultTooLarge, origin_and_path
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
-from .transports.http_channel import HttpChannel, is_usable
+from .transports.http_channel import HttpChannel, is_usable, origin_of
 from .transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024
@@ -266,16 +266,6 @@ class Guard:
             fix="This can be an attack, so nothing was sent there. If you trust the address, name the "
             "authorization server yourself as issuer",
         )
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, in one spelling. Empty for one that has none."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
-    except ValueError:
-        return ""
 
 
 def is_loopback_host(host: str) -> bool:

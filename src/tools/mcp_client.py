@@ -17,7 +17,8 @@ from ..types.errors import Canceled, MCPError, SettingInvalid
 from .auth import Authorization, header_secrets
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
-from .client.conversation import Conversation, Progress
+from .client.conversation import Conversation, OnProgress, Progress
+from .client.echoes import secrets_in, server_without, tools_without
 from .client.failures import without_secrets
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
@@ -146,7 +147,8 @@ class MCPClient:
                 self._calls.listings.drop()
             self._url, self._stdio = url, None
         with self._edge():
-            return self.conversation(self._wait(is_canceled)).info
+            self.conversation(self._wait(is_canceled))
+            return self.server
 
     @property
     def server(self) -> ServerInfo:
@@ -157,13 +159,13 @@ class MCPClient:
         """All tools of all pages, in the server's order.
 
         Tools that the specification forbids to use over HTTP (malformed ``x-mcp-header``) and entries without
-        a name are left out; `dropped_tools` says which and why.
+        a name are left out; `dropped_tools` says which and why. Repeated secrets are blacked out.
 
         Raises:
             MCPError: The first page that could not be had, and why.
         """
         with self._edge():
-            return list(self._calls.list_tools(self._wait(is_canceled)))
+            return tools_without(self._sent(), self._calls.list_tools(self._wait(is_canceled)))
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
@@ -196,7 +198,7 @@ class MCPClient:
         arguments: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
     ) -> CallToolResult:
@@ -295,7 +297,7 @@ class MCPClient:
                 self._channel.close()
                 self._channel = None
             raise
-        self._info = self._conversation.info
+        self._info = server_without(self._sent(), self._conversation.info)
         if self._channel is not None:
             self._channel.stop_tracing()
         return self._conversation
@@ -353,6 +355,10 @@ class MCPClient:
     def secrets(self) -> tuple[str, ...]:
         """What proves to the server who is calling, as it could repeat it. A renewed token is another one."""
         return () if self._auth is None else self._auth.secrets()
+
+    def _sent(self) -> tuple[str, ...]:
+        """What is sent as a secret with every request."""
+        return (*self.secrets(), *secrets_in(self._headers, self._url or ""))
 
     def _secrets(self) -> Iterator[str]:
         """Everything that must not be seen, in the forms in which a server could echo it."""

@@ -8,7 +8,19 @@ from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.errors import ConnectError
 from knime_mcp.types.routing import ServerRoute
-from tests.support.scripted_server import ScriptedServer, http, modern, rpc, tool
+from tests.support.scripted_server import (
+    ScriptedServer,
+    event,
+    http,
+    modern,
+    notification,
+    reply_event,
+    rpc,
+    stream,
+    text,
+    tool,
+)
+from tests.support.waiting import until
 
 LISTED = rpc({"tools": [tool()], "resultType": "complete"})
 
@@ -39,3 +51,19 @@ def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, mo
     assert definitions_of_run.find(route, "echo").name == "echo"
     definitions_of_run.find(route, "echo")
     assert server.methods.count("tools/list") == 2
+
+
+def test_a_server_that_tells_of_changes_with_every_call_is_not_listed_with_every_call():
+    tells = event(notification("notifications/tools/list_changed"))
+    script = modern(tools__list=LISTED, tools__call=stream(tells, reply_event(text("hi"))))
+    with (
+        ScriptedServer(script) as server,
+        SessionPool(lambda route: MCPClient(route.url)) as pool,
+    ):
+        route, of_run = ServerRoute(server.url), Definitions(pool)
+        for _ in range(10):
+            of_run.find(route, "echo")
+            pool.client(route).call_tool("echo")
+        assert server.methods.count("tools/list") == 2
+        server.script["tools/list"] = rpc({"tools": [tool(description="new")], "resultType": "complete"})
+        until(lambda: of_run.find(route, "echo").description == "new", "a change is seen after a pause")

@@ -10,7 +10,7 @@ import pytest
 from knime_mcp.tools.client.connecting import memory
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_PATIENCE = 5.0
+_PATIENCE = 30.0
 
 
 def open_sockets():

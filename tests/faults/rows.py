@@ -26,14 +26,14 @@ from tests.support.scripted_server import (
 
 #: Era and form of a server's good replies.
 WAYS = ("modern-json", "modern-sse", "legacy-json", "legacy-sse")
-PATIENT = Timeouts(connect=10, idle=20, total=30)
+PATIENT = Timeouts(connect=60, idle=80, total=100)
 HURRIED = {
-    "idle": Timeouts(connect=10, idle=1.0, total=20),
-    "total": Timeouts(connect=10, idle=15, total=1.5),
-    "connect": Timeouts(connect=0.4, idle=15, total=20),
+    "idle": Timeouts(connect=60, idle=1.0, total=100),
+    "total": Timeouts(connect=60, idle=80, total=1.5),
+    "connect": Timeouts(connect=0.4, idle=80, total=100),
 }
 #: What a busy machine may add to a clock. A fault that needs no clock is seen within this alone.
-SLACK = 5.0
+SLACK = 30.0
 BAD_ROWS = (2, 5)
 ROWS = 9
 IN_FLIGHT = 4

@@ -177,7 +177,7 @@ def soak_apart(soak: Soak) -> float:
             return soak.run(process.stdout.readline().strip())
         finally:
             process.stdin.close()
-            process.wait(20)
+            process.wait(30)
 
 
 def growth(memory: list[int]) -> int:

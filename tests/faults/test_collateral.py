@@ -54,7 +54,7 @@ def test_a_session_that_cannot_be_opened_anew_does_not_end_calls_under_way():
 
     def wait_for_the_others(_request):
         is_slow.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
         return b""
 
     def call(request):
@@ -67,12 +67,12 @@ def test_a_session_that_cannot_be_opened_anew_does_not_end_calls_under_way():
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         thread = threading.Thread(target=lambda: found.append(run_rows(client, rows=1, bad=())[0].good))
         thread.start()
-        assert is_slow.wait(10)
+        assert is_slow.wait(30)
         for _ in range(2):
             with pytest.raises(ConnectError, match="before it replied"):
                 client.call_tool("echo", {"row": 1, "bad": False})
         go_on.set()  # there is no session now; the reply to what was asked before is heard all the same
-        thread.join(10)
+        thread.join(30)
         assert found == [True]
         assert client.server.protocol_version == LEGACY
         sessions.append("s1")
@@ -101,6 +101,45 @@ def test_a_session_that_is_lost_again_and_again_says_so():
     assert "several servers" in str(caught.value)
     assert "path" not in caught.value.fix
     assert server.methods.count("initialize") == 3
+
+
+def test_sessions_that_others_have_lost_cost_a_row_none_of_its_attempts():
+    """Each session ends with a bad row; the good one waits in it until there is a new one."""
+    sessions = [f"s{number}" for number in range(6)]
+    begun = {session: threading.Event() for session in sessions}
+    entered = {session: threading.Event() for session in sessions}
+    good = good_reply("legacy-json")
+    following = iter(sessions)
+
+    def begin(request):
+        session = next(following)
+        begun[session].set()
+        return initialize(session=session)(request)
+
+    def call(request):
+        session = request.headers["mcp-session-id"]
+        if request.params["arguments"]["bad"]:
+            return [after(entered[session]), *GONE]
+        entered[session].set()
+        if session == sessions[-1]:
+            return good(request)
+        return [after(begun[sessions[sessions.index(session) + 1]]), *GONE]
+
+    def after(happened):
+        return lambda _: b"" if happened.wait(20) else b"late"
+
+    script = legacy(tools__call=call) | {"initialize": begin}
+    found = []
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
+        thread = threading.Thread(target=lambda: found.extend(run_rows(client, rows=1, bad=())))
+        thread.start()
+        assert entered["s0"].wait(10)
+        for _ in range(2):
+            with pytest.raises(SessionLost):
+                client.call_tool("echo", {"row": 1, "bad": True})
+        thread.join(20)
+    assert found
+    assert found[0].good
 
 
 def test_an_outage_leaves_a_lost_session_its_attempts():

@@ -39,7 +39,7 @@ class RawServer:
 
     def __exit__(self, *_):
         self._stopped.set()
-        self._thread.join(5)
+        self._thread.join(30)
         self._listener.close()
 
     def wait(self, sock):

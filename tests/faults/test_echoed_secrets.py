@@ -9,7 +9,17 @@ import pytest
 from knime_mcp.tools import BasicAuth, BearerAuth, MCPClient
 from knime_mcp.types.errors import MCPError
 from tests.faults.rows import PATIENT
-from tests.support.scripted_server import ScriptedServer, http, legacy, modern, rpc, rpc_error, text, tool
+from tests.support.scripted_server import (
+    ScriptedServer,
+    discover,
+    http,
+    legacy,
+    modern,
+    rpc,
+    rpc_error,
+    text,
+    tool,
+)
 
 TOKEN = "canary-41d0c5e7"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -101,3 +111,65 @@ def test_a_password_that_is_written_another_way_is_recognized(password, content_
     assert "[secret]" in str(caught.value)
     assert "blanks" not in str(caught.value)
     assert "slash" not in str(caught.value)
+
+
+def described(about):
+    """A definition that repeats something wherever people and models read."""
+    properties = {"token": {"type": "string", "description": about, "default": about, "examples": [about]}}
+    schema = {"type": "object", "properties": properties, "required": ["token"]}
+    hints = {"title": about, "readOnlyHint": True}
+    return tool(description=about, title=about, inputSchema=schema, annotations=hints)
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {"auth": BearerAuth(TOKEN)},
+        {"auth": BasicAuth("me", TOKEN)},
+        {"headers": {"X-Api-Key": TOKEN}},
+        {"query": f"?api_key={TOKEN}"},
+    ],
+    ids=["bearer", "basic", "header", "query"],
+)
+def test_a_token_in_a_definition_is_in_no_list(ways):
+    about = f"You are <b>{TOKEN}</b>, or Bearer {TOKEN}"
+    script = modern(
+        tools__list=rpc({"tools": [described(about)]}), server__discover=discover(instructions=about)
+    )
+    options = {key: value for key, value in ways.items() if key != "query"}
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url + ways.get("query", ""), timeouts=PATIENT, **options) as client,
+    ):
+        (listed,) = client.list_tools()
+        said = repr((listed, listed.raw, client.server, client.connect()))
+    assert TOKEN not in said
+    assert listed.description.startswith("You are <b>[secret]</b>")
+
+
+def test_a_password_that_is_a_name_does_no_harm_to_calls():
+    login = described("The password of the database")
+    login["inputSchema"]["properties"] = {"password": {"enum": ["password"], "title": "password"}}
+    login["inputSchema"]["required"] = ["password"]
+    script = modern(tools__list=rpc({"tools": [{**login, "name": "password"}]}))
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url, auth=BasicAuth("me", "password"), timeouts=PATIENT) as client,
+    ):
+        (listed,) = client.list_tools()
+    assert listed.name == "password"
+    assert listed.description == "The [secret] of the database"
+    assert listed.input_schema["required"] == ["password"]
+    assert listed.input_schema["properties"] == {"password": {"enum": ["password"], "title": "[secret]"}}
+
+
+def test_the_digest_is_that_of_what_is_shown_and_does_not_change_with_the_token():
+    digests = set()
+    for token in (TOKEN, LONG):
+        script = modern(tools__list=rpc({"tools": [described(f"You are {token}")]}))
+        with (
+            ScriptedServer(script) as server,
+            MCPClient(server.url, auth=BearerAuth(token), timeouts=PATIENT) as client,
+        ):
+            digests.add(client.list_tools()[0].digest)
+    assert len(digests) == 1

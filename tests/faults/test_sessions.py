@@ -210,7 +210,7 @@ def test_closing_the_client_ends_a_listing_and_connects_to_nobody(transport, wha
         client.connect()
 
         def close():
-            assert closing.wait(10)
+            assert closing.wait(30)
             time.sleep(0.2)
             client.close()
 

@@ -261,11 +261,12 @@ class ScriptedServer:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
+        _shut(self._listener)  # wakes who waits for a connection
         self._listener.close()
         for sock in self._socks:
             _shut(sock)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(30)
             assert not thread.is_alive()
         if self.failures:
             raise self.failures[0]
@@ -290,7 +291,7 @@ class ScriptedServer:
     def _serve(self, sock: socket.socket, number: int) -> None:
         try:
             if self._tls is not None:
-                sock.settimeout(5)
+                sock.settimeout(30)
                 sock = self._tls.wrap_socket(sock, server_side=True)
                 sock.settimeout(None)
             while (request := _read(sock, number)) is not None:
@@ -392,7 +393,10 @@ def _read(sock: socket.socket, number: int) -> Request | None:
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    headers: dict[str, str] = {}
+    for name, _, value in (line.partition(":") for line in lines):
+        key, found = name.lower(), value.strip()
+        headers[key] = f"{headers[key]}, {found}" if key in headers else found
     length = int(headers.get("content-length", "0"))
     while len(body) < length:
         more = sock.recv(65536)

@@ -14,7 +14,7 @@ from ..protocol.results import ABSENT, CallToolResult
 from ..protocol.tools import ToolDefinition
 from ..protocol.versions import Era, era_of
 from .connecting import ConnectSettings
-from .conversation import Conversation, Progress
+from .conversation import Conversation, OnProgress
 from .inputs import next_round
 from .listing import Listings
 from .sending import Conversations, Requests
@@ -84,7 +84,7 @@ class ToolCalls:
         name: str,
         arguments: Mapping[str, Any],
         wait: Wait,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: OnProgress | None,
         on_attempt: Callable[[], None] | None = None,
     ) -> CallToolResult:
         """Call one tool, through all rounds that the server wants."""
@@ -104,7 +104,7 @@ class ToolCalls:
         send: Send,
         params: dict[str, Any],
         wait: Wait,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: OnProgress | None,
     ) -> dict[str, Any]:
         name: str = params["name"]
         if self._must_run_as_task(name):
@@ -128,7 +128,7 @@ class ToolCalls:
         send: Send,
         params: dict[str, Any],
         wait: Wait,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: OnProgress | None,
     ) -> dict[str, Any]:
         """Go on until there is a result that is complete; kinds of results are of the modern era alone."""
         if self._is_legacy():
@@ -160,7 +160,7 @@ class ToolCalls:
         wait: Wait,
         *,
         repeatable: bool,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         is_call = method == "tools/call"

@@ -198,7 +198,7 @@ class _Connector:
                     outcome = self._open_sse()
                 case Discover() | Initialize():
                     outcome = self._ask(action)
-        except (ConnectError, SessionLost, TimedOut) as error:
+        except (ConnectError, ProtocolError, SessionLost, TimedOut) as error:
             outcome = error
         self._note(action, outcome, time.monotonic() - started)
         return outcome

@@ -41,6 +41,9 @@ class Progress:
     message: str | None = None
 
 
+OnProgress = Callable[[Progress], None]
+
+
 class CallInbox:
     """Takes what a server sends while a call waits.
 
@@ -58,7 +61,7 @@ class CallInbox:
         requests: ServerRequests,
         *,
         wait: Wait | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
         on_list_changed: Callable[[], None] | None = None,
     ) -> None:
         self.token: int | None = None
@@ -85,23 +88,29 @@ class CallInbox:
             return  # of another call, or late
         if self._wait is not None:
             self._wait.reset_idle()
-        progress, total, message = params.get("progress"), params.get("total"), params.get("message")
-        if self._on_progress is None or not isinstance(progress, int | float):
-            return
-        try:
-            self._on_progress(
-                Progress(
-                    float(progress),
-                    float(total) if isinstance(total, int | float) else None,
-                    message if isinstance(message, str) else None,
-                )
-            )
-        except Exception as error:
-            _logger.error("a progress callback failed: %s", kind_and_place(error))
+        progress, message = _as_float(params.get("progress")), params.get("message")
+        if self._on_progress is not None and progress is not None:
+            said = message if isinstance(message, str) else None
+            report(self._on_progress, Progress(progress, _as_float(params.get("total")), said))
 
     def server_request(self, message: Message) -> Message | None:
         """See the protocol class."""
         return self._requests.respond(message)
+
+
+def report(on_progress: OnProgress, progress: Progress) -> None:
+    """Tell the caller. What the caller does with it is not our fault."""
+    try:
+        on_progress(progress)
+    except Exception as error:
+        _logger.error("a progress callback failed: %s", kind_and_place(error))
+
+
+def _as_float(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:  # an integer beyond all floats
+        return None
 
 
 class Conversation:
@@ -126,6 +135,12 @@ class Conversation:
         self.era = era_of(info.protocol_version)
         self._counter = counter
         self._meta = modern_meta(info.protocol_version, requests) if self.era is Era.MODERN else {}
+        self._is_lost = False
+
+    def lose(self) -> bool:
+        """It no longer works. Whether that is news: of many calls that find it out, one is the first."""
+        is_news, self._is_lost = not self._is_lost, True
+        return is_news
 
     def send(
         self,

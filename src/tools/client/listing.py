@@ -123,6 +123,7 @@ class Listings:
         limits = self._limits
         seen: set[str] = set()
         cursor: str | None = None
+        entries: list[dict[str, Any]] = []
         while pages.count < limits.pages:
             try:
                 response = self._page(cursor, wait)
@@ -135,7 +136,10 @@ class Listings:
             if response is None:
                 return pages
             result = result_of(response.message)
+            asked, before = cursor, entries
             entries, cursor = parse_page(result)
+            if asked == cursor == "" and entries == before:
+                return pages  # against the protocol, an empty cursor meant that there is no more
             pages.entries.extend(entries)
             pages.bytes += len(response.body)
             pages.ttl = min(pages.ttl, ttl_seconds(result))

@@ -16,12 +16,12 @@ from ..protocol.answers import Answer, Refusal, Response, rpc_error
 from ..protocol.server_info import ServerInfo
 from ..protocol.versions import Era
 from .connecting import ConnectSettings
-from .conversation import CallInbox, Conversation, Progress
+from .conversation import CallInbox, Conversation, OnProgress
 from .failures import error_from
 
 _logger = logging.getLogger(__name__)
-# Words for a session that is gone, in refusals with status 400.
-_SESSION_WORDS: Final = ("session", "not initialized")
+# Words for a session that is gone, by the status that they come with; the last ones are the Rust SDK's.
+_SESSION_WORDS: Final = {400: ("session", "not initialized"), 401: ("session not found",)}
 
 HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
 
@@ -66,7 +66,7 @@ class Requests:
         *,
         repeatable: bool,
         idempotent: bool = False,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
         headers_for: HeadersFor | None = None,
         relist: Callable[[Wait], object] | None = None,
@@ -100,7 +100,7 @@ class Requests:
                 headers = None if headers_for is None else headers_for(conversation)
                 answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
             except SessionLost:
-                losses += 1
+                losses += conversation is None or conversation.lose()
                 if losses >= self._attempts:
                     raise
                 lost = conversation or lost
@@ -125,7 +125,7 @@ class Requests:
             if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
                 return answer
             if self._is_stale(answer, conversation):
-                losses += 1
+                losses += conversation.lose()
                 if losses >= self._attempts:
                     raise self._still_stale(answer, losses)
                 lost = conversation
@@ -147,7 +147,7 @@ class Requests:
         method: str,
         params: dict[str, Any],
         wait: Wait,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: OnProgress | None,
         on_attempt: Callable[[], None] | None,
         headers: Mapping[str, str] | None,
     ) -> Answer:
@@ -166,11 +166,7 @@ class Requests:
             error = rpc_error(answer)
             return error is not None and error.code == jsonrpc.UNSUPPORTED_VERSION
         if answer.sent_session:
-            if answer.error is not None and answer.error.code == jsonrpc.METHOD_NOT_FOUND:
-                return False  # some say it with 404, which is about the method then
-            said = (answer.error.message if answer.error is not None else answer.excerpt).lower()
-            about_session = any(words in said for words in _SESSION_WORDS)
-            return answer.status in {404, 410} or (answer.status == 400 and about_session)
+            return _says_lost(answer)
         if conversation.era is Era.MODERN:
             known = answer.error is not None
             stale = answer.status in {400, 404, 405} and not known
@@ -201,6 +197,19 @@ class Requests:
             fix="Try again later: it may be restarting. If several servers share the address, each session "
             "has to stay with the one that opened it",
         )
+
+
+def _says_lost(refusal: Refusal) -> bool:
+    """Whether a server refuses because it does not know the session that it was told."""
+    error = refusal.error
+    if error is not None and error.code == jsonrpc.METHOD_NOT_FOUND:
+        return False  # some say it with 404, which is about the method then
+    if error is not None and error.code == jsonrpc.INVALID_PARAMS and refusal.status == 400:
+        return False  # a parameter may be called so
+    said = (refusal.excerpt if error is None else error.message).lower()
+    return refusal.status in {404, 410} or any(
+        words in said for words in _SESSION_WORDS.get(refusal.status, ())
+    )
 
 
 def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:

@@ -5,16 +5,15 @@ call: the server answers with a task at once, the client polls it, and fetches t
 """
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ...types.errors import MCPError, ProtocolError, kind_and_place
+from ...types.errors import MCPError, ProtocolError
 from ..clock import Wait
 from ..protocol.jsonrpc import as_object
 from ..protocol.server_info import ServerInfo
 from ..protocol.tools import ToolDefinition
 from ..protocol.versions import Era, era_of
-from .conversation import Progress
+from .conversation import OnProgress, Progress, report
 
 _logger = logging.getLogger(__name__)
 _FIRST_POLL: Final = 1.0
@@ -33,7 +32,7 @@ class Send(Protocol):
         wait: Wait,
         *,
         repeatable: bool,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
         """Send a request and return its result."""
         ...
@@ -55,7 +54,7 @@ def offers_tasks(server: ServerInfo) -> bool:
 
 
 def call_as_task(
-    send: Send, params: dict[str, Any], wait: Wait, on_progress: Callable[[Progress], None] | None
+    send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
 ) -> dict[str, Any]:
     """Call a tool as a task and wait for its result.
 
@@ -91,15 +90,11 @@ def call_as_task(
         raise
 
 
-def tell(on_progress: Callable[[Progress], None] | None, task: dict[str, Any], polls: int) -> None:
-    """Tell the caller what the server says about the task. What the caller does with it is not our fault."""
+def tell(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
+    """Tell the caller what the server says about the task."""
     message = task.get("statusMessage")
-    if on_progress is None or not isinstance(message, str):
-        return
-    try:
-        on_progress(Progress(float(polls), None, message))
-    except Exception as error:
-        _logger.error("a progress callback failed: %s", kind_and_place(error))
+    if on_progress is not None and isinstance(message, str):
+        report(on_progress, Progress(float(polls), None, message))
 
 
 def poll_pause(milliseconds: object, wait: Wait) -> float:

@@ -4,20 +4,16 @@ https://github.com/modelcontextprotocol/ext-tasks. The server decides, call by c
 declared the extension. The task is polled; its result, its error and its questions come with the poll.
 """
 
-import logging
-from collections.abc import Callable
 from typing import Any
 
 from ...types.errors import ProtocolError
 from ..clock import Wait
 from ..protocol.jsonrpc import as_object, error_of
 from ..protocol.server_requests import ServerRequests
-from .conversation import Progress
+from .conversation import OnProgress
 from .failures import server_error
 from .inputs import inputs
 from .task_calls import Send, cancel_task, poll_pause, tell
-
-_logger = logging.getLogger(__name__)
 
 
 def finish_task(
@@ -25,7 +21,7 @@ def finish_task(
     created: dict[str, Any],
     requests: ServerRequests,
     wait: Wait,
-    on_progress: Callable[[Progress], None] | None,
+    on_progress: OnProgress | None,
 ) -> dict[str, Any]:
     """Follow a task to its end.
 

@@ -51,6 +51,13 @@ _flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], _Flight]] = we
 _flights_lock: Final = threading.Lock()
 
 
+class _Asker(threading.local):
+    """What the thread that asks for a token has sent, and how it learns that nobody wants one any more."""
+
+    token: str | None = None
+    is_canceled: IsCanceled | None = None
+
+
 class OAuth:
     """Authorization by OAuth 2.1; give it to `MCPClient` as ``auth``.
 
@@ -62,7 +69,6 @@ class OAuth:
         scope: Scopes to ask for, instead of what the server says.
         network: Trust store and proxy.
         timeouts: The clocks of one request to an authorization server.
-        is_canceled: Asked at least every 0.5 s while anything is waited for.
 
     Raises:
         SettingInvalid: A URL that cannot work, or a keyring that does not answer.
@@ -78,7 +84,6 @@ class OAuth:
         scope: str | None = None,
         network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
         timeouts: Timeouts = GUARD_TIMEOUTS,
-        is_canceled: IsCanceled | None = None,
     ) -> None:
         server_url = checked_url(server_url)
         self._server_url = server_url
@@ -86,12 +91,11 @@ class OAuth:
         self._store = MemoryStore() if store is None else store
         self._issuer = issuer
         self._scope = scope
-        self._is_canceled = is_canceled
         trusted = (issuer,) if issuer is not None else ()
         self._guard = Guard(server_url, network=network, timeouts=timeouts, trusted=trusted)
         self._key = login_key(server_url)
         self._found: Discovered | None = None
-        self._sent = threading.local()
+        self._asker = _Asker()
         self._logins: list[float] = []
         self._refreshed: tuple[str, float] | None = None
         self._refusal: tuple[str | None, int, GrantRefused, float] | None = None
@@ -127,15 +131,22 @@ class OAuth:
         """Tokens, secrets and keys of this object, past ones included."""
         return tuple(self._known_secrets)
 
-    def headers(self) -> dict[str, str]:
-        """The token, renewed first if it is about to expire."""
+    def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
+        """The token, renewed first if it is about to expire.
+
+        Raises:
+            Canceled: `is_canceled` said so.
+        """
+        self._asker.is_canceled = is_canceled
         login = self._login
         if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
             login = self._renew_early(login)
-        self._sent.token = login.tokens.access_token if login is not None else None
+        self._asker.token = login.tokens.access_token if login is not None else None
         return {"Authorization": f"Bearer {login.tokens.access_token}"} if login is not None else {}
 
-    def challenged(self, status: int, challenge: str | None) -> bool:
+    def challenged(
+        self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
+    ) -> bool:
         """Get a token that the server accepts.
 
         Returns:
@@ -145,12 +156,13 @@ class OAuth:
             AuthError: There is none to be had, and why.
             Canceled: `is_canceled` said so.
         """
+        self._asker.is_canceled = is_canceled
         asked = BearerChallenge.read(challenge)
         if not asked.wants_bearer or status not in {401, 403}:
             return False
         if status == 403 and asked.error != "insufficient_scope":
             return False
-        sent: str | None = getattr(self._sent, "token", None)
+        sent = self._asker.token
         with self._alone():
             login = self._login = self._load() or self._login
             if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
@@ -172,16 +184,18 @@ class OAuth:
             if (token, before) == (sent, status) and time.monotonic() - at < _REFUSAL_SECONDS:
                 raise refusal.at()
 
-    def log_in(self, challenge: str | None = None) -> Login:
+    def log_in(self, challenge: str | None = None, is_canceled: IsCanceled | None = None) -> Login:
         """Get a login now, whatever is stored, instead of when the server asks for one.
 
         Args:
             challenge: What the server said when it refused, if it was asked.
+            is_canceled: Asked at least every 0.5 s.
 
         Raises:
             AuthError: There is none to be had, and why.
             Canceled: `is_canceled` said so.
         """
+        self._asker.is_canceled = is_canceled
         asked = BearerChallenge.read(challenge)
         with self._alone():
             found = self._discover(asked.resource_metadata)
@@ -256,7 +270,9 @@ class OAuth:
             "refresh_token": login.tokens.refresh_token,
             "resource": found.resource,
         }
-        new = request_tokens(self._guard, found.server, login.client, fields, is_canceled=self._is_canceled)
+        new = request_tokens(
+            self._guard, found.server, login.client, fields, is_canceled=self._asker.is_canceled
+        )
         # RFC 6749 §5.1, §6: what the answer leaves out stays as it was.
         tokens = dataclasses.replace(
             new,
@@ -278,7 +294,7 @@ class OAuth:
             store=self._store,
             pinned=self._issuer is not None,
             previous_issuer=previous_issuer,
-            is_canceled=self._is_canceled,
+            is_canceled=self._asker.is_canceled,
         )
         issuer = found.server.issuer
         try:
@@ -324,7 +340,7 @@ class OAuth:
             self._guard,
             metadata_url=metadata_url,
             issuer=self._issuer,
-            is_canceled=self._is_canceled,
+            is_canceled=self._asker.is_canceled,
         )
         self._found = found
         return found
@@ -363,7 +379,7 @@ class OAuth:
     @contextmanager
     def _alone(self) -> Generator[None, None, None]:
         """Inside, nobody else obtains or renews the same tokens; and only `AuthError` and cancel leave it."""
-        wait = Wait(_LONGEST_LOGIN, is_canceled=self._is_canceled)
+        wait = Wait(_LONGEST_LOGIN, is_canceled=self._asker.is_canceled)
         try:
             wait.for_lock(self._flight.lock)
             try:

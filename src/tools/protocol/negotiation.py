@@ -9,15 +9,14 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwa
 2. Errors that only a modern server says are acted upon; an outage or a refused login is no verdict.
 3. Anything else means a server of the handshake era: ``initialize``.
 4. If that gets a 4xx, the URL may be one of the old HTTP+SSE transport: open the stream there, and ask the
-same
-   two questions over it. Where the first one ends the stream, the second one is asked over another stream.
+   same two questions over it. Where the first one ends the stream, the second one is asked over another one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from ...types.errors import ConnectError, MCPError, SessionLost, TimedOut, VersionError
+from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut, VersionError
 from .answers import Answer, Refusal, Response, rpc_error
 from .jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from .versions import (
@@ -156,6 +155,8 @@ class Negotiation:
         return action
 
     def _after_discover(self, outcome: Outcome) -> Action:
+        if isinstance(outcome, ProtocolError):
+            return self._initialize_or(outcome)  # some answer anything to a method that they do not know
         if isinstance(outcome, SseOpened | MCPError):
             return self._after_silence(outcome)
         if isinstance(outcome, Response) and isinstance(outcome.message.get("result"), dict):

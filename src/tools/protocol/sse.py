@@ -17,10 +17,14 @@ from ...types.errors import ProtocolError, ResultTooLarge
 from .json_text import decode
 from .jsonrpc import Message, messages_of
 
+TOO_LARGE: Final = "too large"
+"""Name of the event that stands for one beyond the limit; its data lacks the middle."""
+
 _logger = logging.getLogger(__name__)
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b"\n\n"
 _LARGE: Final = 16 * 1024
+_KEPT: Final = 8192  # bytes of an event that is too large, at its beginning and its end
 _LIKE_MESSAGES: Final = ("{", "[{", "[[")
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; 0 would be a loop without a pause
@@ -49,7 +53,7 @@ class Cursor:
             ProtocolError: The data looks like a message and is no JSON.
         """
         if event.id:
-            self.last_id = event.id if all(" " <= c <= "~" for c in event.id) else ""
+            self.last_id = event.id if event.id.isprintable() else ""
         if event.retry is not None:
             self.retry = max(_SHORTEST_RETRY, min(event.retry, 1000 * _LONGEST_RETRY) / 1000)
         if not event.data or event.event not in {"message", ""}:
@@ -74,7 +78,11 @@ def read_event(data: str) -> list[Message]:
 
 
 def iter_events(
-    chunks: Iterable[bytes], *, limit: int, on_growth: Callable[[], None] | None = None
+    chunks: Iterable[bytes],
+    *,
+    limit: int,
+    on_growth: Callable[[], None] | None = None,
+    goes_on: bool = False,
 ) -> Iterator[ServerSentEvent]:
     """The events of a stream as they arrive.
 
@@ -85,16 +93,26 @@ def iter_events(
         chunks: Decompressed bytes, cut anywhere.
         limit: Bytes of one event at most.
         on_growth: Told when a chunk made a large event larger: something is arriving.
+        goes_on: An event that exceeds the limit becomes one of the name `TOO_LARGE`, and others follow it.
 
     Raises:
         ResultTooLarge: An event exceeds the limit.
     """
-    bounded = _Bounded(chunks, limit, on_growth)
+    bounded = _Bounded(chunks, limit, on_growth, goes_on=goes_on)
     response = httpx.Response(200, headers=_HEADERS, stream=bounded)
     for event in EventSource(response).iter_sse():
         if bounded.is_cut and not _is_whole(event.data):
             return
         yield event
+
+
+def too_large(limit: int) -> ResultTooLarge:
+    """The error for an event beyond the limit."""
+    return ResultTooLarge(
+        f"The server sent an event of more than {limit} bytes",
+        limit=limit,
+        fix="Ask the tool for less at once, or raise the limit",
+    )
 
 
 def _is_whole(data: str) -> bool:
@@ -108,33 +126,57 @@ def _is_whole(data: str) -> bool:
 class _Bounded(httpx.SyncByteStream):
     """Passes bytes on, and counts them from one blank line to the next."""
 
-    def __init__(self, chunks: Iterable[bytes], limit: int, on_growth: Callable[[], None] | None) -> None:
+    def __init__(
+        self, chunks: Iterable[bytes], limit: int, on_growth: Callable[[], None] | None, *, goes_on: bool
+    ) -> None:
         self._chunks = chunks
         self._limit = limit
         self._on_growth = on_growth
+        self._goes_on = goes_on
+        self._size = 0  # of the event that is arriving
+        self._last = b""  # the last byte of it
         self.is_cut = False
 
     def __iter__(self) -> Iterator[bytes]:
-        size = 0
-        tail = b""
-        for data in _with_line_feeds(self._chunks):
-            text = tail + data  # a blank line may be cut in two
-            # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
-            first = text.find(_BLANK) if b"\n" in data else -1
-            last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
-            if size + (len(data) if first < 0 else first + len(_BLANK) - len(tail)) > self._limit:
-                raise ResultTooLarge(
-                    f"The server sent an event of more than {self._limit} bytes",
-                    limit=self._limit,
-                    fix="Ask the tool for less at once, or raise the limit",
-                )
-            size = size + len(data) if first < 0 else len(text) - last
-            tail = text[-1:] if first < 0 else text[max(last, len(text) - 1) :]
-            if size > _LARGE and self._on_growth is not None:
-                self._on_growth()
+        chunks = _with_line_feeds(self._chunks)
+        for chunk in chunks:
+            data = chunk
+            while not self._fits(data):
+                if not self._goes_on:
+                    raise too_large(self._limit)
+                shortened, data = _skip(self._last + data, chunks)
+                # The last name that an event gives itself holds.
+                yield shortened[len(self._last) :] + f"\nevent:{TOO_LARGE}\n\n".encode()
+                self._size, self._last = 0, b""
             yield data
-        self.is_cut = bool(tail)  # no blank line at the end
+        self.is_cut = bool(self._last)  # no blank line at the end
         yield b"\n\n"
+
+    def _fits(self, data: bytes) -> bool:
+        """Count the bytes; False, and not counted, if the event that they go on with is too large."""
+        text = self._last + data  # a blank line may be cut in two
+        # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
+        first = text.find(_BLANK) if b"\n" in data else -1
+        last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
+        if self._size + (len(data) if first < 0 else first + len(_BLANK) - len(self._last)) > self._limit:
+            return False
+        self._size = self._size + len(data) if first < 0 else len(text) - last
+        self._last = text[-1:] if first < 0 else text[max(last, len(text) - 1) :]
+        if self._size > _LARGE and self._on_growth is not None:
+            self._on_growth()
+        return True
+
+
+def _skip(text: bytes, more: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The rest of an event without its middle, and what follows it."""
+    start = text.partition(_BLANK)[0][:_KEPT]
+    while (end := text.find(_BLANK)) < 0:
+        following = next(more, None)
+        if following is None:
+            text += _BLANK
+        else:
+            text = text[-_KEPT:] + following
+    return start + b"\ndata:" + text[:end][-_KEPT:], text[end + len(_BLANK) :]
 
 
 def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:

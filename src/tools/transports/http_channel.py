@@ -88,11 +88,12 @@ class HttpChannel:
         self._limits = limits
         self._authorization = authorization
         self._base: list[tuple[str, str]] = [
-            ("User-Agent", f"knime-mcp/{VERSION}"),
             ("Accept-Encoding", "gzip, deflate"),
             ("Connection", "keep-alive"),
             *_custom(headers),
         ]
+        if not any(name.lower() == "user-agent" for name in headers):
+            self._base.append(("User-Agent", f"knime-mcp/{VERSION}"))
         self._cookies = httpx.Cookies()  # load balancers keep a session on its machine by a cookie
         self._has_cookies = False
         self._network = network
@@ -151,7 +152,7 @@ class HttpChannel:
                 redirects += 1
                 target = self._redirected(method, target, reply.status, location, redirects)
                 continue
-            if reply.status in {401, 403} and logins and self._renewed(reply):
+            if reply.status in {401, 403} and logins and self._renewed(reply, wait):
                 logins -= 1
                 wait.reset_idle()  # whoever logs in takes as long as it takes
                 continue
@@ -161,14 +162,15 @@ class HttpChannel:
                 self.url = self._entered  # who stands there may know another place by now
             return reply
 
-    def _renewed(self, reply: Reply) -> bool:
+    def _renewed(self, reply: Reply, wait: Wait) -> bool:
         """Whether the authorization has found another way in; the reply serves as refusal if not."""
         if self._authorization is None:
             return False
         reply.settle()  # a person may be asked to log in: no connection is held meanwhile
         started = time.monotonic()
         try:
-            return self._authorization.challenged(reply.status, reply.headers.get("www-authenticate"))
+            challenge = reply.headers.get("www-authenticate")
+            return self._authorization.challenged(reply.status, challenge, wait.is_over)
         except AuthError as error:
             if self._backend.trace is not None:
                 seconds = time.monotonic() - started
@@ -185,8 +187,8 @@ class HttpChannel:
         """
         sent = [*self._base, *headers]
         if self._authorization is not None:
-            sent.extend(self._authorization.headers().items())
-        request = httpx.Request(method, url, headers=sent, content=body)
+            sent.extend(self._authorization.headers(wait.is_over).items())
+        request = httpx.Request(method, url, headers=httpx.Headers(sent, encoding="utf-8"), content=body)
         if self._has_cookies:
             with self._lock:
                 self._cookies.set_cookie_header(request)
@@ -281,7 +283,7 @@ class HttpChannel:
             reason = f"answers {status}, which would turn the request into another one"
         elif "@" in urlsplit(target).netloc:
             reason = "names a login in the target"
-        elif not _same_origin(url, target):
+        elif not _may_follow(url, target):
             reason = "leads to another server, which must get neither credentials nor arguments"
         else:
             return target
@@ -324,23 +326,6 @@ def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return list(headers.items())
 
 
-def _same_origin(url: str, target: str) -> bool:
-    old, new = urlsplit(url), urlsplit(target)
-    try:
-        if old.hostname != new.hostname:
-            return False
-        upgrade = (old.scheme, new.scheme) == ("http", "https") and old.port is None and new.port is None
-        return upgrade or (
-            old.scheme == new.scheme and _port(old.scheme, old.port) == _port(new.scheme, new.port)
-        )
-    except ValueError:
-        return False
-
-
-def _port(scheme: str, port: int | None) -> int | None:
-    return port or {"http": 80, "https": 443}.get(scheme)
-
-
 def resolved(url: str, reference: str) -> str | None:
     """The URL that a server names, without its fragment.
 
@@ -368,9 +353,21 @@ def is_usable(url: str) -> bool:
     return True
 
 
-def same_origin(url: str, target: str) -> bool:
-    """Whether two URLs have the same scheme, host and port."""
-    return urlsplit(url).scheme == urlsplit(target).scheme and _same_origin(url, target)
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, in one spelling. Empty for one that has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
+    except ValueError:
+        return ""
+
+
+def _may_follow(url: str, target: str) -> bool:
+    """Whether a redirect stays with the server: on its origin, or from http to https on the default ports."""
+    origin = origin_of(url)
+    upgraded = f"https:{origin[5:-2]}443" if origin.startswith("http:") and origin.endswith(":80") else origin
+    return bool(origin) and origin_of(target) in {origin, upgraded}
 
 
 def _hide_own_traffic(_record: logging.LogRecord) -> bool:

@@ -28,6 +28,7 @@ _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
 _DRAINED_CHUNKS: Final = 16
 _SETTLE_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 0.5
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
@@ -84,8 +85,8 @@ class Reply:
         """The stream outlives the call that opened it; `shut_down` ends it."""
         self._wait = Wait(LISTENING)
 
-    def drain(self, seconds: float) -> bool:
-        """Read what is left of a body that is known to be over, so that the connection can be used again.
+    def drain(self, seconds: float = _REST_SECONDS) -> bool:
+        """Read a body that does not matter, or what is left of it, so that the connection can be used again.
 
         Args:
             seconds: How long to wait for the end.

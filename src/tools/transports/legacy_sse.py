@@ -16,10 +16,10 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, 
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Refusal, Response
-from ..protocol.sse import iter_events, read_event
+from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
 from .answering import Answers
 from .base import Call, Inbox, TransportKind, client_closed
-from .http_channel import HttpChannel, resolved, same_origin
+from .http_channel import HttpChannel, origin_of, resolved
 from .http_reply import EVENTS, Reply
 from .pending import Pending, PendingCalls, id_of
 
@@ -44,7 +44,7 @@ class LegacySse:
 
     def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox) -> None:
         self._channel = channel
-        self._limits = limits
+        self._event_bytes = min(limits.event_bytes, limits.result_bytes)
         self._answers = Answers(self.notify)
         self._calls = PendingCalls(inbox, self._answers.put)
         self._endpoint = ""
@@ -67,8 +67,9 @@ class LegacySse:
             try:
                 events = iter_events(
                     reply.chunks(),
-                    limit=min(self._limits.event_bytes, self._limits.result_bytes),
+                    limit=self._event_bytes,
                     on_growth=self._calls.heard,
+                    goes_on=True,
                 )
                 for event in events:
                     if event.event == "endpoint":
@@ -94,7 +95,7 @@ class LegacySse:
                 fix="Ask whoever runs the server",
             )
         # Whoever answers there gets our credentials and arguments.
-        if not same_origin(self._channel.url, endpoint):
+        if origin_of(self._channel.url) != origin_of(endpoint):
             raise ProtocolError(
                 "The server wants messages to be posted to another server, which must not get them",
                 fix="Ask whoever runs the server; a badly configured reverse proxy is the usual cause",
@@ -170,13 +171,10 @@ class LegacySse:
         reply = self._channel.send(
             "POST", self._endpoint, (*_POST, *headers), body, wait, may_log_in=may_log_in
         )
-        try:
-            if reply.is_success:
-                reply.read()
-                return None
+        if not reply.is_success:
             return reply.refusal()
-        finally:
-            reply.close()
+        reply.drain()
+        return None
 
     def end_session(self, wait: Wait) -> None:
         """See the protocol class: closing the stream ends the session."""
@@ -205,7 +203,9 @@ class LegacySse:
         )
         try:
             for event in events:
-                if event.data and event.event in {"message", ""}:
+                if event.event == TOO_LARGE:
+                    self._calls.fail(id_of(event.data), too_large(self._event_bytes))
+                elif event.data and event.event in {"message", ""}:
                     self._dispatch(event.data)
         except ConnectError:
             pass
@@ -221,7 +221,7 @@ class LegacySse:
             messages = read_event(data)
         except ProtocolError as error:
             _logger.debug("skipped an event of %d characters: %s", len(data), error.what)
-            lost = id_of(data.encode())
+            lost = id_of(data)
             if lost is not None:
                 self._calls.fail(lost, error)
             return

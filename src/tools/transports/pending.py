@@ -24,15 +24,19 @@ _ID_AHEAD: Final = re.compile(
 _ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-def id_of(head: bytes, tail: bytes = b"") -> int | None:
+def id_of(head: bytes | str, tail: bytes = b"") -> int | None:
     """The id of a message that cannot be read whole: it stands at its beginning or at its end.
 
     Args:
         head: How it begins, or all of it.
         tail: How it ends, if ``head`` is not all of it.
     """
-    found = _ID_AHEAD.search(head[:_ENDS]) or _ID_BEHIND.search((tail or head)[-_ENDS:])
+    found = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
     return int(found[1]) if found else None
+
+
+def _octets(text: bytes | str) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 @dataclass(slots=True, eq=False)

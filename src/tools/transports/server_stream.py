@@ -138,7 +138,7 @@ class ServerStream:
                 reply.close()
 
     def _read(self, reply: Reply) -> None:
-        for event in iter_events(reply.chunks(), limit=self._limit):
+        for event in iter_events(reply.chunks(), limit=self._limit, goes_on=True):
             try:
                 messages = self._cursor.take(event)
             except ProtocolError as error:

@@ -86,7 +86,7 @@ class Stream(httpcore.NetworkStream):
                     wait.unsent = True  # an incomplete request never ran
                 raise httpcore.WriteError(describe_os_error(error)) from None
             rest = rest[sent:]
-            if wait is not None:
+            if wait is not None and rest:
                 wait.reset_idle()  # while we speak, nobody waits for the server
         if wait is not None:
             wait.unsent = False

@@ -221,7 +221,14 @@ class StdioProcess:
         if IS_WINDOWS:
             command = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
             with suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run(command, capture_output=True, timeout=_REAP_SECONDS, check=False)  # noqa: S603
+                # Not captured: that takes threads, which cannot be started when the interpreter ends.
+                subprocess.run(  # noqa: S603
+                    command,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_REAP_SECONDS,
+                    check=False,
+                )
             self._process.kill()
         else:
             self._signal(signal.SIGKILL)
@@ -229,8 +236,7 @@ class StdioProcess:
     def _signal(self, number: int) -> bool:
         """Signal the whole group; False if there is nobody in it."""
         if IS_WINDOWS:
-            if number == signal.SIGTERM and self._process.poll() is None:
-                self._process.terminate()
+            # Nothing but the end with all that it has started can be sent there, which `_kill_group` does.
             return self._process.poll() is None
         try:
             os.killpg(self._process.pid, number)

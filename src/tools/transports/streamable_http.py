@@ -76,13 +76,9 @@ class StreamableHttp:
 
     def adopt(self, version: str, session_id: str | None) -> None:
         """See the protocol class."""
-        headers: list[tuple[str, str]] = []
-        if era_of(version) is Era.LEGACY:
-            headers.append(("MCP-Protocol-Version", version))
-            if session_id is not None and session_id and all("!" <= c <= "~" for c in session_id):
-                headers.append(("Mcp-Session-Id", session_id))
+        is_legacy = era_of(version) is Era.LEGACY
         self._version = version
-        self._session = tuple(headers)
+        self._session = (("MCP-Protocol-Version", version), *_session_header(session_id)) if is_legacy else ()
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
@@ -123,6 +119,8 @@ class StreamableHttp:
                 return Response(self._only_message(decode(body), call, inbox), reply.headers, body)
             if media_type != EVENTS:
                 return reply.refusal()
+            if call.is_handshake:  # a server may ask something before it answers
+                self._session = _session_header(reply.headers.get("mcp-session-id"))
             message, text = self._from_stream(reply, call, session, wait, inbox)
             return Response(message, reply.headers, text)
         except MCPError:
@@ -135,11 +133,10 @@ class StreamableHttp:
         """See the protocol class. Any 2xx will do; a refusal of a notification is nobody's business."""
         headers = (*_POST, *self._session)
         reply = self._channel.send("POST", self._channel.url, headers, body, wait, may_log_in=False)
-        try:
-            if reply.media_type != EVENTS:
-                reply.read()
-        finally:
+        if reply.media_type == EVENTS:
             reply.close()
+        else:
+            reply.drain()
 
     def end_session(self, wait: Wait) -> None:
         """Tell the server that the session is over; 405 and other refusals are fine."""
@@ -318,6 +315,12 @@ class StreamableHttp:
         answer = _asked(message, inbox)
         if answer is not None:
             self._answers.put(answer)
+
+
+def _session_header(session_id: str | None) -> tuple[tuple[str, str], ...]:
+    if not session_id or not all("!" <= c <= "~" for c in session_id):
+        return ()
+    return (("Mcp-Session-Id", session_id),)
 
 
 def _asked(message: Message, inbox: Inbox) -> Message | None:

@@ -1,4 +1,4 @@
-"""A server on the official SDK, as a child process: ``sdk_server.py MODE PORT``."""
+"""A server on the official SDK, as a child process: ``sdk_server.py MODE``."""
 
 import asyncio
 import sys
@@ -36,8 +36,8 @@ async def count(steps: int, ctx: Context) -> str:
 
 
 if __name__ == "__main__":
-    mode, port = sys.argv[1], int(sys.argv[2])
+    mode = sys.argv[1]
     if mode == "sse":
-        server.run("sse", host="127.0.0.1", port=port)
+        server.run("sse", host="127.0.0.1", port=0)
     else:
-        server.run("streamable-http", host="127.0.0.1", port=port, **MODES[mode])
+        server.run("streamable-http", host="127.0.0.1", port=0, **MODES[mode])

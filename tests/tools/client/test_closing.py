@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import ConnectError, TimedOut
+from knime_mcp.tools import MCPClient, Timeouts
+from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
@@ -22,18 +22,20 @@ from tests.support.waiting import until
 from tests.tools.client.child_servers import connected, in_background
 from tests.tools.client.test_renewed_logins import NO_TOKEN, Renewing
 
+PATIENT = Timeouts(connect=90, idle=90)
+
 
 def closed_in_time(client, *threads):
     """Closes the client from a thread, so that a test that fails does not hang."""
     closing, _ = in_background(client.close)
     for thread in (closing, *threads):
-        thread.join(8)
+        thread.join(30)
         assert not thread.is_alive()
 
 
 def test_whoever_connects_is_told_at_once():
     with ScriptedServer({"*": [Part.STALL]}) as server:
-        client = MCPClient(server.url)
+        client = MCPClient(server.url, timeouts=PATIENT)
         thread, box = in_background(client.connect)
         until(lambda: server.requests)
         closed_in_time(client, thread)
@@ -44,7 +46,7 @@ def test_whoever_connects_is_told_at_once():
 
 @pytest.mark.usefixtures("nothing_is_left")
 def test_whoever_connects_to_a_silent_process_is_told_at_once():
-    client = connected("silent on probe", "silent")
+    client = connected("silent on probe", "silent", timeouts=PATIENT)
     thread, box = in_background(client.connect)
     until(lambda: [t for t in threading.enumerate() if t.name == "knime-mcp-stdio-in"])
     closed_in_time(client, thread)
@@ -90,3 +92,20 @@ def test_what_one_server_listed_says_nothing_about_another_one():
         client.connect(other.url)
         assert client.call_tool("echo").structured_content == {"b": 1}
         client.close()
+
+
+def test_closing_ends_the_login_of_whoever_connects():
+    begun = threading.Event()
+
+    def wait_for_a_person(_):
+        begun.set()
+        until(auth.is_canceled)
+        raise Canceled("Canceled")
+
+    auth = Renewing(wait_for_a_person)
+    with ScriptedServer({"*": NO_TOKEN}) as server:
+        client = MCPClient(server.url, auth=auth)
+        thread, box = in_background(client.connect)
+        assert begun.wait(8)
+        closed_in_time(client, thread)
+        assert "client was closed" in str(box[0])

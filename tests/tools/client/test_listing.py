@@ -111,6 +111,12 @@ def test_pages_go_on_until_the_cursor_is_null(era):
 
 
 @both_eras
+def test_an_empty_cursor_that_leads_to_the_same_page_means_the_end(era):
+    page = {"tools": [tool("a"), tool("b")], "nextCursor": ""}
+    assert [found.name for found in listed(era(tools__list=rpc(page)))] == ["a", "b"]
+
+
+@both_eras
 @pytest.mark.parametrize("schema", [None, True, [], "x", {}])
 def test_a_tool_without_a_usable_schema_takes_anything(era, schema):
     definition = {"name": "echo", "inputSchema": schema, "description": None, "annotations": None}

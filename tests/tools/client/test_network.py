@@ -99,7 +99,7 @@ def test_plain_http_on_the_port_of_a_https_url():
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(ConnectError, match="try http://") as caught:
             MCPClient(url, network=NetworkSettings(verify=False)).connect()
-        thread.join(5)
+        thread.join(30)
     assert caught.value.phase == "tls"
 
 
@@ -114,10 +114,10 @@ def test_a_handshake_that_never_ends_can_be_canceled():
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/mcp"
         started = time.monotonic()
         with pytest.raises(Canceled):
-            MCPClient(url, network=NetworkSettings(verify=False)).connect(
+            MCPClient(url, network=NetworkSettings(verify=False), timeouts=Timeouts(connect=60)).connect(
                 is_canceled=lambda: time.monotonic() > started + 0.3
             )
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 30
         with pytest.raises(TimedOut) as caught:
             MCPClient(url, network=NetworkSettings(verify=False), timeouts=Timeouts(connect=0.3)).connect()
         assert caught.value.kind == "connect"
@@ -235,12 +235,12 @@ class _Tunnel:
     def __exit__(self, *_):
         with socket.socket() as last:  # in case that nobody came
             last.connect_ex(("127.0.0.1", self.port))
-        self._thread.join(5)
+        self._thread.join(30)
         self._listener.close()
         assert not self._thread.is_alive()
 
     def _serve(self):
-        self._listener.settimeout(5)
+        self._listener.settimeout(30)
         client, _ = self._listener.accept()
         while b"\r\n\r\n" not in self.asked:
             if not (data := client.recv(4096)):

@@ -22,6 +22,7 @@ def test_a_redirect_on_the_same_origin_is_followed_with_method_and_body(status):
         assert client.call_tool("echo").text == "ok"
     assert [request.target for request in server.requests] == ["/mcp", "/mcp/", "/mcp/", "/mcp/"]
     assert all(request.headers["authorization"] == "Bearer t" for request in server.requests)
+    assert [request.params["arguments"] for request in server.requests[2:]] == [{"a": 1}, {}]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])

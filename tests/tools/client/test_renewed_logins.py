@@ -1,13 +1,15 @@
 """What happens when a server refuses a login that can be renewed: 401 and 403 on one request."""
 
+import threading
 import time
 
 import pytest
 
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.tools.limits import Timeouts
-from knime_mcp.types.errors import AuthError
+from knime_mcp.types.errors import AuthError, Canceled
 from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
+from tests.support.waiting import until
 
 ERAS = pytest.mark.parametrize("era", [legacy, modern])
 NO_TOKEN = http(401, '{"hint": "log in"}', headers={"WWW-Authenticate": "Bearer"})
@@ -23,11 +25,12 @@ class Renewing:
         self.seen = []
         self._outcome = outcome
 
-    def headers(self):
+    def headers(self, _=None):
         return {"Authorization": f"Bearer token-{len(self.seen)}"}
 
-    def challenged(self, status, challenge):
+    def challenged(self, status, challenge, is_canceled=None):
         self.seen.append(status)
+        self.is_canceled = is_canceled
         return self._outcome(len(self.seen))
 
     def describe(self):
@@ -78,7 +81,7 @@ def test_a_refusal_that_does_not_end_is_given_up_before_the_login(ending):
     """A login can take minutes, and must not hold a connection for all that time."""
     head = b"HTTP/1.1 401 X\r\nWWW-Authenticate: Bearer\r\nContent-Length: 99\r\n\r\nhalf"
     gone = []
-    auth = Renewing(lambda _: gone.append(server.disconnected.wait(5)) or True)
+    auth = Renewing(lambda _: gone.append(server.disconnected.wait(30)) or True)
     with (
         ScriptedServer(modern(tools__call=[[head, ending], rpc(text("in"))])) as server,
         MCPClient(server.url, auth=auth) as client,
@@ -90,10 +93,10 @@ def test_a_refusal_that_does_not_end_is_given_up_before_the_login(ending):
 
 
 def test_a_slow_login_is_not_silence_of_the_server():
-    auth = Renewing(lambda _: time.sleep(0.6) or True)
+    auth = Renewing(lambda _: time.sleep(1.2) or True)
     with (
         ScriptedServer(modern()) as server,
-        MCPClient(server.url, auth=auth, timeouts=Timeouts(idle=0.4)) as client,
+        MCPClient(server.url, auth=auth, timeouts=Timeouts(idle=1.0)) as client,
     ):
         server.script["tools/call"] = [NO_TOKEN, lambda request: [0.1, *rpc(text("in"))(request)]]
         assert client.call_tool("echo").text == "in"
@@ -112,3 +115,20 @@ def test_a_login_that_fails_is_a_step_of_the_trace():
         pass
     step = steps[-1]
     assert (step.phase, step.ok, step.detail) == ("auth", False, "The person said no")
+
+
+def test_cancel_ends_a_login():
+    canceled = threading.Event()
+
+    def wait_for_a_person(_):
+        canceled.set()
+        until(auth.is_canceled)
+        raise Canceled("Canceled")
+
+    auth = Renewing(wait_for_a_person)
+    with (
+        ScriptedServer(modern(tools__call=NO_TOKEN)) as server,
+        MCPClient(server.url, auth=auth) as client,
+        pytest.raises(Canceled),
+    ):
+        client.call_tool("echo", is_canceled=canceled.is_set)

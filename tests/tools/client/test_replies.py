@@ -65,25 +65,12 @@ def test_a_body_that_is_no_response_is_a_protocol_error(era, body):
 
 
 @ERAS
-def test_media_types_are_compared_without_case_and_parameters(era):
-    reply = http(
-        200,
-        json.dumps({"jsonrpc": "2.0", "id": None, "result": text("ü")}, ensure_ascii=False),
-        content_type="Application/JSON; charset=utf-8",
-    )
-    assert call(era(tools__call=reply))[0].text == "ü"
-
+def test_the_media_type_of_a_stream_is_compared_without_case_and_parameters(era):
     def upper(request):
         parts = stream(reply_event(text("ü")))(request)
         return [parts[0].replace(b"text/event-stream", b"Text/Event-Stream; charset=iso-8859-1"), *parts[1:]]
 
     assert call(era(tools__call=upper))[0].text == "ü"
-
-
-@ERAS
-def test_the_id_of_a_reply_may_come_back_as_text_in_a_stream(era):
-    reply = stream(lambda r: event({"jsonrpc": "2.0", "id": str(r.json["id"]), "result": text("ok")}))
-    assert call(era(tools__call=reply))[0].text == "ok"
 
 
 @ERAS
@@ -232,7 +219,7 @@ def test_a_stream_that_stays_open_after_the_reply_is_left():
     with ScriptedServer(modern(tools__call=reply)) as server, MCPClient(server.url) as client:
         for _ in range(3):
             assert client.call_tool("echo").text == "ok"
-        assert server.disconnected.wait(2)
+        assert server.disconnected.wait(30)
 
 
 def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
@@ -247,8 +234,12 @@ def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
     "lost",
     [
         http(404, "Session not found", content_type="text/plain"),
+        http(404, "<html><title>Not Found</title>", content_type="text/html"),
+        http(401, "Unauthorized: Session not found", content_type="text/plain"),
+        http(400, "Bad Request: No valid session ID provided", content_type="text/plain"),
         rpc_error(-32600, "Session terminated", status=404),
-        rpc_error(-32000, "Bad Request: invalid session", status=400),
+        rpc_error(-32000, "Bad Request: No valid session ID provided", status=400),
+        rpc_error(-32000, "Bad Request: Server not initialized", status=400),
     ],
 )
 def test_a_lost_session_is_opened_anew_without_the_old_id(lost):
@@ -262,16 +253,6 @@ def test_a_lost_session_is_opened_anew_without_the_old_id(lost):
         assert server.named("tools/call")[-1].headers["mcp-session-id"] == "s-2"
     assert server.methods.count("server/discover") == 1
     assert first.json["id"] != 0
-
-
-def test_a_session_that_stays_lost_is_an_error():
-    with (
-        ScriptedServer(legacy(session="s", tools__call=http(404))) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(SessionLost, match="3 times"),
-    ):
-        client.call_tool("echo")
-    assert server.methods.count("initialize") == 3
 
 
 def test_calls_are_not_sent_again_where_that_was_ruled_out():

@@ -63,12 +63,12 @@ def test_a_call_that_was_turned_away_is_repeated_when_the_server_says(era):
 
 
 def test_a_pause_that_does_not_fit_is_not_made():
-    script = modern(tools__call=http(429, headers={"Retry-After": "30"}))
-    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=Timeouts(total=5)) as client:
+    script = modern(tools__call=http(429, headers={"Retry-After": "70"}))
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=Timeouts(total=60)) as client:
         started = time.monotonic()
-        with pytest.raises(ConnectError, match="30 s") as caught:
+        with pytest.raises(ConnectError, match="70 s") as caught:
             client.call_tool("echo")
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 30
     assert "429" in str(caught.value)
     assert server.methods.count("tools/call") == 1
 
@@ -120,8 +120,8 @@ def test_a_wrong_port_fails_at_once():
         pass
     started = time.monotonic()
     with pytest.raises(ConnectError) as caught:
-        MCPClient(server.url).connect()
-    assert time.monotonic() - started < 1
+        MCPClient(server.url, limits=Limits(attempts=15)).connect()
+    assert time.monotonic() - started < 30  # pauses between attempts would take longer
     assert caught.value.phase == "tcp"
     assert str(server.port) in str(caught.value)
 

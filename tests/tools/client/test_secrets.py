@@ -144,6 +144,15 @@ def test_credentials_and_custom_headers_are_on_every_request_and_nothing_else_is
         assert request.headers["user-agent"].startswith("knime-mcp/")
 
 
+def test_a_name_of_the_client_that_the_caller_gives_replaces_ours():
+    with (
+        ScriptedServer(modern()) as server,
+        MCPClient(server.url, headers={"user-agent": "mine/1"}) as client,
+    ):
+        client.call_tool("echo")
+    assert {request.headers["user-agent"] for request in server.requests} == {"mine/1"}
+
+
 def test_cookies_stay_with_their_server():
     script = modern()
     script["server/discover"] = lambda r: [
@@ -186,10 +195,10 @@ def test_a_renewable_authorization_is_asked_when_the_server_refuses():
         identity = "x"
         token = "old"
 
-        def headers(self):
+        def headers(self, _=None):
             return {"Authorization": f"Bearer {self.token}"}
 
-        def challenged(self, status, challenge):
+        def challenged(self, status, challenge, _=None):
             seen.append((status, challenge))
             self.token = "new"
             return True

@@ -13,11 +13,10 @@ from tests.support.scripted_server import (
     ScriptedServer,
     event,
     http,
-    initialize,
     legacy,
     modern,
+    notification,
     reply_event,
-    rpc,
     rpc_error,
     stream,
     text,
@@ -70,13 +69,14 @@ def test_errors_of_any_shape_say_what_the_server_said(era, members, code, words)
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("request_id", [lambda i: float(i), str, int])
-def test_ids_come_back_in_any_form(request_id):
+@both_eras
+@pytest.mark.parametrize("request_id", [float, str, int])
+def test_ids_come_back_in_any_form(era, request_id):
     def reply(request):
         answer = {"jsonrpc": "2.0", "id": request_id(request.json["id"]), "result": text("hi")}
         return stream(event(answer))(request)
 
-    assert call(legacy(tools__call=reply)).text == "hi"
+    assert call(era(tools__call=reply)).text == "hi"
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
@@ -214,29 +214,6 @@ def test_a_server_that_speaks_http_1_0_throughout():
         assert [client.call_tool("echo").text for _ in range(3)] == ["hi"] * 3
 
 
-@both_eras
-@pytest.mark.parametrize("status", [307, 308])
-def test_redirects_to_the_same_server_are_followed_with_body_and_credentials(era, status):
-    script = era()
-
-    def redirect(request):
-        if request.target == "/mcp":
-            return http(status, headers={"Location": "/mcp/"}, content_type=None)
-        reply = script[request.rpc or request.method]
-        return reply(request) if callable(reply) else reply
-
-    with (
-        ScriptedServer({"*": redirect}) as server,
-        MCPClient(server.url, headers={"X-Key": "k-1234567"}, timeouts=HURRIED) as client,
-    ):
-        assert client.list_tools()[0].name == "echo"
-        assert client.call_tool("echo", {"a": 1}).text == "hi"
-    last = server.named("tools/call")[-1]
-    assert last.target == "/mcp/"
-    assert last.params["arguments"] == {"a": 1}
-    assert last.headers["x-key"] == "k-1234567"
-
-
 @pytest.mark.parametrize("status", [406, 415, 421])
 def test_a_refusal_of_the_form_is_named_and_not_repeated(status):
     script = legacy(tools__call=http(status, "no", content_type="text/plain"))
@@ -249,21 +226,15 @@ def test_a_refusal_of_the_form_is_named_and_not_repeated(status):
     assert len(server.named("tools/call")) == 1
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        http(400, "Bad Request: No valid session ID provided", content_type="text/plain"),
-        rpc_error(-32000, "Bad Request: Server not initialized", status=400),
-        rpc_error(-32000, "Bad Request: No valid session ID provided", status=400),
-        http(404, "<html><title>Not Found</title>", content_type="text/html"),
-    ],
-)
-def test_a_lost_session_in_the_words_of_several_servers(reply):
-    script = legacy(
-        initialize=[initialize(session="s-1"), initialize(session="s-2")],
-        tools__call=[reply, rpc(text("hi"))],
-    )
-    assert call(script).text == "hi"
+def test_a_parameter_that_is_called_session_is_no_lost_session():
+    refusal = rpc_error(-32602, "Invalid arguments: session must be text", status=400)
+    with (
+        ScriptedServer(legacy(session="s-1", tools__call=refusal)) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ServerError, match="session must be text"),
+    ):
+        client.call_tool("echo")
+    assert server.methods.count("initialize") == 1
 
 
 @both_eras
@@ -344,3 +315,69 @@ def test_a_refusal_without_a_challenge_may_be_about_the_method_only():
 @pytest.mark.parametrize("reply", [[[Part.CLOSE], ACCEPTED], [http(500), ACCEPTED], [http(404), ACCEPTED]])
 def test_a_server_that_drops_the_first_notification(reply):
     assert call(legacy(notifications__initialized=reply)).text == "hi"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        http(202, "Accepted", content_type="text/plain"),
+        http(200, "{}"),
+        http(202, b"", headers={"Content-Encoding": "br"}),
+        http(202, b"\x8b\x02\x80", headers={"Content-Encoding": "br"}),
+        http(202, b"no gzip", headers={"Content-Encoding": "gzip"}),
+        [b"HTTP/1.1 202 X\r\nContent-Length: 99\r\n\r\nhalf", Part.STALL],
+        stream(b": hello\n\n", Part.STALL, end=False),
+    ],
+)
+def test_what_a_notification_is_answered_with_does_not_matter(reply):
+    assert call(legacy(session="s-1", notifications__initialized=reply)).text == "hi"
+
+
+def test_a_server_that_asks_before_it_answers_the_handshake_gets_its_answer_in_the_session():
+    def hold(_):
+        until(lambda: server.named("response"))
+        return b""
+
+    head = b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nMcp-Session-Id: s-1\r\n\r\n"
+    ping = event({"jsonrpc": "2.0", "id": "p", "method": "ping"})
+    reply = reply_event({"protocolVersion": LEGACY, "capabilities": {"tools": {}}})
+    script = legacy(initialize=[head, ping, hold, reply, Part.CLOSE])
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED) as client:
+        assert client.call_tool("echo").text == "hi"
+    assert server.named("response")[0].headers["mcp-session-id"] == "s-1"
+
+
+def test_the_id_of_an_event_may_be_any_text():
+    def resumed(request):
+        asked = server.named("tools/call")[0].json["id"]
+        return stream(event({"jsonrpc": "2.0", "id": asked, "result": text("late")}))(request)
+
+    script = legacy(tools__call=stream(event("", id="é 2", retry=1)), GET=resumed)
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").text == "late"
+    assert server.named("GET")[0].headers["last-event-id"].encode("latin-1").decode() == "é 2"
+
+
+@pytest.mark.parametrize("body", ["[]", "null", '"ok"', "7", "{}", '{"ok": true}', "{", ""])
+@pytest.mark.parametrize("form", ["json", "stream"])
+def test_what_is_no_answer_to_the_first_question_leads_to_the_second_one(body, form):
+    reply = http(200, body) if form == "json" else stream(event(body))
+    assert call(legacy(server__discover=reply)).text == "hi"
+
+
+def test_progress_that_is_no_number_is_not_told(caplog):
+    heard = []
+
+    def reports(request):
+        token = request.params["_meta"]["progressToken"]
+        values = ("4", None, 10**400, 2)
+        told = [
+            notification("notifications/progress", progressToken=token, progress=value) for value in values
+        ]
+        return b"".join(event(message) for message in told)
+
+    script = modern(tools__call=stream(reports, reply_event(text("hi"))))
+    with ScriptedServer(script) as server, MCPClient(server.url, timeouts=HURRIED) as client:
+        assert client.call_tool("echo", on_progress=heard.append).text == "hi"
+    assert [progress.progress for progress in heard] == [2.0]
+    assert not caplog.records

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.protocol.sse import iter_events
+from knime_mcp.tools.protocol.sse import TOO_LARGE, iter_events
 from knime_mcp.types.errors import ResultTooLarge
 
 STREAM = (
@@ -67,6 +67,20 @@ def test_a_large_event_in_one_chunk_with_small_ones_is_found():
         list(iter_events([b"data: a\n\n", b"data: " + b"x" * 200 + b"\n\ndata: b\n\n"], limit=100))
 
 
+@given(st.lists(st.integers(min_value=0), max_size=20))
+def test_events_go_on_after_one_beyond_the_limit_however_bytes_are_cut(positions):
+    data = (
+        b'data: {"id": 1}\n\ndata: {"id": 2, "a": "' + b"x" * 50_000 + b'",\ndata: "b": 3}\n\ndata: last\n\n'
+    )
+    chunks = _cut(data, [*positions, *range(0, len(data), 150)])  # counted is from chunk to chunk
+    events = [e for e in iter_events(chunks, limit=200, goes_on=True) if e.data]
+    assert [e.event for e in events] == ["message", TOO_LARGE, "message"]
+    assert (events[0].data, events[2].data) == ('{"id": 1}', "last")
+    assert events[1].data.startswith('{"id": 2, "a": "xx')
+    assert events[1].data.endswith('xx",\n"b": 3}')
+    assert len(events[1].data) < 30_000
+
+
 def test_growth_of_a_large_event_is_told():
     told = []
     list(
@@ -82,3 +96,5 @@ def test_any_bytes_are_events_or_our_error(chunks):
     with contextlib.suppress(ResultTooLarge):
         for event in iter_events(chunks, limit=100):
             event.data.encode()
+    for event in iter_events(chunks, limit=20, goes_on=True):
+        event.data.encode()

@@ -88,7 +88,7 @@ def test_many_calls_at_once_share_one_process():
             for n in range(20)
         ]
         for thread, _ in runs:
-            thread.join(20)
+            thread.join(30)
         assert [box for _, box in runs] == [[str(n) * 5000] for n in range(20)]
 
 
@@ -128,7 +128,7 @@ def test_a_line_that_is_too_long_fails_its_call_only(where):
         assert caught.value.limit == 100_000
         assert client.call_tool("echo", {"text": "still"}).text == "still"
         assert pid_of(client) == pid
-        waiting.join(10)
+        waiting.join(30)
     # Without an id nobody knows whose reply was lost.
     assert isinstance(box[0], ResultTooLarge if where == "no id" else TimedOut)
 

@@ -42,7 +42,7 @@ def test_a_server_that_dies_fails_all_calls_and_is_started_for_the_next(era, arg
         with pytest.raises(ConnectError, match=words) as caught:
             client.call_tool("die", arguments)
         for thread, box in waiting:
-            thread.join(5)
+            thread.join(30)
             assert isinstance(box[0], ConnectError), box
             assert words in str(box[0])
         assert "out of luck" in str(caught.value)
@@ -148,7 +148,7 @@ def test_closing_ends_calls_under_way():
     thread, box = in_background(lambda: client.call_tool("hang"))
     until(lambda: "hanging" in client.call_tool("events").text, "the call waits")
     client.close()
-    thread.join(5)
+    thread.join(30)
     assert "client was closed" in str(box[0])
 
 
@@ -169,7 +169,7 @@ print(client.call_tool("pid").text, flush=True)
 def test_the_end_of_the_interpreter_ends_the_process():
     with run_python(FORGETFUL, CHILD, "stubborn", "grandchild at start") as parent:
         pid = int(parent.stdout.readline())
-        assert parent.wait(20) == 0
+        assert parent.wait(60) == 0
     assert gone(pid)
 
 
@@ -179,5 +179,5 @@ def test_not_even_a_killed_parent_leaves_a_process():
     ) as parent:
         pid = int(parent.stdout.readline())
         parent.kill()
-        parent.wait(5)
-    assert gone(pid, seconds=15)
+        parent.wait(30)
+    assert gone(pid)

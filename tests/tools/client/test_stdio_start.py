@@ -62,9 +62,7 @@ def test_a_server_whom_the_probe_breaks_unseen_is_started_again():
 
 def test_a_server_that_never_answers_is_quoted():
     with pytest.raises(TimedOut, match="waiting for the database"):
-        MCPClient(
-            stdio=child("silent on probe", "silent"), timeouts=Timeouts(connect=0.3, idle=1.5)
-        ).connect()
+        MCPClient(stdio=child("silent on probe", "silent"), timeouts=Timeouts(connect=0.3, idle=3)).connect()
 
 
 def test_a_variable_that_the_server_misses_is_named(monkeypatch):

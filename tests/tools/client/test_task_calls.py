@@ -127,6 +127,6 @@ def test_a_task_is_canceled_by_a_client_that_was_opened_again_and_not_by_one_tha
         thread, box = in_background(lambda: client.call_tool("research"))
         until(lambda: len(server.named("tools/call")) == 2)
         client.close()
-        thread.join(10)
+        thread.join(30)
         assert "client was closed" in str(box[0])
     assert server.methods.count("initialize") == 2

@@ -1,6 +1,7 @@
 """Schemas as servers really send them: checked as they are meant, and no reason not to call a tool."""
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -109,8 +110,9 @@ def test_nodes_list_and_call_them_all(host, tmp_path):
     assert result.outputs[0].arrow["Error"].to_pylist() == [None] * len(sent)
     assert received == sent
     warned = " ".join(result.warnings)
-    for name, wild in WILD.items():
-        assert (f"'{name}' were not checked" in warned) == (wild.fault is not None)
+    unchecked = [name for name, wild in WILD.items() if wild.fault is not None]
+    assert re.findall(r"'([^']+)' were not checked", warned) == unchecked[:5]
+    assert f"And {len(unchecked) - 5} more of this kind" in warned
 
 
 @each

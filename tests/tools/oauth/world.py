@@ -200,7 +200,7 @@ class AuthorizationServer:
                 scope = asked.get("scope")
             elif grant == "refresh_token":
                 time.sleep(self.refresh_delay)
-                self.refresh_gate.wait(20)
+                self.refresh_gate.wait(30)
                 known = fields["refresh_token"] in self.refresh_tokens and not self.refuse_refresh
                 self.refresh_tokens.discard(fields["refresh_token"])
                 if not known:
