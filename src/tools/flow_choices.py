@@ -4,12 +4,12 @@ A KNIME dialog sees no table rows, only specs, credentials and flow variables. T
 one string-array flow variable, ``mcp_tools: <prefix or host>``, and whoever offers tools reads all variables
 of that name. Each entry is the canonical JSON of one object::
 
-    {"description": "…", "name": "crm_search", "parameters": "{…}", "server": "https://host/mcp",
+    {"description": "…", "name": "crm_search", "server": "https://host/mcp",
      "signature": "query: string, limit?: integer", "type": "mcp"}
 
-``name`` is the shown name. ``description`` is cut and ``parameters`` (the schema's text) left out where the
-variable would grow beyond what a workflow should carry; the table always has all of it. Unknown keys are
-ignored and entries that cannot be read are skipped, so that versions can be mixed.
+``name`` is the shown name. ``description`` is cut, so that the variable does not grow beyond what a workflow
+should carry; the table always has all of it. Unknown keys are ignored and entries that cannot be read are
+skipped, so that versions can be mixed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PREFIX: Final = "mcp_tools: "
 """What the name of every such flow variable starts with."""
 
 _MAX_CHARACTERS: Final = 1_000_000
-_SHAPES: Final = ((600, True), (600, False), (120, False), (0, False))
-"""Length of the descriptions and whether schemas are in, from the richest to the smallest."""
+_DESCRIPTIONS: Final = (600, 120, 0)
+"""Characters of each description at most; the more tools, the fewer."""
 _MAX_PARAMETERS: Final = 12
 _MAX_DEPTH: Final = 3
 
@@ -45,7 +45,6 @@ class ToolChoice:
         server: URL without secrets, or ``stdio:<name>``.
         signature: Parameters in short, see `signature`.
         description: What the tool does; may be cut.
-        parameters: The schema's text; empty where it was left out.
     """
 
     name: str
@@ -53,7 +52,6 @@ class ToolChoice:
     server: str = ""
     signature: str = ""
     description: str = ""
-    parameters: str = ""
 
     @property
     def label(self) -> str:
@@ -88,14 +86,15 @@ def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
     """Writes tools as the value of the flow variable.
 
     Args:
-        choices: The tools; all of them are kept, details only as far as there is room.
+        choices: The tools; all of them are kept, descriptions only as far as there is room.
 
     Returns:
         One entry per tool.
     """
     entries: list[str] = []
-    for length, with_parameters in _SHAPES:
-        entries = [_encoded(tool, length, with_parameters=with_parameters) for tool in choices]
+    for length in _DESCRIPTIONS:
+        shortened = [replace(tool, description=_cut(tool.description, length)) for tool in choices]
+        entries = [canonical_json(asdict(tool)) for tool in shortened]
         if sum(map(len, entries)) <= _MAX_CHARACTERS:
             break
     return entries
@@ -176,13 +175,6 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
 
 
-def _encoded(tool: ToolChoice, length: int, *, with_parameters: bool) -> str:
-    parameters = tool.parameters if with_parameters else ""
-    return canonical_json(
-        asdict(replace(tool, description=_cut(tool.description, length), parameters=parameters))
-    )
-
-
 def _decoded(entry: object) -> ToolChoice | None:
     try:
         fields = json.loads(entry) if isinstance(entry, str) else None
@@ -193,7 +185,7 @@ def _decoded(entry: object) -> ToolChoice | None:
     known = cast("dict[str, object]", fields)
     texts = {
         key: value
-        for key in ("name", "type", "server", "signature", "description", "parameters")
+        for key in ("name", "type", "server", "signature", "description")
         if isinstance(value := known.get(key), str)
     }
     return ToolChoice(**texts) if texts.get("name") else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..audit.dispatch import Dispatcher
     from ..types.tool import Tool
     from .caller.calls import CallPlan
-    from .caller.results_table import ResultsLayout
+    from .caller.results_layout import ResultsLayout
     from .caller.sessions import Sessions
     from .caller.tool_lookup import ToolLookup
 
@@ -164,8 +164,9 @@ class MCPToolCaller:
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any]:
         """Makes the calls."""
         from ..audit.journal import new_run_id
+        from .caller.blobs import BlobStore
         from .caller.results_table import ResultsWriter
-        from .caller.run import BlobStore, CallerRun, RunOptions
+        from .caller.run import CallerRun, RunOptions
         from .caller.sessions import Sessions, data_area
         from .caller.summary import RunSummary
         from .views.calls import calls_page
@@ -212,7 +213,7 @@ class MCPToolCaller:
     def _layout(self, parameters: Any) -> ResultsLayout:
         from ..types.columns import choose_form
         from .caller.pictures import image_type
-        from .caller.results_table import plan_results
+        from .caller.results_layout import plan_results
 
         return plan_results(
             () if parameters is None else [column.name for column in parameters],

@@ -329,7 +329,6 @@ class MCPToolProvider:
                 server=tool.tool.route.display,
                 signature=signature(tool.definition.input_schema),
                 description=tool.tool.description,
-                parameters=tool.tool.schema_json,
             )
             for tool in provision.tools
         ]

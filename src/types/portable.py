@@ -8,6 +8,7 @@ character. Fields that do not apply are null; on reading they may be left out.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from .canonical import canonical_json
@@ -17,11 +18,12 @@ from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_field
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .fields import Fields
     from .tool import Tool
 
 
 def to_json_text(tool: Tool) -> str:
-    """Writes a tool as canonical JSON.
+    """Writes a tool as canonical JSON, once for all calls of the same tool.
 
     Args:
         tool: Any tool. KNIME's own value is not part of the text.
@@ -29,7 +31,7 @@ def to_json_text(tool: Tool) -> str:
     Returns:
         The JSON text of an object with the nine fields.
     """
-    return canonical_json(dict(zip(FIELD_NAMES, to_fields(tool), strict=True)))
+    return _text_of(to_fields(tool))
 
 
 def from_json_text(text: str, *, row: str | None = None) -> Tool:
@@ -85,6 +87,12 @@ def from_json_value(value: Mapping[str, Any], *, row: str | None = None) -> Tool
             kind = "a number" if wanted is int else "text"
             raise _malformed(f"The field {name} of the tool must be {kind}", name, row)
     return from_fields(*(value.get(name) for name in FIELD_NAMES), row=row)
+
+
+# Keyed by the very texts: tools compare as equal that only order their schemas differently.
+@lru_cache(maxsize=256)
+def _text_of(fields: Fields) -> str:
+    return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
 
 
 def _malformed(what: str, field: str, row: str | None) -> ToolFormatError:

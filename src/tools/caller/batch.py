@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import queue
 from collections import deque
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def run_batch(
     *,
     failed: Callable[[T, Exception], R],
     concurrency: int,
-    executor: Executor | None = None,
     here: Callable[[T], bool] | None = None,
     is_canceled: Callable[[], bool] | None = None,
     on_cancel: Callable[[], None] | None = None,
@@ -42,10 +40,9 @@ def run_batch(
 
     Args:
         calls: The calls, taken from the iterable as they are started.
-        work: Runs one call, in one of the executor's threads (or processes).
+        work: Runs one call, in a thread of a pool.
         failed: Makes the result of a call from the exception that ``work`` raised.
         concurrency: How many calls may be in flight, at least 1.
-        executor: Runs the calls; a pool of ``concurrency`` threads by default. It is not shut down if given.
         here: Which calls must run in the calling thread instead; they run one by one.
         is_canceled: Asked in the calling thread, at least every 0.25 s while it waits.
         on_cancel: Told once, when the batch is canceled or closed early, so that ``work`` can stop waiting.
@@ -60,12 +57,11 @@ def run_batch(
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}, but must be at least 1")
     batch = _Batch(work, failed, concurrency, here, is_canceled, on_cancel, on_finished)
-    with ExitStack() as stack:
-        pool = executor or stack.enter_context(
-            ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="mcp-call")
-        )
-        stack.callback(batch.stop)  # before the pool is joined
-        yield from batch.run(iter(calls), pool)
+    with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="mcp-call") as pool:
+        try:
+            yield from batch.run(iter(calls), pool)
+        finally:
+            batch.stop()  # before the pool is joined
 
 
 class _NoCall:
@@ -104,7 +100,7 @@ class _Batch(Generic[T, R]):
         self._reported = 0
         self._stopped = False
 
-    def run(self, calls: Iterator[T], pool: Executor) -> Iterator[R]:
+    def run(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[R]:
         more = True
         while more or self._window:
             if self._is_canceled is not None and self._is_canceled():
@@ -132,7 +128,7 @@ class _Batch(Generic[T, R]):
         if self._on_cancel is not None:
             self._on_cancel()
 
-    def _fill(self, calls: Iterator[T], pool: Executor) -> bool:
+    def _fill(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> bool:
         """Starts calls while there is room. Returns whether there may be more of them."""
         while self._in_flight < self._concurrency and len(self._window) < self._concurrency * _AHEAD:
             call = next(calls, _NONE)

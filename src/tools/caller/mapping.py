@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
+from unicodedata import normalize
 
 from ...audit.schemas import items, kinds, properties_in
 from ...types.errors import ArgumentsInvalid, SettingInvalid
@@ -83,7 +86,10 @@ class ColumnPlan:
 
 
 def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPlan:
-    """Finds the column for each argument: of the same name, else the only one that differs in case.
+    """Finds the column for each argument: of the same name, else the only one that looks alike.
+
+    Names look alike that differ in case, or in how Unicode composes their letters, as files of different
+    systems do.
 
     Args:
         parameters: Names of the tool's parameters.
@@ -95,18 +101,22 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
     names = list(parameters)
     found = {name: name for name in names if name in set(columns)}
     taken = set(found.values())
-    by_case: dict[str, list[str]] = {}
+    by_look: dict[str, list[str]] = {}
     for column in columns:
         if column not in taken:
-            by_case.setdefault(column.casefold(), []).append(column)
+            by_look.setdefault(_look(column), []).append(column)
     open_names = [name for name in names if name not in found]
+    rivals = Counter(map(_look, open_names))
     for name in open_names:
-        alike = by_case.get(name.casefold(), [])
-        rivals = [other for other in open_names if other.casefold() == name.casefold()]
-        if len(alike) == 1 and len(rivals) == 1:
+        alike = by_look.get(_look(name), [])
+        if len(alike) == 1 and rivals[_look(name)] == 1:
             found[name] = alike[0]
     used = set(found.values())
     return ColumnPlan(found, tuple(column for column in columns if column not in used))
+
+
+def _look(name: str) -> str:
+    return normalize("NFC", name.casefold())
 
 
 def arguments_from_row(
@@ -235,6 +245,10 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
                 )
             wants_integer = "integer" in parameter.kinds and "number" not in parameter.kinds
             return int(value) if wants_integer and value.is_integer() else value
+        case Decimal() if value.is_finite():
+            if "string" in parameter.kinds and not parameter.kinds & {"number", "integer"}:
+                return str(value)
+            return int(value) if value == value.to_integral_value() else float(value)
         case str():
             return _text_to_json(value, parameter, pointer)
         case datetime() | date() | time():
@@ -303,15 +317,18 @@ def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
 
 
 def _parse(text: str) -> Any:
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"holds {constant}, which JSON does not have")
-
+    constants: list[str] = []
     try:
-        return json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=constants.append)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError("holds a number with too many digits") from None
+    if constants:
+        raise ValueError(f"holds {constants[0]}, which JSON does not have")
+    return value
 
 
 def _kind(value: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def image_type() -> Any | None:
+def image_type() -> Any:
     """Finds the type of PNG cells.
 
     Returns:
@@ -40,6 +40,21 @@ def image_cells(paths: list[str | None]) -> Any:
         picture = None if path is None else _picture(Path(path))
         storage.append(None if picture is None else arrow_type.encode(picture))
     return pa.ExtensionArray.from_storage(arrow_type, pa.array(storage, arrow_type.storage_type))
+
+
+def size_of_picture(path: str | None) -> int:
+    """Says how large a saved PNG file is.
+
+    Args:
+        path: Where it is, None for no file.
+
+    Returns:
+        Bytes; 0 where there is no file.
+    """
+    try:
+        return 0 if path is None else Path(path).stat().st_size
+    except OSError:
+        return 0
 
 
 def _picture(path: Path) -> Any | None:

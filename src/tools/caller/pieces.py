@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LARGE: Final = 1 << 26
+"""Bytes of a piece that is large enough, however few rows it has."""
 _USUAL: Final = 512
 _SHARED: Final = "knime.struct_dict_encoded"
 
@@ -24,9 +26,23 @@ def rows_per_piece(table: pa.Table | None) -> int:
     Returns:
         A number of rows, at least 1.
     """
-    if table is None or not table.num_rows or not any(_shares_cells(kind) for kind in table.schema.types):
+    if table is None or not table.num_rows:
         return _USUAL
-    return max(len(chunk) for chunk in table.column(0).chunks)
+    if cells_are_shared(table):
+        return max(len(chunk) for chunk in table.column(0).chunks)
+    return max(1, min(_USUAL, LARGE * table.num_rows // max(1, table.nbytes)))
+
+
+def cells_are_shared(table: pa.Table) -> bool:
+    """Tells whether cells depend on others of their batch.
+
+    Args:
+        table: The parameter table.
+
+    Returns:
+        Whether a column has such cells.
+    """
+    return any(_shares_cells(kind) for kind in table.schema.types)
 
 
 def _shares_cells(kind: Any) -> bool:

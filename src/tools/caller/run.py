@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import mimetypes
-import re
 import threading
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
     from .summary import RunSummary
 
 JOURNALS: Final = "mcp-audit"
-FILES: Final = "mcp-files"
-_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
-_LONGEST_NAME: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,38 +233,6 @@ class EarlierRun:
             return without_digests(canonical_json(marked))
         except (MCPError, ValueError, TypeError):
             return None
-
-
-class BlobStore:
-    """Saves the blobs of results as files.
-
-    Args:
-        folder: The workflow's data area.
-        run: Id of the run; its files get a folder of their own.
-    """
-
-    def __init__(self, folder: Path, run: str) -> None:
-        self._folder = folder / FILES / run
-        self._numbers = itertools.count(1)
-
-    def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
-        """Saves one blob. Safe to use from several threads.
-
-        Args:
-            call: The call whose result holds it.
-            index: Its position among the result's blobs.
-            data: The bytes.
-            mime_type: What the server says that it is.
-
-        Returns:
-            The path of the file.
-        """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
-        suffix = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
-        path = self._folder / f"{next(self._numbers):06d}-{name}-{index + 1}{suffix}"
-        path.write_bytes(data)
-        return str(path)
 
 
 def _interrupted(options: RunOptions) -> JournalContent | None:

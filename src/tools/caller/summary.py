@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
@@ -22,6 +23,7 @@ _SHOWN_CALLS: Final = 50
 _SHOWN_TOOLS: Final = 20
 _SHOWN_TEXT: Final = 2000
 _SHOWN_NAMES: Final = 8
+_SHOWN_NOTES: Final = 5
 
 
 @dataclass(slots=True)
@@ -99,7 +101,10 @@ class RunSummary:
             f"Arguments of {self.coerced} call(s) were converted: {self.first_coercion}."
             if self.coerced
             else "",
-            *(f"{note.rstrip('.')}." for note in self.notes),
+            *(f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)),
+            f"And {len(self.notes) - _SHOWN_NOTES} more of this kind."
+            if len(self.notes) > _SHOWN_NOTES
+            else "",
             f"{self.unfit} structured value(s) did not fit the type of their column and are missing."
             if self.unfit
             else "",

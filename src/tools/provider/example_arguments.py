@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import compact_json
 from ..json_pointer import at_pointer
+from ..protocol.jsonrpc import as_object
 from .pattern_text import text_for_pattern
 
 if TYPE_CHECKING:
@@ -130,14 +131,14 @@ class _Example:
         if branch is not None:
             parts.append(self._merged(branch, depth + 1))
         for each in parts:
-            self._looks += len(_dict(schema.get("properties"))) + len(_list(schema.get("required")))
+            self._looks += len(as_object(schema.get("properties"))) + len(_list(schema.get("required")))
             if self._looks > _MAX_LOOKS:
                 break
             both = {
                 **each,
                 **{key: value for key, value in schema.items() if key not in {"allOf", "anyOf", "oneOf"}},
             }
-            both["properties"] = {**_dict(each.get("properties")), **_dict(schema.get("properties"))}
+            both["properties"] = {**as_object(each.get("properties")), **as_object(schema.get("properties"))}
             both["required"] = [*_list(each.get("required")), *_list(schema.get("required"))]
             schema = both
         return schema
@@ -150,7 +151,7 @@ class _Example:
         return branches[0] if branches else None
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        properties = _dict(schema.get("properties"))
+        properties = as_object(schema.get("properties"))
         required = required_names(schema)
         self._looks += len(properties)
         example: dict[str, Any] = {}
@@ -252,10 +253,6 @@ def _number(schema: dict[str, Any], *, integer: bool) -> int | float:
 def _numeric(value: Any) -> int | float | None:
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
     return value if usable else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:

@@ -6,9 +6,10 @@ columns each, so that they cannot differ.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ...types.canonical import compact_json, without_surrogates
+from ...types.column_kinds import arrow_columns, knime_columns
 from ...types.columns import column_name, knime_type, write_tools
 from .example_arguments import example_arguments
 from .findings import findings_json
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...types.column_kinds import ColumnKind
     from ...types.columns import ColumnForm
     from ..protocol.tools import ToolDefinition
     from .provide import ProvidedTool, ServerOutcome
 
-Kind = Literal["string", "int", "boolean"]
-
 ROW_ID: Final = "<RowID>"
 
-TOOLS_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+TOOLS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Tool name", "string"),
     ("Tool type", "string"),
     ("Server", "string"),
@@ -36,18 +36,18 @@ TOOLS_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
     ("Example arguments", "string"),
     ("Read only", "boolean"),
     ("Destructive", "boolean"),
-    ("Context tokens", "int"),
+    ("Context tokens", "int32"),
     ("Security findings", "string"),
     ("Digest", "string"),
 )
 """The columns of *Tools* after the tool column."""
 
-SERVERS_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+SERVERS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Status", "string"),
     ("Server", "string"),
     ("Server version", "string"),
     ("Protocol", "string"),
-    ("Tools", "int"),
+    ("Tools", "int32"),
     ("Phase", "string"),
     ("Error", "string"),
     ("Next step", "string"),
@@ -67,7 +67,7 @@ def tools_schema(form: ColumnForm) -> Any:
     import knime.extension as knext
 
     tool = knext.Column(knime_type(form), column_name(form))
-    return knext.Schema.from_columns([tool, *_columns(TOOLS_COLUMNS)])
+    return knext.Schema.from_columns([tool, *knime_columns(TOOLS_COLUMNS)])
 
 
 def servers_schema() -> Any:
@@ -78,7 +78,7 @@ def servers_schema() -> Any:
     """
     import knime.extension as knext
 
-    return knext.Schema.from_columns(_columns(SERVERS_COLUMNS))
+    return knext.Schema.from_columns(knime_columns(SERVERS_COLUMNS))
 
 
 def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
@@ -96,7 +96,7 @@ def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
     rows = [_tool_row(tool) for tool in tools]
     ids = pa.array([tool.shown_name for tool in tools], pa.string())
     cells = write_tools([tool.tool for tool in tools], form)
-    return _table(ids, TOOLS_COLUMNS, rows, first=(column_name(form), cells))
+    return pa.table({ROW_ID: ids, column_name(form): cells, **arrow_columns(TOOLS_COLUMNS, rows)})
 
 
 def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
@@ -111,7 +111,8 @@ def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
     import pyarrow as pa
 
     ids = pa.array([outcome.request.row for outcome in outcomes], pa.string())
-    return _table(ids, SERVERS_COLUMNS, [_server_row(outcome) for outcome in outcomes])
+    rows = [_server_row(outcome) for outcome in outcomes]
+    return pa.table({ROW_ID: ids, **arrow_columns(SERVERS_COLUMNS, rows)})
 
 
 def context_tokens(definition: ToolDefinition, shown_name: str) -> int:
@@ -160,28 +161,6 @@ def _server_row(outcome: ServerOutcome) -> tuple[Any, ...]:
         _text(error.what) if error else None,
         _text(error.fix) if error else None,
     )
-
-
-def _columns(kinds: Sequence[tuple[str, Kind]]) -> list[Any]:
-    import knime.extension as knext
-
-    types = {"string": knext.string(), "int": knext.int32(), "boolean": knext.bool_()}
-    return [knext.Column(types[kind], name) for name, kind in kinds]
-
-
-def _table(
-    ids: pa.Array,
-    kinds: Sequence[tuple[str, Kind]],
-    rows: list[tuple[Any, ...]],
-    first: tuple[str, Any] | None = None,
-) -> pa.Table:
-    import pyarrow as pa
-
-    types = {"string": pa.string(), "int": pa.int32(), "boolean": pa.bool_()}
-    columns = {ROW_ID: ids} | ({first[0]: first[1]} if first else {})
-    for position, (name, kind) in enumerate(kinds):
-        columns[name] = pa.array([row[position] for row in rows], types[kind])
-    return pa.table(columns)
 
 
 def _text(text: str | None) -> str | None:

@@ -138,6 +138,8 @@ def _describe(schema: CompiledSchema, problem: "jsonschema_rs.ValidationError", 
         case name if name in _BOUNDS and "error" not in details:
             limits = {key: str(item)[:200] for key, item in details.items()}
             return f"{where} must be {_BOUNDS[name].format(**limits)}, but is {_came(problem, parent)}"
+        case "falseSchema" if problem.schema_path[-1:] == ["additionalProperties"]:
+            return f"{where} must be empty"  # so does the validator name it where no property is known
         case "falseSchema":
             return f"{where} is not allowed here"
         case _:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
 _VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "meta"})
 _INDENTED_JSON_LIMIT: Final = 200_000
+_LONGEST_JSON: Final = 1_000_000
 
 _STYLE: Final = """
 :root { color-scheme: light dark;
@@ -203,12 +204,14 @@ def json_block(value: Any) -> Html:
         value: JSON text, or a value that JSON can hold. Text that is no JSON is shown as it is.
 
     Returns:
-        A block of code.
+        A block of code; of very long text its beginning.
     """
     text = value if isinstance(value, str) else ""
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text) if isinstance(value, str) and len(text) <= _INDENTED_JSON_LIMIT else value
         text = parsed if isinstance(parsed, str) else json.dumps(parsed, ensure_ascii=False, indent=2)
+    if len(text) > _LONGEST_JSON:
+        text = f"{text[:_LONGEST_JSON]}… ({len(text):,} characters in all)"
     return element("pre", text or "(nested too deeply to be shown)")
 
 

@@ -52,7 +52,7 @@ def test_calls_are_taken_as_they_are_started_so_that_memory_is_bounded():
 
     def work(call):
         if call == 0:
-            assert head.wait(20)
+            assert head.wait(30)
         return call
 
     results = run_batch(calls(), work, failed=failing, concurrency=4)
@@ -81,7 +81,7 @@ def test_cancel_stops_within_half_a_second_and_tells_the_calls_in_flight():
         if call < 3:
             return call
         canceled.set()  # the person presses cancel while calls hang
-        stop.wait(20)
+        stop.wait(30)
         return "stopped"
 
     seen = []
@@ -100,7 +100,7 @@ def test_closing_early_stops_what_is_in_flight():
 
     def work(call):
         if call:
-            stop.wait(20)
+            stop.wait(30)
         return call
 
     results = run_batch(range(100), work, failed=failing, concurrency=4, on_cancel=stop.set)

@@ -223,6 +223,17 @@ def test_images_and_other_blobs_are_files(server, tools_of, call, rows_of):
     assert "mcp-files" in row["Files"]
 
 
+def test_a_file_that_cannot_be_saved_is_the_error_of_its_row(server, tools_of, call, rows_of, tmp_path):
+    data = tmp_path / "workflow" / "data"
+    data.mkdir(parents=True)
+    (data / "mcp-files").write_text("in the way")
+    result = call(tools_of(server.url("/one")), {"tool": ["pixel", "who"]}, tool_per_row_column="tool")
+    pixel, who = rows_of(result)
+    assert (pixel["Status"], who["Status"]) == ("failed", "ok")
+    assert "The tool has answered, but" in pixel["Error"]
+    assert "save the workflow elsewhere" in pixel["Error"]
+
+
 def test_a_dead_server_gives_error_rows_or_fails(call, rows_of, host):
     tool = MCPTool("add", "", {"type": "object"}, "http://127.0.0.1:9/mcp", "add")
     result = call(portable(host, tool), {"x": [1, 2, 3]}, tool_name="add", connect_timeout=2.0)

@@ -14,11 +14,7 @@ from knime_mcp.tools.flow_choices import (
 )
 
 SEARCH = ToolChoice(
-    name="search",
-    server="https://h/mcp",
-    signature="query: string",
-    description="Finds things.",
-    parameters='{"type":"object"}',
+    name="search", server="https://h/mcp", signature="query: string", description="Finds things."
 )
 
 
@@ -41,7 +37,6 @@ tools = st.builds(
     ToolChoice,
     name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     description=st.text(st.characters(exclude_categories=["Cs"]), max_size=600),
-    parameters=st.text(st.characters(exclude_categories=["Cs"])),
 )
 
 
@@ -51,10 +46,7 @@ def test_what_is_encoded_is_decoded(choices):
 
 
 def test_a_great_many_tools_keep_their_names_and_lose_details():
-    many = [
-        ToolChoice(name=f"tool {i}", description="d" * 500, parameters="p" * 5000, signature="x: string")
-        for i in range(2000)
-    ]
+    many = [ToolChoice(name=f"tool {i}", description="d" * 500, signature="x: string") for i in range(2000)]
     entries = encode_choices(many)
     assert sum(map(len, entries)) <= 1_000_000
     decoded = decode_choices({"mcp_tools: x": entries})

@@ -208,7 +208,6 @@ def test_the_flow_variable_lets_a_dialog_offer_the_tools(host, serve):
     assert (choice.name, choice.server, choice.type) == ("crm_search", server.url, "mcp")
     assert choice.label == "crm_search(query: string)"
     assert choice.description == "Finds things."
-    assert json.loads(choice.parameters) == SEARCH["inputSchema"]
 
 
 def test_findings_are_in_the_table_the_warning_and_the_view(host, serve):
@@ -287,6 +286,17 @@ def test_no_secret_gets_out(host, serve, on_failure, caplog):
             assert "canary" not in repr(said)
             assert result.ok or on_failure == "fail"
     assert "7f3a" not in caplog.text
+
+
+def test_a_token_that_the_server_repeats_is_in_no_table(host, serve):
+    about = "You are t0ken-canary."
+    meta = {"name": about, "version": "1"}
+    server = serve([tool("who", about, title=about)], instructions=about, meta=meta)
+    result = list_tools(host, server.url, port=host.credential_port("t0ken-canary"))
+    (row,) = rows(result)
+    assert row["Description"] == "You are [secret]."
+    said = [row, rows(result, 1), result.flow_variables, result.view_html, result.warnings, result.logs]
+    assert "canary" not in repr(said)
 
 
 @pytest.mark.peer

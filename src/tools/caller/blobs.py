@@ -1,0 +1,77 @@
+"""The files of results: pictures, sounds, and whatever else is no text."""
+
+from __future__ import annotations
+
+import itertools
+import mimetypes
+import re
+from typing import TYPE_CHECKING, Final
+
+from ...types.errors import MCPError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...audit.dispatch import Call
+
+FILES: Final = "mcp-files"
+_UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
+_LONGEST_NAME: Final = 60
+
+
+class BlobStore:
+    """Saves the blobs of results as files.
+
+    Args:
+        folder: The workflow's data area.
+        run: Id of the run; its files get a folder of their own.
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._folder = folder / FILES / run
+        self._numbers = itertools.count(1)
+
+    def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
+        """Saves one blob. Safe to use from several threads.
+
+        Args:
+            call: The call whose result holds it.
+            index: Its position among the result's blobs.
+            data: The bytes.
+            mime_type: What the server says that it is.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            MCPError: It cannot be written.
+        """
+        row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
+        name = f"{next(self._numbers):06d}-{row}-{index + 1}"
+        return save_blob(self._folder, name, data, mime_type, fix="Make room, or save the workflow elsewhere")
+
+
+def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str) -> str:
+    """Saves one blob.
+
+    Args:
+        folder: Where; made if it is not there.
+        name: The file's name without its ending. What a server calls its files is no path on this machine.
+        data: The bytes.
+        mime_type: What the server says that it is.
+        fix: What to do if it cannot be written.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        MCPError: It cannot be written.
+    """
+    file = folder / f"{name}{mimetypes.guess_extension(mime_type.partition(';')[0].strip()) or '.bin'}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise MCPError(f"The tool has answered, but {file} could not be written: {why}", fix=fix) from None
+    return str(file)

@@ -1,0 +1,192 @@
+"""The columns of the table *Results*, planned before the first call.
+
+``configure`` promises them and ``execute`` delivers exactly these: the columns of the parameter table in
+front, then the tool, then what became of the call, then the structured values that were asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ...types.column_kinds import ColumnKind, knime_columns
+from ...types.columns import column_name, knime_type
+from ...types.errors import SettingInvalid
+from .pictures import image_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...types.columns import ColumnForm
+
+Kind = ColumnKind | Literal["image"]
+JsonKind = Literal["string", "number", "integer", "boolean", "json"]
+
+_OWN: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("Tool name", "tool_name", "string"),
+    ("Tool type", "tool_type", "string"),
+    ("Server", "server", "string"),
+    ("Digest", "digest", "string"),
+    ("Input row", "input_row", "string"),
+    ("Arguments", "arguments", "string"),
+    ("Status", "status", "string"),
+    ("Result", "result", "string"),
+    ("Structured result", "structured_result", "string"),
+    ("Error", "error", "string"),
+    ("Image", "image", "image"),
+    ("Files", "files", "string"),
+    ("Started at", "moment", "moment"),
+    ("Duration (s)", "duration", "double"),
+    ("Attempts", "attempts", "int32"),
+)
+_JSON_KINDS: Final[dict[str, JsonKind]] = {
+    "string": "string",
+    "text": "string",
+    "number": "number",
+    "double": "number",
+    "integer": "integer",
+    "boolean": "boolean",
+    "json": "json",
+}
+_ENTRY: Final = re.compile(r"[,;\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredColumn:
+    """A top-level property of the structured result that gets a column of its own.
+
+    Attributes:
+        key: The property.
+        kind: What the column holds.
+        column: The column's name.
+    """
+
+    key: str
+    kind: JsonKind
+    column: str
+
+    @property
+    def type(self) -> ColumnKind:
+        """The column's type."""
+        kinds: dict[JsonKind, ColumnKind] = {"number": "double", "integer": "int64", "boolean": "boolean"}
+        return kinds.get(self.kind, "string")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsLayout:
+    """The columns of *Results*.
+
+    Attributes:
+        inputs: Columns of the parameter table: name there, name here.
+        form: In which form tools are written.
+        images: Whether there is an *Image* column.
+        structured: Columns for properties of the structured result.
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    form: ColumnForm
+    images: bool
+    structured: tuple[StructuredColumn, ...]
+
+    @property
+    def own(self) -> tuple[tuple[str, str, Kind], ...]:
+        """Name, attribute of the record, and kind of the columns that say what became of a call."""
+        return tuple(column for column in _OWN if self.images or column[2] != "image")
+
+    def schema(self, parameters: Any | None) -> Any:
+        """Makes the spec that ``configure`` returns.
+
+        Args:
+            parameters: Spec of the parameter table, None without one.
+
+        Returns:
+            A `knext.Schema`.
+        """
+        import knime.extension as knext
+
+        renamed = dict(self.inputs)
+        columns = [
+            knext.Column(column.ktype, renamed[column.name])
+            for column in (() if parameters is None else parameters)
+        ]
+        columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
+        for name, _, kind in self.own:
+            columns += (
+                [knext.Column(image_type(), name)] if kind == "image" else knime_columns([(name, kind)])
+            )
+        columns += knime_columns((entry.column, entry.type) for entry in self.structured)
+        return knext.Schema.from_columns(columns)
+
+
+def plan_results(
+    input_columns: Iterable[str], *, form: ColumnForm, images: bool, expand: str = ""
+) -> ResultsLayout:
+    """Decides on the columns.
+
+    A column of the parameter table that is named like one of ours becomes ``X (input)``.
+
+    Args:
+        input_columns: Columns of the parameter table.
+        form: In which form tools are written.
+        images: Whether PNG images can be written.
+        expand: The setting ``expand_structured``, see `parse_expand`.
+
+    Returns:
+        The layout; all its column names are different.
+
+    Raises:
+        SettingInvalid: ``expand`` cannot be read.
+    """
+    bare = ResultsLayout((), form, images, ())
+    taken = {column_name(form), *(name for name, *_ in bare.own)}
+    names = list(input_columns)
+    inputs: list[tuple[str, str]] = []
+    for name in names:
+        shown = name if name not in taken else _free(f"{name} (input)", taken | set(names))
+        taken.add(shown)
+        inputs.append((name, shown))
+    structured: list[StructuredColumn] = []
+    for key, kind in parse_expand(expand):
+        shown = key if key not in taken else _free(f"{key} (result)", taken)
+        taken.add(shown)
+        structured.append(StructuredColumn(key, kind, shown))
+    return ResultsLayout(tuple(inputs), form, images, tuple(structured))
+
+
+def parse_expand(text: str) -> list[tuple[str, JsonKind]]:
+    """Reads the setting ``expand_structured``.
+
+    Args:
+        text: Property names separated by commas, semicolons or line breaks, each with its type after a
+            colon if it is not text: ``city, temperature: number, tags: json``.
+
+    Returns:
+        Property and type, each property once.
+
+    Raises:
+        SettingInvalid: An unknown type.
+    """
+    found: dict[str, JsonKind] = {}
+    for entry in _ENTRY.split(text):
+        key, colon, said = (part.strip() for part in entry.rpartition(":"))
+        if not colon:
+            key, said = said, "string"
+        kind = _JSON_KINDS.get(said.lower())
+        if kind is None:
+            raise SettingInvalid(
+                f"'{said}' is not a type of column",
+                setting="expand_structured",
+                fix=f"Write one of {', '.join(_JSON_KINDS)} after the colon",
+            )
+        if key:
+            found[key] = kind
+    return list(found.items())
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name} #{number}"
+    return found

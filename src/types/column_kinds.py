@@ -1,0 +1,81 @@
+"""What plain columns of our tables hold, as Arrow's types and as KNIME's.
+
+A node promises its columns in ``configure`` and delivers them in ``execute``. Both are made here from one
+list of columns, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
+"""What a column holds. A moment is written in UTC, with microseconds."""
+
+
+def arrow_type(kind: ColumnKind) -> pa.DataType:
+    """Gives the type of a column in Arrow data.
+
+    Args:
+        kind: What the column holds.
+
+    Returns:
+        The type that KNIME takes for it.
+    """
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "moment": pa.timestamp("us", tz="UTC"),
+    }
+    return types[kind]
+
+
+def arrow_columns(
+    columns: Sequence[tuple[str, ColumnKind]], rows: Sequence[Sequence[Any]]
+) -> dict[str, pa.Array]:
+    """Makes the columns of a table.
+
+    Args:
+        columns: Name and kind of each.
+        rows: A value per column, in each row.
+
+    Returns:
+        Arrow arrays by name.
+    """
+    import pyarrow as pa
+
+    return {
+        name: pa.array([row[place] for row in rows], arrow_type(kind))
+        for place, (name, kind) in enumerate(columns)
+    }
+
+
+def knime_columns(columns: Iterable[tuple[str, ColumnKind]]) -> list[Any]:
+    """Makes the columns of a schema.
+
+    Args:
+        columns: Name and kind of each.
+
+    Returns:
+        A `knext.Column` for each.
+    """
+    import knime.extension as knext
+
+    types = {
+        "string": knext.string(),
+        "int32": knext.int32(),
+        "int64": knext.int64(),
+        "double": knext.double(),
+        "boolean": knext.bool_(),
+        "moment": knext.datetime(date=True, time=True, timezone=True),
+    }
+    return [knext.Column(types[kind], name) for name, kind in columns]

@@ -1,0 +1,27 @@
+"""What a run has to say stays short, however much there is to say."""
+
+from knime_mcp.audit.dispatch import CallOutcome
+from knime_mcp.audit.record import CallRecord, CallStatus
+from knime_mcp.tools.caller.summary import RunSummary
+from knime_mcp.tools.views.calls import calls_page
+from knime_mcp.types.tool import MCPTool
+
+
+def test_a_thousand_things_to_warn_of_are_a_few_and_a_number():
+    summary = RunSummary(total=1000)
+    for number in range(1000):
+        record = CallRecord(run="r", status=CallStatus.OK)
+        summary.add(CallOutcome(record=record, tool=None, note=f"tool {number}: changed"))
+    assert summary.warning() == (
+        "tool 0: changed. tool 1: changed. tool 2: changed. tool 3: changed. tool 4: changed."
+        " And 995 more of this kind."
+    )
+
+
+def test_a_tool_with_a_huge_schema_makes_no_huge_page():
+    tool = MCPTool("t", "", {"description": "x" * 10_000_000}, "http://127.0.0.1:9/mcp", "t")
+    summary = RunSummary(total=1)
+    summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
+    page = calls_page(summary)
+    assert len(page) < 1_100_000
+    assert "10,000,018 characters in all" in page
