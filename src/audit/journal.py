@@ -4,10 +4,12 @@ The first line says which run it is (``"kind": "start"``), then comes one line p
 and the last line closes the run (``"kind": "end"``) with the number of its calls and the hash of the last
 one. The calls are chained as `chain` describes. Every line goes to the operating system in one write
 before the next call is reported, so that a process that is killed loses at most the line that it was
-writing; readers ignore such a torn last line. A journal without an end, or with one that is not
-``complete``, belongs to a run that was canceled, failed or killed: its calls can be filled in when the run
-is repeated. The calls that the new run takes over become records of its own, and its chain goes on from the
-last record of the interrupted run. A file may hold several runs, one after the other.
+writing. Readers pass over such a torn line, at the end of the file or before the start of another run.
+
+A journal without an end, or with one that is not ``complete``, belongs to a run that was canceled, failed or
+killed: its calls can be filled in when the run is repeated. The calls that the new run takes over become
+records of its own, and its chain goes on from the last record of the interrupted run. A file may hold several
+runs, one after the other, or written by several processes at once.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import secrets
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 
 from ..types.canonical import canonical_json
 from .chain import chained_with_text
 from .record import CallRecord, utc_text
+from .table_files import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
+_START = b'{"about":'  # what canonical JSON begins the first line of a run with
+_CALL = b'"kind":"call"'  # within a text the marks would be escaped
 
 
 class JournalError(ValueError):
@@ -63,8 +69,8 @@ class Journal:
         run: Id of the run.
         about: What identifies the run for `latest`: which tool, which settings. No secrets.
         calls: How many calls the run is going to make, if known.
-        append: Whether the file may hold other runs. A torn last line is cut off first, and the chain goes
-            on from the last record in the file unless ``follows`` says otherwise.
+        append: Whether the file may hold other runs. The chain goes on from the last record in the file
+            unless ``follows`` says otherwise.
         follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Attributes:
@@ -94,16 +100,18 @@ class Journal:
         self.head = follows
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
+        new_line = ""
         if append and path.exists():
-            self.head = follows or read_journal(path).head
-            _cut_torn_line(path)  # only now that nothing in the file contradicts its being a journal
+            head, torn = _end_of(path)
+            self.head = follows or head
+            new_line = "\n" if torn else ""  # not cut off: another process may be writing the rest of it
         elif path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
         self._can_tell_deleted = self._links() > 0  # some shared folders count no links at all
         try:
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
-            self._write(canonical_json(start))
+            self._write(new_line + canonical_json(start))
         except BaseException:
             self._file.close()
             raise
@@ -177,7 +185,7 @@ class JournalContent:
         about: What identifies the run.
         records: The finished calls in the order in which they finished.
         outcome: How the run ended; None if it was killed, or is still going on.
-        torn: Whether the last line was incomplete, and ignored.
+        torn: Whether the last line was incomplete, and passed over.
     """
 
     run: str
@@ -202,15 +210,15 @@ def read_journal(path: Path) -> JournalContent:
         Its content.
 
     Raises:
-        JournalError: A line other than the last one is not what a journal writes.
+        JournalError: A line is not what a journal writes, or the file does not begin with a whole one.
         OSError: The file cannot be read.
     """
     run, about, outcome, torn = "", "", None, False
     records: list[CallRecord] = []
     for line in journal_lines(path):
-        if line.unended:
-            torn = True
-            break
+        torn = line.torn
+        if torn and line.number > 1:
+            continue
         try:
             entry = line.entry()
             match entry["kind"]:
@@ -236,15 +244,12 @@ class JournalLine:
     Attributes:
         number: Its number, from 1.
         data: Its bytes.
+        torn: Whether its writer was stopped in the middle of it.
     """
 
     number: int
     data: bytes
-
-    @property
-    def unended(self) -> bool:
-        """Whether it has no line end, thus is the last one and may be torn."""
-        return not self.data.endswith(b"\n")
+    torn: bool = False
 
     def entry(self) -> dict[str, Any]:
         """Parses it.
@@ -268,14 +273,50 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
         path: The file.
 
     Yields:
-        Each line, whatever it holds.
+        Each line that is not empty, whatever it holds.
 
     Raises:
+        JournalError: It is no file but a device, which may have no end, or a pipe.
         OSError: The file cannot be read.
     """
+    if is_device(path):
+        raise JournalError(f"{path.name} is a device or a pipe, and no file")
     with path.open("rb") as file:
-        for number, data in enumerate(file, start=1):
-            yield JournalLine(number, data)
+        lines = ((number, data) for number, data in enumerate(file, start=1) if data.strip())
+        for (number, data), (_, after) in pairwise(chain(lines, ((0, b""),))):
+            torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))
+            yield JournalLine(number, data, torn)
+
+
+def _end_of(path: Path) -> tuple[str, bool]:
+    """Hash of the last call in a journal, and whether its last line is torn. Parses only two of its lines."""
+    last, torn = None, False
+    for line in journal_lines(path):
+        torn = line.torn
+        if line.number == 1 and (torn or not _is_of_kind(line, "start")):
+            raise JournalError(f"{path.name}, line 1 is not a line of a journal")
+        if not torn and _CALL in line.data:
+            last = line
+    if last is None:
+        return "", torn
+    if not _is_of_kind(last, "call"):
+        raise JournalError(f"{path.name}, line {last.number} is not a line of a journal")
+    return str(last.entry().get("hash", "")), torn
+
+
+def _is_of_kind(line: JournalLine, kind: str) -> bool:
+    try:
+        return line.entry().get("kind") == kind
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def latest(folder: Path, about: str) -> Path | None:
@@ -305,15 +346,6 @@ def _about(path: Path) -> str | None:
             return json.loads(file.readline())["about"]
         except (ValueError, KeyError, TypeError):
             return None
-
-
-def _cut_torn_line(path: Path) -> None:
-    with path.open("rb+") as file:
-        data = file.read()
-        if data and not data.startswith(b"{"):
-            raise JournalError(f"{path.name}, line 1 is not a line of a journal")
-        if data and not data.endswith(b"\n"):
-            file.truncate(data.rfind(b"\n") + 1)
 
 
 def _now() -> str:

@@ -10,18 +10,13 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from ..types.canonical import canonical_json, without_surrogates
+from ..types.canonical import without_surrogates
 from ..types.errors import ArgumentsInvalid, Canceled, ToolNotFound
-from ..types.fields import FIELD_NAMES, to_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ..types.fields import Fields
-    from ..types.tool import Tool
 
 
 _COUNTS: Final = frozenset({"call", "iteration", "attempts"})
@@ -78,24 +73,6 @@ def utc_text(moment: datetime) -> str:
         ISO 8601 in UTC, always with six digits of microseconds, such as ``2026-01-31T12:00:00.000000Z``.
     """
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
-
-
-def tool_text(tool: Tool) -> str:
-    """Writes a tool as a record holds it: `to_json_text`, made once for all calls of the same tool.
-
-    Args:
-        tool: Any tool.
-
-    Returns:
-        The tool in portable form.
-    """
-    return _tool_text(to_fields(tool))
-
-
-# Keyed by the very texts: tools compare as equal that only order their schemas differently.
-@lru_cache(maxsize=256)
-def _tool_text(fields: Fields) -> str:
-    return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
 
 
 # Without slots, so that the chain can copy one as a dict; copying field by field takes five times as long.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, assert_never
 from ..tools.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, kind_and_place
+from ..types.portable import to_json_text
 from ..types.tool import MCPTool, WorkflowTool
-from .record import CallRecord, CallStatus, status_of, tool_text
+from .record import CallRecord, CallStatus, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,7 @@ def record_of(
         run=dispatcher.run,
         iteration=call.iteration,
         input_row=call.input_row,
-        tool=tool_text(tool),
+        tool=to_json_text(tool),
         tool_name=tool.name,
         tool_type=tool.tool_type.name.lower(),
         server=tool.route.display if is_mcp else None,

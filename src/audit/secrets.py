@@ -96,7 +96,7 @@ class SecretMarker:
             value: Text or JSON value.
 
         Returns:
-            The same with marks in the place of secrets.
+            The same with marks in the place of secrets; the very same where there are none.
         """
         if not self._known:
             return value
@@ -107,6 +107,8 @@ class SecretMarker:
                 for spelling, mark in self._spellings:
                     value = value.replace(spelling, mark)
                 return value
+            case dict() | list() if not self._is_in(value):
+                return cast("Any", value)
             case dict():
                 members = cast("dict[str, Any]", value)
                 return {self.scrub(name): self.scrub(inner) for name, inner in members.items()}
@@ -114,6 +116,13 @@ class SecretMarker:
                 return [self.scrub(inner) for inner in cast("list[Any]", value)]
             case _:
                 return value
+
+    def _is_in(self, value: Any) -> bool:
+        """Whether there may be a secret in a JSON value. Most have none, and large ones cost much to copy."""
+        text = json.dumps(value, ensure_ascii=False, default=str)
+        wholes = (json.dumps(secret, ensure_ascii=False) for secret in self._known)
+        parts = (json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling, _ in self._spellings)
+        return any(spelled in text for spelled in (*wholes, *parts))
 
     def learn(self, credentials: Iterable[str]) -> None:
         """Adds secrets before they are used.

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..types.canonical import canonical_json
+from ..types.column_kinds import arrow_type
 from ..types.errors import ToolFormatError
 from ..types.portable import from_json_text, to_json_text
 from .chain import Link, link_of
@@ -91,16 +92,10 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
         tools: Any = pa.array([row.tool for row in rows], pa.string())
     else:
         tools = write_tools([None if row.tool is None else _tool(row.tool) for row in rows], form)
-    types: dict[Kind, Any] = {
-        "string": pa.string(),
-        "int32": pa.int32(),
-        "double": pa.float64(),
-        "moment": pa.timestamp("us", tz="UTC"),
-    }
     found: dict[str, Any] = {column_name(form): tools}
     for column, attribute, kind in COLUMNS:
         values = [getattr(row, "moment" if kind == "moment" else attribute) for row in rows]
-        found[column] = pa.array(values, types[kind])
+        found[column] = pa.array(values, arrow_type(kind))
     return pa.table(found)
 
 

@@ -18,6 +18,11 @@ class TableFileError(ValueError):
     """A file that is no table: names the file, and says why."""
 
 
+def is_device(file: Path) -> bool:
+    """Whether it is a device, which may have no end, or a pipe, which can be read only once."""
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
 def read_parquet(file: Path) -> pa.Table:
     """Reads a Parquet file.
 
@@ -34,6 +39,7 @@ def read_parquet(file: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import parquet
 
+    _check_file(file)
     with file.open("rb") as stream:
         try:
             table = parquet.ParquetFile(stream).read()
@@ -62,6 +68,7 @@ def read_csv(file: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    _check_file(file)
     try:
         header, separator = _header(file)
         table = arrow_csv.read_csv(
@@ -109,6 +116,11 @@ def _header(file: Path) -> tuple[list[str], str]:
         raise TableFileError(f"{file} is empty. Its first line has to name the columns")
     _check_names(header, file)
     return header, separator
+
+
+def _check_file(file: Path) -> None:
+    if is_device(file):
+        raise TableFileError(f"{file} is a device or a pipe, and no file")
 
 
 def _check_names(names: list[str], file: Path) -> None:

@@ -139,6 +139,7 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
         What was found.
 
     Raises:
+        JournalError: It is no file.
         TableError: The table cannot be read at all.
         OSError: The file cannot be opened.
     """
@@ -169,12 +170,12 @@ def verify_table(
 
 def _journal_evidence(file: Path) -> _Evidence:
     found = _Evidence()
-    torn = False
     for line in journal_lines(file):
-        if line.unended:
-            torn = True
-            continue
         place = f"line {line.number}"
+        if line.torn:
+            text = f"{place.capitalize()} is incomplete, and was not read."
+            found.findings.append(Finding(Verdict.TRUNCATED, text))
+            continue
         try:
             entry = line.entry()
         except (ValueError, RecursionError):
@@ -191,9 +192,7 @@ def _journal_evidence(file: Path) -> _Evidence:
             case _:
                 text = f"{place.capitalize()} is not a line of a journal."
                 found.findings.append(Finding(Verdict.ALTERED, text))
-    if torn:
-        found.findings.append(Finding(Verdict.TRUNCATED, "The last line is incomplete, and was not read."))
-    elif not found.closings and not found.findings:
+    if not found.closings and not found.findings:
         found.findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
     return found
 

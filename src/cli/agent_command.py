@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .exits import CommandError, ExitCode, UsageError, how_here, reports_errors
-from .files import check_folder, check_journal, check_page, read_stdin, text_or_file, write_page
+from .files import (
+    SaveDirOption,
+    check_folder,
+    check_journal,
+    check_page,
+    read_stdin,
+    text_or_file,
+    write_page,
+)
 from .interrupt import Interrupt
 from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
@@ -103,10 +111,7 @@ class AgentSettings:
         Path | None,
         typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal."),
     ] = None
-    save_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the results there."),
-    ] = None
+    save_dir: SaveDirOption = None
 
 
 @reports_errors

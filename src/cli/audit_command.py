@@ -1,4 +1,4 @@
-"""``knime-mcp audit``: records of calls, verified and shown."""
+"""``knime-mcp audit``: records of calls, verified, shown and exported."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..tools.words import counted
-from .audit_files import read
 from .exits import ExitCode, UsageError, reports_errors
-from .files import check_page, check_table, write_page, writing
+from .files import (
+    RecordsArgument,
+    check_output,
+    check_page,
+    check_table,
+    reading_records,
+    write_page,
+    writing,
+)
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
@@ -20,12 +27,12 @@ if TYPE_CHECKING:
     from ..audit.verify import VerifiedRun
 
 _FINDINGS_SHOWN = 20
-_FILE_HELP = "A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
+_CALLS_SHOWN = 1000
 
 
 @reports_errors
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)],
+    file: RecordsArgument,
     head: Annotated[
         str | None,
         typer.Option(
@@ -45,7 +52,8 @@ def verify(
     """
     from ..audit.verify import verify_file
 
-    found = read(lambda: verify_file(file, head=head))
+    with reading_records():
+        found = verify_file(file, head=head)
     if as_json:
         print_json(
             {
@@ -76,7 +84,7 @@ def verify(
 
 @reports_errors
 def show_records(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=_FILE_HELP)],
+    file: RecordsArgument,
     html: Annotated[
         Path | None,
         typer.Option(metavar="OUT.html", help="Write a page with all details instead, for a browser."),
@@ -97,17 +105,18 @@ def show_records(
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.table import read_calls, write_calls
 
-    records = read(lambda: read_calls(file))
+    with reading_records():
+        records = read_calls(file)
     records.sort(key=lambda record: (record.run, record.call))
     if html is not None:
         from ..audit.verify import verify_file
         from .audit_page import audit_page
 
-        write_page(html, audit_page(file.name, records, read(lambda: verify_file(file))))
+        write_page(html, audit_page(file.name, records, verify_file(file)))
     if out is not None:
         with writing(out):
             write_calls(records, out)
-        note(f"Wrote {len(records)} calls to {out}")
+        note(f"Wrote {counted(len(records), 'call')} to {out}")
     if html is not None or out is not None:
         return ExitCode.OK
     if as_json:
@@ -119,10 +128,51 @@ def show_records(
     return ExitCode.OK
 
 
+@reports_errors
+def export(
+    file: RecordsArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT.knwf", help="The workflow to write.")],
+    question: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the agent was asked, to show above the calls.")
+    ] = "",
+    answer: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the agent answered, to show below the calls.")
+    ] = "",
+) -> ExitCode:
+    """Export calls as a KNIME workflow.
+
+    One configured MCP Tool Caller per call of an MCP tool, in recorded order. Credentials are in it by name;
+    secret arguments are placeholders. Open it in KNIME, or run it with: knime-mcp run OUT.knwf
+
+    Example: knime-mcp audit export run.jsonl run.knwf
+    """
+    if out.suffix.lower() != ".knwf":
+        raise UsageError(f"{out} should end in .knwf: it gets a KNIME workflow.")
+    check_output(out)
+    from ..audit.table import read_calls
+    from ..audit.verify import Verdict, verify_file
+    from ..headless import use_standin
+
+    use_standin()
+    from ..tools.audit_workflow import save_audit_workflow
+
+    with reading_records():
+        records = read_calls(file)
+        verified = verify_file(file)
+    with writing(out):
+        exported = save_audit_workflow(records, out, question=question, answer=answer)
+    note(f"Wrote {out}: {exported.text()}")
+    if verified.verdict is Verdict.ALTERED:
+        for finding in verified.findings:
+            complain(f"{finding.verdict.value}: {finding.text}")
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
 def _show_timeline(records: list[CallRecord]) -> None:
     if not records:
         note("There are no calls in this file.")
-    for run, calls in _by_run(records):
+    for run, calls in _by_run(records[:_CALLS_SHOWN]):
         rows = (
             (
                 str(record.call or ""),
@@ -138,6 +188,8 @@ def _show_timeline(records: list[CallRecord]) -> None:
         )
         columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
         show(table(f"Run {run}" if run else "Calls", columns, rows))
+    if len(records) > _CALLS_SHOWN:
+        note(f"{len(records) - _CALLS_SHOWN:,} more calls are not shown. All: --json, or --out FILE")
 
 
 def _by_run(records: Iterable[CallRecord]) -> list[tuple[str, list[CallRecord]]]:

@@ -7,29 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..tools.words import counted
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .exits import CommandError, ExitCode, UsageError, reports_errors
-from .files import TABLES, check_folder, check_journal, check_table
+from .files import TABLES, SaveDirOption, check_folder, check_journal, check_table
 from .interrupt import Interrupt
-from .options import ConnectionOptions, takes_connection
+from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .terminal import complain, note
 
 if TYPE_CHECKING:
-    from ..types.routing import ServerRoute
     from .batch_run import BatchRun
-    from .parameters import Parameters
-    from .sessions import Sessions
 
 
 @reports_errors
 @takes_connection
 def batch(
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
-    ] = None,
-    tool: Annotated[
-        str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
-    ] = None,
+    url: UrlArgument = None,
+    tool: ToolArgument = None,
     table_file: Annotated[
         str | None,
         typer.Argument(
@@ -65,10 +59,7 @@ def batch(
             help="Take the results in this earlier --audit file from there, and make only the other calls.",
         ),
     ] = None,
-    save_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the results there."),
-    ] = None,
+    save_dir: SaveDirOption = None,
     *,
     connection: ConnectionOptions,
 ) -> ExitCode:
@@ -88,6 +79,8 @@ def batch(
     tool, table = words[0], Path(words[1])
     _check_files(table, out, audit, resume)
     check_folder(save_dir)
+    from .batch_run import BatchRun
+    from .lookup import find_tool
     from .parameters import read_parameters
     from .sessions import Sessions
 
@@ -97,21 +90,21 @@ def batch(
             f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
-        run = _prepare(sessions, route, tool, parameters, arguments_column)
-        run.fail, run.journal_file, run.earlier_file = on_error == "fail", audit or resume, resume
+        run = BatchRun(
+            sessions,
+            find_tool(sessions, route, tool),
+            parameters,
+            arguments_column,
+            fail=on_error == "fail",
+            journal_file=audit or resume,
+            earlier_file=resume,
+        )
         dispatcher = sessions.dispatcher([route], save_dir)
         with call_executor(executor, concurrency, connection, dispatcher) as calls:
             run.execute(dispatcher, calls, out, as_json=as_json)
-    return _report(run, out)
-
-
-def _prepare(
-    sessions: Sessions, route: ServerRoute, tool: str, parameters: Parameters, column: str | None
-) -> BatchRun:
-    from .batch_run import BatchRun
-    from .lookup import find_tool
-
-    return BatchRun(sessions, find_tool(sessions, route, tool), parameters, column)
+    if out is not None:
+        note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
+    return _report(run, audit or resume, resume, fail=on_error == "fail")
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
@@ -130,27 +123,19 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
         )
 
 
-def _report(run: BatchRun, out: Path | None) -> ExitCode:
+def _report(run: BatchRun, journal: Path | None, earlier: Path | None, *, fail: bool) -> ExitCode:
     from ..audit.record import CallStatus
 
     summary = run.summary
     total = summary.total
-    if out is not None:
-        note(f"Wrote {total} rows to {out}")
     if summary.resumed:
-        note(f"{summary.resumed} of {total} calls were taken from {run.earlier_file}")
+        note(f"{summary.resumed} of {total} calls were taken from {earlier}")
     if run.canceled:
-        complain(
-            f"Canceled after {run.finished} of {total} calls."
-            + (
-                f" Go on with: --resume {run.journal_file}"
-                if run.journal_file
-                else " With --audit FILE it could go on."
-            )
-        )
+        go_on = f"Go on with: --resume {journal}" if journal else "With --audit FILE it could go on."
+        complain(f"Canceled after {summary.finished} of {total} calls. {go_on}")
         return ExitCode.CANCELED
     warning = summary.warning()
-    if summary.failed and run.fail:
+    if summary.failed and fail:
         first = summary.failures[0]
         complain(f"Ended at the first failure, row {first.input_row}: {first.error}")
         complain(f"{summary.statuses[CallStatus.CANCELED]} of {total} calls were not made.")

@@ -19,7 +19,8 @@ from ..tools.caller.mapping import (
     parameters_of,
     plan_columns,
 )
-from ..tools.caller.results_table import ResultsWriter, plan_results
+from ..tools.caller.results_layout import plan_results
+from ..tools.caller.results_table import ResultsWriter
 from ..tools.caller.run import EarlierRun
 from ..tools.caller.summary import RunSummary
 from ..types.columns import ColumnForm
@@ -52,23 +53,31 @@ class BatchRun:
         tool: The tool of all calls.
         parameters: The table.
         column: The column that holds all arguments as JSON; None for one column per argument.
-
-    Attributes:
         fail: Whether the first call that fails ends the run.
         journal_file: Where finished calls are written as they finish, or None.
         earlier_file: The journal of an earlier run whose results are taken over, or None.
+
+    Attributes:
         summary: What became of the calls.
-        finished: How many calls were made, or taken over.
         canceled: Whether the person stopped the run.
     """
 
-    def __init__(self, sessions: Sessions, tool: MCPTool, parameters: Parameters, column: str | None) -> None:
-        self.fail = False
-        self.journal_file: Path | None = None
-        self.earlier_file: Path | None = None
+    def __init__(
+        self,
+        sessions: Sessions,
+        tool: MCPTool,
+        parameters: Parameters,
+        column: str | None,
+        *,
+        fail: bool,
+        journal_file: Path | None,
+        earlier_file: Path | None,
+    ) -> None:
         self.summary = RunSummary(total=len(parameters.rows))
-        self.finished = 0
         self.canceled = False
+        self._fail = fail
+        self._journal_file = journal_file
+        self._earlier_file = earlier_file
         self._sessions = sessions
         self._tool = tool
         self._parameters = parameters
@@ -92,7 +101,7 @@ class BatchRun:
         Raises:
             CommandError: The journal to resume from cannot be read.
         """
-        content = None if self.earlier_file is None else _content(self.earlier_file)
+        content = None if self._earlier_file is None else _content(self._earlier_file)
         earlier = None if content is None else EarlierRun(content.records, dispatcher)
         with ExitStack() as stack:
             sinks: list[Sink] = []
@@ -103,9 +112,9 @@ class BatchRun:
             elif out is None:
                 sinks.append(stack.enter_context(_TerminalSink()))
             follows = "" if content is None else content.head
-            journal = stack.enter_context(self._journal(dispatcher, follows)) if self.journal_file else None
+            journal = stack.enter_context(self._journal(dispatcher, follows)) if self._journal_file else None
             self._run(dispatcher, executor, sinks, journal, earlier)
-            if journal is not None and (self.canceled or self.finished < self.summary.total):
+            if journal is not None and self.summary.finished < self.summary.total:
                 journal.close("canceled" if self.canceled else "failed")
 
     def _run(
@@ -131,7 +140,6 @@ class BatchRun:
         if earlier is not None:
             earlier.take_over(self._calls(), journal)
         interrupt, stop = self._sessions.interrupt, self._sessions.stop
-        taken = 0
         with BatchProgress(self.summary.total) as progress:
             results = run_batch(
                 self._calls(),
@@ -143,14 +151,12 @@ class BatchRun:
                 on_finished=progress,
             )
             for outcome in results:
-                taken += 1
-                self.finished += outcome.record.status != "canceled"
                 self._take(outcome, sinks)
-                if self.fail and not outcome.record.ok:
+                if self._fail and not outcome.record.ok:
                     stop.set()  # what is in flight ends, and has its rows
-        self.canceled = interrupt() and self.finished < self.summary.total
+        self.canceled = interrupt() and self.summary.finished < self.summary.total
         why = Canceled("The run was stopped before this call")
-        for call in self._calls(taken):
+        for call in self._calls(start=self.summary.statuses.total()):
             self._take(failed_call(call, why, dispatcher), sinks)
 
     def _take(self, outcome: CallOutcome, sinks: list[Sink]) -> None:
@@ -176,9 +182,9 @@ class BatchRun:
         return arguments_from_pairs([(name, text) for name, text in cells if text is not None], self._known)
 
     def _journal(self, dispatcher: Dispatcher, follows: str) -> Journal:
-        assert self.journal_file is not None
+        assert self._journal_file is not None
         return open_journal(
-            self.journal_file,
+            self._journal_file,
             run=dispatcher.run,
             about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
             calls=self.summary.total,
@@ -207,7 +213,7 @@ class _TableSink:
     def __init__(self, out: Path, parameters: Parameters) -> None:
         self._file = TableFile(out)
         layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
-        self._writer = ResultsWriter(layout, _with_row_ids(parameters.table), self._file.write)
+        self._writer = ResultsWriter(layout, _with_row_ids(parameters.table), self._file.write, equal=False)
 
     def __enter__(self) -> _TableSink:
         return self

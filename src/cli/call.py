@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .exits import ExitCode, UsageError, reports_errors
-from .files import check_folder, check_journal, open_journal, text_or_file, why_no_json
+from .files import SaveDirOption, check_folder, check_journal, open_journal, text_or_file, why_no_json
 from .interrupt import Interrupt
-from .options import ConnectionOptions, takes_connection
+from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 @reports_errors
 @takes_connection
 def call(
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
-    ] = None,
-    tool: Annotated[
-        str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
-    ] = None,
+    url: UrlArgument = None,
+    tool: ToolArgument = None,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -47,10 +43,7 @@ def call(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole record of the call as JSON.")
     ] = False,
-    save_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of the result there."),
-    ] = None,
+    save_dir: SaveDirOption = None,
     audit: Annotated[
         Path | None,
         typer.Option(metavar="FILE.jsonl", help="Add the record of the call to this journal."),

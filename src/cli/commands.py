@@ -34,7 +34,7 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
         {
             "verify": "audit_command:verify",
             "show": "audit_command:show_records",
-            "export": "export_command:export",
+            "export": "audit_command:export",
         },
     ),
     "graph": _Group(

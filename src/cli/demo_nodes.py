@@ -13,7 +13,7 @@ from contextlib import suppress
 import anyio
 
 from ..knowledge.catalogue import Catalogue
-from ..knowledge.server import NodeKnowledgeServer
+from ..knowledge.served import ServedTools
 from ..knowledge.service import NodeKnowledgeMCPService
 from ..knowledge.serving import serve_http
 from .nodes.catalogue import catalogue_that_comes_along
@@ -23,9 +23,9 @@ def serve() -> None:
     """Serves until standard input closes."""
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     with Catalogue(catalogue_that_comes_along()) as catalogue, suppress(KeyboardInterrupt):
-        served = NodeKnowledgeServer(NodeKnowledgeMCPService(catalogue))
+        tools = ServedTools(NodeKnowledgeMCPService(catalogue))
         anyio.run(
-            lambda: serve_http(served, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
+            lambda: serve_http(tools, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
         )
 
 

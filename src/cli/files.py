@@ -8,7 +8,9 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
 
 from .exits import CommandError, UsageError, why_not
 from .terminal import note
@@ -20,6 +22,18 @@ if TYPE_CHECKING:
 
 TABLES: Final = (".csv", ".parquet")
 _PAGES: Final = (".html", ".htm")
+
+SaveDirOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of results there."),
+]
+RecordsArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
+    ),
+]
+"""A file of records that a command reads."""
 
 
 def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:
@@ -134,6 +148,22 @@ def open_journal(file: Path, *, run: str, about: str, calls: int | None = None, 
         return Journal(file, run=run, about=about, calls=calls, append=file.is_file(), follows=follows)
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
+
+
+@contextmanager
+def reading_records() -> Generator[None]:
+    """Turns what is wrong with a file of records into an error of the command.
+
+    Raises:
+        CommandError: The file holds no records, or cannot be read.
+    """
+    from ..audit.journal import JournalError
+    from ..audit.table import TableError
+
+    try:
+        yield
+    except (JournalError, TableError) as error:
+        raise CommandError(f"{error}.") from None
 
 
 def read_text(file: Path) -> str:

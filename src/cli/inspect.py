@@ -9,7 +9,7 @@ import typer
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .exits import CREDENTIAL_HINT, ExitCode, reports_errors
 from .interrupt import Interrupt
-from .options import ConnectionOptions, takes_connection
+from .options import ConnectionOptions, UrlArgument, takes_connection
 from .stdio import how_to_name
 from .terminal import print_json, say, show, table
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 @reports_errors
 @takes_connection
 def inspect(
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
-    ] = None,
+    url: UrlArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     *,
     connection: ConnectionOptions,

@@ -8,9 +8,9 @@ import typer
 
 from .exits import ExitCode, reports_errors
 from .option_groups import takes
+from .options import CaFileOption, ProxyOption
 
 _CLIENT = "Registered by hand"
-_HOW = "How to reach the server"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,20 +73,8 @@ class LoginOptions:
             metavar="URL", help="The only authorization server to send secrets to.", rich_help_panel=_CLIENT
         ),
     ] = None
-    ca_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW
-        ),
-    ] = None
-    proxy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Use this proxy instead of the environment's; an empty text means none.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None
+    ca_file: CaFileOption = None
+    proxy: ProxyOption = None
 
 
 @reports_errors

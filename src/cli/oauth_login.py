@@ -61,9 +61,8 @@ def log_in(options: LoginOptions) -> ExitCode:
             issuer=options.issuer,
             scope=options.scope,
             network=network,
-            is_canceled=interrupt,
         )
-        made = authorization.log_in(challenge.challenge)
+        made = authorization.log_in(challenge.challenge, interrupt)
         with MCPClient(server, auth=authorization, network=network) as mcp:
             tools = mcp.list_tools(is_canceled=interrupt)
         made = authorization.login or made
@@ -100,7 +99,6 @@ def stored_login(
     server_url: str,
     *,
     network: NetworkSettings,
-    is_canceled: Callable[[], bool] | None = None,
     store: TokenStore | None = None,
 ) -> OAuth | None:
     """Makes the authorization of a login that ``knime-mcp login`` has left.
@@ -108,7 +106,6 @@ def stored_login(
     Args:
         server_url: The MCP server.
         network: Trust store and proxy.
-        is_canceled: Asked at least every 0.5 s.
         store: Where to look, instead of the keyring.
 
     Returns:
@@ -124,9 +121,7 @@ def stored_login(
     grant: Grant = (
         ClientCredentials(known.client) if known.grant == "client_credentials" else AuthorizationCode()
     )
-    return OAuth(
-        server_url, grant, store=place, issuer=known.issuer, network=network, is_canceled=is_canceled
-    )
+    return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network)
 
 
 class _Probe:
@@ -136,10 +131,16 @@ class _Probe:
         self.asked = False
         self.challenge: str | None = None
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, _: Callable[[], bool] | None = None, /) -> dict[str, str]:
         return {}
 
-    def challenged(self, status: int, challenge: str | None) -> bool:  # noqa: ARG002 - of the protocol
+    def challenged(
+        self,
+        status: int,  # noqa: ARG002 - of the protocol
+        challenge: str | None,
+        _: Callable[[], bool] | None = None,
+        /,
+    ) -> bool:
         self.asked = True
         self.challenge = challenge
         return False

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -22,6 +22,25 @@ if TYPE_CHECKING:
 
 _WHO = "Who you are"
 _HOW = "How to reach the server"
+
+UrlArgument: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="URL", help="The server. Left out with --stdio.")
+]
+ToolArgument: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="TOOL", help="The name that the server knows.")
+]
+CaFileOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW),
+]
+ProxyOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Use this proxy instead of the environment's; an empty text means none.",
+        rich_help_panel=_HOW,
+    ),
+]
 
 
 class SendAs(StrEnum):
@@ -134,20 +153,8 @@ class ConnectionOptions:
             rich_help_panel=_HOW,
         ),
     ] = None
-    ca_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Trust the certificates in this PEM file, too.", rich_help_panel=_HOW
-        ),
-    ] = None
-    proxy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Use this proxy instead of the environment's; an empty text means none.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None
+    ca_file: CaFileOption = None
+    proxy: ProxyOption = None
     connect_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds until the connection stands.", rich_help_panel=_HOW)
     ] = Timeouts().connect

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from .terminal import err, note, plain
+from .terminal import err, note, plain, remarks_on_terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,7 +36,7 @@ class StatusLine:
 
     def show(self, text: str) -> bool:
         """Shows a text. Returns whether there is a terminal to show it on."""
-        if not err().is_terminal:
+        if not remarks_on_terminal():
             return False
         shown = plain(text, "dim")
         shown.no_wrap, shown.overflow = True, "ellipsis"
@@ -74,7 +74,7 @@ class _Bar:
             BarColumn(),
             last,
             console=err(),
-            disable=not err().is_terminal,
+            disable=not remarks_on_terminal(),
             transient=True,
         )
 
@@ -100,13 +100,15 @@ class BatchProgress(_Bar):
 
         super().__init__(TimeRemainingColumn())
         self._total = total
+        self._tenths = 0
         self._task = self._bar.add_task(self._text(0), total=total)
 
     def __call__(self, finished: int) -> None:
         """Takes the number of calls that have finished."""
         self._bar.update(self._task, completed=finished, description=self._text(finished))
-        # In a log a line per tenth is enough.
-        if not err().is_terminal and (finished == self._total or finished % max(1, self._total // 10) == 0):
+        tenths = 10 * finished // self._total
+        if tenths > self._tenths and not remarks_on_terminal():  # enough for a log
+            self._tenths = tenths
             note(self._text(finished))
 
     def _text(self, finished: int) -> str:
@@ -127,6 +129,6 @@ class StepsProgress(_Bar):
         what, done, total = step
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=total)
-            if not err().is_terminal:
+            if not remarks_on_terminal():
                 note(f"{what}: {total}")
         self._bar.update(self._tasks[what], completed=done)

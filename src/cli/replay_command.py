@@ -9,7 +9,7 @@ import typer
 
 from .executors import Concurrency, ExecutorOption, check_executor
 from .exits import ExitCode, UsageError, reports_errors
-from .files import check_journal, check_page, check_table, write_page
+from .files import RecordsArgument, check_journal, check_page, check_table, reading_records, write_page
 from .interrupt import Interrupt
 from .options import ConnectionOptions, takes_connection
 from .terminal import print_json
@@ -24,12 +24,7 @@ _ON_RECORD = (
 @reports_errors
 @takes_connection
 def replay(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
-        ),
-    ],
+    file: RecordsArgument,
     call: Annotated[
         list[str] | None,
         typer.Option(
@@ -138,7 +133,6 @@ def replay(
     _check_connection(connection)
     check_executor(executor, connection)
     from ..audit.replay.table import read_recording
-    from .audit_files import read
     from .replay_run import ReplayRun
     from .replay_words import check_on_record, replay_options, with_commands
 
@@ -155,7 +149,8 @@ def replay(
         stop_at_first_difference=stop,
     )
     connection = with_commands(connection, server or ())
-    recording = read(lambda: read_recording(file, head=head))
+    with reading_records():
+        recording = read_recording(file, head=head)
     check_on_record(options, recording.calls)
     with Interrupt() as interrupt:
         run = ReplayRun(recording, options, connection, interrupt)

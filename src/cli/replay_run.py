@@ -12,6 +12,7 @@ from ..audit.replay.replayer import Replayer
 from ..audit.replay.table import ReplaySummary, replay_table
 from ..audit.verify import Verdict
 from ..tools.views.replay import ShownCalls, replay_page
+from ..tools.words import counted
 from ..types.errors import Canceled, MCPError
 from .executors import call_executor
 from .exits import ExitCode
@@ -100,7 +101,7 @@ class ReplayRun:
         if out is not None:
             with TableFile(out) as written:
                 written.write(replay_table(self._done))
-            note(f"Wrote {len(self._done)} rows to {out}")
+            note(f"Wrote {counted(len(self._done), 'row')} to {out}")
 
     def _take(self, replayer: Replayer) -> None:
         calls = self._recording.calls

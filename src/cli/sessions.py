@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 from ..tools.credentials import fill
 from ..tools.mcp_client import MCPClient
 from ..tools.session_pool import SessionPool
-from ..types.errors import MCPError
 from .credentials import Credentials
-from .exits import why_not
 from .stdio import is_command, named_server
 
 if TYPE_CHECKING:
@@ -140,25 +138,19 @@ class Sessions:
             return None
         from .oauth_login import stored_login
 
-        return stored_login(route.url, network=self._options.network, is_canceled=self.interrupt)
+        return stored_login(route.url, network=self._options.network)
 
     def _is_canceled(self) -> bool:
         return self.interrupt() or self.stop.is_set()
 
 
 def _saver(folder: Path) -> Callable[[Call, int, bytes, str], str]:
-    from mimetypes import guess_extension
+    from ..tools.caller.blobs import save_blob
+
+    fix = "Make room, or name another folder with --save-dir"
 
     def save(call: Call, number: int, data: bytes, mime_type: str) -> str:
-        folder.mkdir(parents=True, exist_ok=True)
-        # The name is ours: what a server calls its files is no path on this machine.
         name = f"row-{call.input_row}-{number + 1}" if call.input_row is not None else f"result-{number + 1}"
-        file = folder / f"{name}{guess_extension(mime_type.partition(';')[0].strip()) or '.bin'}"
-        try:
-            file.write_bytes(data)
-        except OSError as error:
-            what = f"The tool has answered, but {file} could not be written: {why_not(error)}"
-            raise MCPError(what, fix="Make room, or name another folder with --save-dir") from None
-        return str(file)
+        return save_blob(folder, name, data, mime_type, fix=fix)
 
     return save

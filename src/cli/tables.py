@@ -83,18 +83,21 @@ def _writer(file: Path, schema: pa.Schema) -> Any:
     return csv.CSVWriter(file, schema)
 
 
-def _flat(table: Any) -> Any:
-    """The table with lists and structures as JSON text, which is all that CSV can hold."""
+def _flat(table: pa.Table) -> pa.Table:
+    """The table with lists, structures and bytes as text, which is all that CSV can hold."""
     import pyarrow as pa
 
     for position, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type):
-            texts = [
-                None if value is None else json.dumps(value, ensure_ascii=False, default=str)
-                for value in table[field.name].to_pylist()
-            ]
+        if pa.types.is_nested(field.type) or field.type in (pa.binary(), pa.large_binary()):
+            texts = [None if value is None else _flat_text(value) for value in table[field.name].to_pylist()]
             table = table.set_column(position, field.name, pa.array(texts, pa.string()))
     return table
+
+
+def _flat_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _read(text: str | None) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import sys
 from contextlib import suppress
@@ -90,12 +91,26 @@ def show(*renderables: RenderableType) -> None:
 
 def note(text: str) -> None:
     """Prints a remark to standard error."""
-    err().print(plain(text, "dim"))
+    _remark(text, "dim")
 
 
 def complain(text: str) -> None:
     """Prints what went wrong to standard error."""
-    err().print(plain(text, "bold red" if err().is_terminal else ""))
+    _remark(text, "bold red")
+
+
+@functools.cache
+def remarks_on_terminal() -> bool:
+    """Whether standard error is a terminal. Elsewhere nothing is drawn, and no console is loaded."""
+    return sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+def _remark(text: str, style: str) -> None:
+    if remarks_on_terminal():
+        err().print(plain(text, style))
+        return
+    with suppress(OSError):  # as `_Remarks` does
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 def print_text(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..tools.words import counted
 from ..types.errors import Canceled
 from .exits import ExitCode, how_here, reports_errors
 from .files import TABLES, check_table, writing
@@ -91,7 +92,7 @@ def _write(provision: Provision, out: Path | None) -> None:
     else:
         with TableFile(out) as file:
             file.write(_tools_table(provision))
-    note(f"Wrote {len(provision.tools)} tools to {out}")
+    note(f"Wrote {counted(len(provision.tools), 'tool')} to {out}")
 
 
 def _as_json(provision: Provision) -> dict[str, Any]:

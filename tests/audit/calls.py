@@ -1,8 +1,9 @@
 """Records for tests: a run of several calls of two tools, with everything that text can hold."""
 
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
+from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.types.canonical import canonical_json
+from knime_mcp.types.portable import to_json_text
 from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 
 SEARCH = MCPTool(
@@ -30,7 +31,7 @@ def record(number, **more):
     values = {
         "run": "r1",
         "input_row": f"Row{number}",
-        "tool": tool_text(tool),
+        "tool": to_json_text(tool),
         "tool_name": tool.name,
         "tool_type": tool.tool_type.name.lower(),
         "server": tool.route.display if is_mcp else None,

@@ -17,7 +17,7 @@ from knime_mcp.audit.chain import (
     link_of,
     same_hash,
 )
-from knime_mcp.audit.record import CallRecord, CallStatus, tool_text
+from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table import COLUMNS
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.portable import to_json_text
@@ -156,9 +156,8 @@ def test_the_text_of_a_tool_is_made_once_and_is_its_own():
     )
     assert same == SEARCH
     for tool in (SEARCH, same, FLOW, replace(SEARCH, name="other")):
-        assert tool_text(tool) == to_json_text(tool)
-        assert tool_text(tool) is tool_text(tool)
-    assert tool_text(same) != tool_text(SEARCH)
+        assert to_json_text(tool) is to_json_text(tool)
+    assert to_json_text(same) != to_json_text(SEARCH)
 
 
 def test_status_is_hashed_as_its_text():
@@ -174,12 +173,12 @@ def test_a_workflows_file_store_may_get_another_key():
     """KNIME gives it a new one when a workflow is exported or copied."""
     moved = replace(FLOW, filestore_keys="another-key")
     one, other = (
-        chained(replace(record(1), tool=tool_text(tool), tool_type="workflow"), "", call=1)
+        chained(replace(record(1), tool=to_json_text(tool), tool_type="workflow"), "", call=1)
         for tool in (FLOW, moved)
     )
     assert one.tool != other.tool
     assert one.hash == other.hash
-    renamed = chained(replace(record(1), tool=tool_text(replace(FLOW, name="other"))), "", call=1)
+    renamed = chained(replace(record(1), tool=to_json_text(replace(FLOW, name="other"))), "", call=1)
     assert renamed.hash != one.hash
 
 

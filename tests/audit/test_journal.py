@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knime_mcp.audit import journal as journal_module
 from knime_mcp.audit.journal import Journal, JournalError, latest, new_run_id, read_journal
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.audit.verify import verify_file
+from knime_mcp.audit.table import TableError, read_calls
+from knime_mcp.audit.verify import Verdict, verify_file
 
 
-def record(row="Row0", **more):
-    return CallRecord(run="r", input_row=row, status=more.pop("status", CallStatus.OK), **more)
+def record(row="Row0", run="r", **more):
+    return CallRecord(run=run, input_row=row, status=more.pop("status", CallStatus.OK), **more)
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -113,16 +115,62 @@ def test_a_broken_line_in_the_middle_is_an_error_that_names_it(tmp_path):
         read_journal(path)
 
 
-def test_appending_cuts_a_torn_line_and_keeps_the_rest(tmp_path):
+@pytest.mark.parametrize("torn", [b'{"kind":"call","ru', b'{"kind":"call","tool":"{\\"a\\":{}'])
+def test_a_run_after_a_torn_line_begins_a_line_of_its_own(tmp_path, torn):
     path = tmp_path / "r.jsonl"
-    with Journal(path, run="one") as journal:
+    with Journal(path, run="r") as journal:
         journal.append(record("a"))
-    path.write_bytes(path.read_bytes() + b'{"kind":"call","ru')
+    before = path.read_bytes() + torn
+    path.write_bytes(before)
     with Journal(path, run="two", append=True) as journal:
-        journal.append(record("b"))
+        journal.append(record("b", run="two"))
+    assert path.read_bytes().startswith(before)
     content = read_journal(path)
     assert [found.input_row for found in content.records] == ["a", "b"]
-    assert (content.run, content.outcome, content.torn) == ("two", "complete", False)
+    assert (content.run, content.outcome) == ("two", "complete")
+    found = verify_file(path)
+    assert [finding.text for finding in found.findings] == ["Line 4 is incomplete, and was not read."]
+    assert found.verdict is Verdict.TRUNCATED
+
+
+def test_whoever_opens_a_journal_destroys_nothing_that_another_process_is_writing(tmp_path):
+    """The half of a line that is there, is that of a line on its way."""
+    path = tmp_path / "r.jsonl"
+    journal = Journal(path, run="r")
+    journal.append(record("a"))
+    whole = path.read_bytes()
+    line = whole.splitlines(keepends=True)[1]
+    read, torn = journal_module._end_of, []
+
+    def rest_arrives(path):
+        found = read(path)
+        torn.append(found[1])
+        path.write_bytes(whole)
+        return found
+
+    path.write_bytes(whole[: -len(line) // 2])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(journal_module, "_end_of", rest_arrives)
+        with Journal(path, run="two", append=True) as other:
+            other.append(record("b", run="two"))
+    journal.close()
+    assert torn == [True]
+    content = read_journal(path)
+    assert [found.input_row for found in content.records] == ["a", "b"]
+    assert verify_file(path).intact
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_a_device_is_no_file(tmp_path, name, ending):
+    path = tmp_path / f"r.{ending}"
+    if name == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(name)
+    for read in (read_calls, verify_file):
+        with pytest.raises((JournalError, TableError), match=rf"r\.{ending} is a device or a pipe"):
+            read(path)
 
 
 def test_the_latest_run_of_its_kind_is_found(tmp_path):
@@ -168,7 +216,7 @@ def test_a_journal_is_never_overwritten(tmp_path):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"my diary", b"my diary\nmore\n", b"[]\n"])
+@pytest.mark.parametrize("content", [b"my diary", b"my diary\nmore\n", b"[]\n", b'{"my": "diary"}'])
 def test_a_file_that_is_no_journal_is_not_appended_to(tmp_path, content):
     path = tmp_path / "r.jsonl"
     path.write_bytes(content)

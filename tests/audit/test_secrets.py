@@ -140,3 +140,13 @@ def test_a_pattern_that_backtracks_for_ever_holds_nobody_up():
     marked = SecretMarker().mark(arguments, described)
     assert marked["a" * 60 + "!"] == "seen"
     assert marked["aaa"] != "hidden"
+
+
+@pytest.mark.parametrize("value", [{"x": ["pins", {"spin": 1}]}, [[], {}], {"when": {1, 2}}])
+def test_what_holds_no_secret_is_not_copied(value):
+    assert SecretMarker(["pin", SECRET]).scrub(value) is value
+
+
+@pytest.mark.parametrize("value", [["pin"], {"pin": 1}, [{"x": f"say {SECRET}!"}], [json.dumps([SECRET])]])
+def test_secrets_are_found_however_deep(value):
+    assert SecretMarker(["pin", SECRET]).scrub(value) != value

@@ -66,7 +66,7 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
     finally:
         process.stdin.close()
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

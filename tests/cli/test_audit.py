@@ -12,6 +12,7 @@ import pytest
 from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from knime_mcp.version import VERSION
+from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
 from tests.support.host import get_host
 
@@ -31,9 +32,8 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     text = journal.read_text("utf-8")
     (tmp_path / "saved.jsonl").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
     assert cli("audit", "verify", "saved.jsonl").code == 0
-    done = cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl")
-    assert done.code == 1
-    assert "saved.jsonl, line 1 is not a line of a journal. Name another file" in done.err
+    assert cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl").code == 1  # one row is bad
+    assert cli("audit", "verify", "saved.jsonl").out.count(", complete") == 2
     lines = lines_of(journal)
     lines[1] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
     (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
@@ -113,6 +113,14 @@ def test_a_timeline(cli, journal):
     records = cli("audit", "show", "run.jsonl", "--json").json
     assert [record["call"] for record in records] == [1, 2, 3]
     assert records[0]["arguments"] == {"text": "a", "times": 1}
+
+
+def test_a_journal_of_many_calls_is_not_a_table_of_many_rows(cli, tmp_path):
+    write_run(tmp_path / "many.jsonl", 1100)
+    done = cli("audit", "show", "many.jsonl")
+    assert done.code == 0
+    assert done.out.count(" search ") + done.out.count(" Flow ") == 1000
+    assert done.err == "100 more calls are not shown. All: --json, or --out FILE\n"
 
 
 def test_a_page(cli, journal, tmp_path):

@@ -1,6 +1,7 @@
 import csv
 import json
 import signal
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,6 +51,23 @@ def test_arguments_from_a_json_column(cli, server, tmp_path):
     found = pq.read_table(tmp_path / "r.parquet")
     assert found["Status"].to_pylist() == ["ok", "invalid arguments"]
     assert found["k"].to_pylist() == [1, 2]
+
+
+def test_types_of_parquet_that_json_and_csv_do_not_have(cli, server, tmp_path):
+    """Prices are decimals there; bytes beside them are no reason to lose the results."""
+    prices = pa.array([Decimal("2.00"), Decimal("3.00")], pa.decimal128(9, 2))
+    columns = {"code": prices, "strict": [True, None], "raw": [b"\x00\xff", b"text"], "l": [[1], None]}
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    done = cli("batch", server.url, "show", "p.parquet", "--out", "r.csv")
+    assert done.code == 0, done.err
+    found = results(tmp_path / "r.csv")
+    assert [json.loads(row["Structured result"])["code"] for row in found] == ["2.00", "3.00"]
+    assert [(row["raw"], row["l"]) for row in found] == [("\0\\xff", "[1]"), ("text", "")]
+    pq.write_table(pa.table({"a": prices, "b": [1.0, 2.0]}), tmp_path / "p.parquet")
+    assert [record["result"] for record in cli("batch", server.url, "add", "p.parquet", "--json").json] == [
+        "3",
+        "5",
+    ]
 
 
 def test_stops_at_the_first_failure_if_asked(cli, server, table, tmp_path):

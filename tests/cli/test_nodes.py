@@ -38,6 +38,7 @@ def test_nothing_found_is_exit_code_1(nodes):
 
 
 def test_show_tells_ports_and_settings(nodes):
+    assert "Matching criteria" in nodes("show", "Joiner").out
     done = nodes("show", "trigger.webhook")
     assert done.code == 0, done.err
     assert "TRIGGER.WEBHOOK" in done.out

@@ -48,6 +48,25 @@ def test_results_do_not_need_a_reader_of_remarks(cli, server, tmp_path, where):
         assert [row["Status"] for row in csv.DictReader(file)] == ["ok"] * 40
 
 
+def test_remarks_into_a_log_load_no_console():
+    """What a tool reports comes in the thread that reads, whatever the others are importing."""
+    script = (
+        "import sys\n"
+        "from knime_mcp.cli.progress import CallProgress\n"
+        "from knime_mcp.cli.terminal import complain\n"
+        "from knime_mcp.tools.mcp_client import Progress\n"
+        "with CallProgress() as progress:\n"
+        "    progress(Progress(progress=1, total=2, message='half \\x1b'))\n"
+        "complain('gone')\n"
+        "print([name for name in sys.modules if name.partition('.')[0] == 'rich'])\n"
+    )
+    kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=kept
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "1 of 2: half \\u{001b}\ngone\n")
+
+
 def test_standard_output_on_a_full_disk(cli, server):
     done = cli.closing("> /dev/full", "call", server.url, "echo", "text=a")
     assert (done.code, done.err) == (1, "Standard output: no space left on device.\n")

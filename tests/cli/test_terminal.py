@@ -43,7 +43,7 @@ def on_terminal(folder, *arguments, answer=None, env=None):
             if not data:
                 break
             shown += data
-        return process.wait(10), shown.decode()
+        return process.wait(30), shown.decode()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ...types.canonical import canonical_json
+from ...types.column_kinds import arrow_columns
 from ...types.errors import ToolFormatError
 from ...types.portable import from_json_text
 from ..journal import SUFFIX, read_journal
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...types.column_kinds import ColumnKind
     from ...types.tool import Tool
     from ..record import CallRecord
     from ..verify import Verification
     from .calls import ReplayedCall
 
-Kind = Literal["string", "int32", "double", "moment"]
-REPLAY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+REPLAY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Verdict", "string"),
     ("Reason", "string"),
     ("Patch", "string"),
@@ -57,7 +58,7 @@ REPLAY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
 )
 """Name and kind of each column of the table *Replay*. Patch and the results are JSON where they were."""
 
-SUMMARY_COLUMNS: Final[tuple[tuple[str, Kind], ...]] = (
+SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Verdict", "string"),
     ("Calls", "int32"),
     ("Details", "string"),
@@ -137,7 +138,9 @@ def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
     Returns:
         `REPLAY_COLUMNS`, without RowIDs.
     """
-    return _table(REPLAY_COLUMNS, [_row(call) for call in calls])
+    import pyarrow as pa
+
+    return pa.table(arrow_columns(REPLAY_COLUMNS, [_row(call) for call in calls]))
 
 
 @dataclass(slots=True)
@@ -209,8 +212,8 @@ class ReplaySummary:
         count = sum(run.count for run in checked.runs)
         rows.append((checked.verdict.value, count, "\n".join(told) or None))
         names = [*(verdict.value for verdict in ReplayVerdict), RECORDS]
-        table = _table(SUMMARY_COLUMNS, rows)
-        return table.add_column(0, "<RowID>", pa.array(names, pa.string()))
+        row_ids = pa.array(names, pa.string())
+        return pa.table({"<RowID>": row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
 
     def _details(self, verdict: ReplayVerdict) -> str | None:
         reasons = self.reasons.get(verdict, Counter())
@@ -231,23 +234,6 @@ def _row(call: ReplayedCall) -> tuple[Any, ...]:
         *(record.status.value, record.result, record.structured_result, record.error),
         *(record.moment, record.duration, record.digest),
         *(*now, call.digest, None if new is None else new.server),
-    )
-
-
-def _table(columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    types: dict[Kind, Any] = {
-        "string": pa.string(),
-        "int32": pa.int32(),
-        "double": pa.float64(),
-        "moment": pa.timestamp("us", tz="UTC"),
-    }
-    return pa.table(
-        {
-            name: pa.array([row[place] for row in rows], types[kind])
-            for place, (name, kind) in enumerate(columns)
-        }
     )
 
 

@@ -108,7 +108,7 @@ class CurrentTools:
                 found = error
             self._listings[server] = found
         if isinstance(found, MCPError):
-            raise found
+            raise found.with_traceback(None)  # it would grow with every call on record
         return found
 
     def _missing(

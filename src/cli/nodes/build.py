@@ -134,6 +134,8 @@ def _tell(report: BuildReport, *, every: bool) -> None:
             note(f"  … and {len(entries) - _SHOWN} more; --skipped names them all")
     if report.from_code:
         note(f"Without options: {report.from_code} nodes whose description is in compiled code")
+    if report.well_known:
+        note(f"In short: {report.well_known} nodes of KNIME that describe themselves in code")
     for source in report.origin.sources:
         version = f" {source.version}" if source.version else ""
         err().print(plain(f"{source.nodes:6} nodes from {source.kind} {source.name}{version}"))
@@ -154,6 +156,7 @@ def _report_json(report: BuildReport) -> dict[str, Any]:
         "nodes": origin.nodes,
         "plugins": report.bundles,
         "without_options": report.from_code,
+        "in_short": report.well_known,
         "bytes": report.size,
         "seconds": round(report.seconds, 3),
         "sources": [

@@ -50,18 +50,18 @@ def serve(
 def _serve(opened: Catalogue, *, http: int | None, host: str) -> bool:
     import anyio
 
-    from ...knowledge.server import NodeKnowledgeServer
+    from ...knowledge.served import ServedTools
     from ...knowledge.service import NodeKnowledgeMCPService
     from ...knowledge.serving import LOOPBACK, serve_http, serve_stdio
 
-    served = NodeKnowledgeServer(NodeKnowledgeMCPService(opened))
+    tools = ServedTools(NodeKnowledgeMCPService(opened))
     if http is None:
-        return anyio.run(serve_stdio, served)
+        return anyio.run(serve_stdio, tools)
     tell_origin(opened.origin)
     if host not in LOOPBACK:
         complain(
             f"Everybody who reaches {host} can read this catalogue, and nothing is encrypted. Put a proxy"
             " with TLS and access control in front of it."
         )
-    anyio.run(lambda: serve_http(served, http, host=host, on_ready=announce))
+    anyio.run(lambda: serve_http(tools, http, host=host, on_ready=announce))
     return False

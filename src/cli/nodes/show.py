@@ -57,7 +57,7 @@ def _print(spec: NodeSpec) -> None:
     for title, ports in (("Inputs", spec.input_ports), ("Outputs", spec.output_ports)):
         if ports:
             show(table(title, ("port", "type", "", "what for"), map(_port, ports)))
-    _print_parameters("Settings", spec.configurations)
+    _print_parameters("Settings", spec.parameters)
     _print_parameters("Taken at run time", spec.input_params)
     _print_parameters("Handed on at run time", spec.output_params)
     if spec.attached_nodes:

@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from distributed import Client
@@ -17,16 +18,34 @@ from knime_mcp.audit.workers.remote_call import remote_call
 from tests.support.noting import local_cluster, run
 
 
-@pytest.fixture
-def client():
+@contextmanager
+def cluster():
     """A client of a cluster with Dask's own settings, which run tasks of a lost worker again."""
-    with local_cluster() as cluster, Client(cluster, set_as_default=False) as found:
+    with local_cluster() as made, Client(made, set_as_default=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client():
+    """For the tests that leave all processes alive."""
+    with cluster() as found:
         yield found
 
 
 @pytest.fixture
-def workers(server, client):
+def doomed():
+    """For a test that ends processes."""
+    with cluster() as found:
+        yield found
+
+
+def workers_of(server, client):
     return server.workers(client.get_executor(pure=False, retries=0))
+
+
+@pytest.fixture
+def workers(server, client):
+    return workers_of(server, client)
 
 
 def holders(client, count=1):
@@ -52,11 +71,12 @@ def test_equal_rows_are_two_calls(server, workers):
     assert server.said("done twice") == 2
 
 
-def test_a_killed_worker_is_a_row_and_no_second_call(server, client, workers):
+def test_a_killed_worker_is_a_row_and_no_second_call(server, doomed):
+    workers = workers_of(server, doomed)
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(workers.recorded_call, server.call(row="R1", text="slow", seconds=60))
         server.wait_for("begun slow")
-        for pid in holders(client):
+        for pid in holders(doomed):
             os.kill(pid, signal.SIGKILL)
         record = future.result(60).record
     assert record.status is CallStatus.FAILED
@@ -66,36 +86,39 @@ def test_a_killed_worker_is_a_row_and_no_second_call(server, client, workers):
     assert workers.recorded_call(server.call(text="after")).record.result == "noted after"
 
 
-def test_a_worker_that_leaves_in_order_repeats_nothing(server, client, workers):
+def test_a_worker_that_leaves_in_order_repeats_nothing(server, doomed):
+    workers = workers_of(server, doomed)
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(workers.recorded_call, server.call(text="slow", seconds=60))
         server.wait_for("begun slow")
-        (busy,) = [address for address, tasks in client.processing().items() if tasks]
-        client.restart_workers([busy], timeout=30)
+        (busy,) = [address for address, tasks in doomed.processing().items() if tasks]
+        doomed.restart_workers([busy], timeout=30)
         record = future.result(60).record
     assert "unknown whether the call ran" in record.error
     assert server.said("begun slow") == 1
 
 
 @pytest.mark.parametrize("tool", ["look", "put"])
-def test_what_may_be_repeated_is_made_again(server, client, workers, tool):
+def test_what_may_be_repeated_is_made_again(server, doomed, tool):
+    workers = workers_of(server, doomed)
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(workers.recorded_call, server.call(tool, text="again", seconds=8))
         server.wait_for("begun again")
-        for pid in holders(client):
+        for pid in holders(doomed):
             os.kill(pid, signal.SIGKILL)
         assert future.result(60).record.result == "noted again"
     assert server.said("begun again") == 2
 
 
-def test_a_result_that_is_lost_is_not_made_again(server, client, workers):
+def test_a_result_that_is_lost_is_not_made_again(server, doomed):
     """Dask computes a result again when the worker that holds it is gone before anybody fetched it."""
+    workers = workers_of(server, doomed)
     call = server.call(text="once")
-    held = client.submit(remote_call, workers._remote(call, call.tool), pure=False, retries=0)
+    held = doomed.submit(remote_call, workers._remote(call, call.tool), pure=False, retries=0)
     server.wait_for("done once")
     server.wait(held.done, "the worker has the result")
-    (holder,) = next(iter(client.who_has([held]).values()))
-    os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+    (holder,) = next(iter(doomed.who_has([held]).values()))
+    os.kill(doomed.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
     with pytest.raises(Exception, match="unknown whether the call ran"):
         held.result(timeout=60)
     assert server.said("begun once") == 1
@@ -110,7 +133,7 @@ def test_notes_at_the_scheduler_go_with_their_calls(server, client, workers):
     server.wait(lambda: not client.run_on_scheduler(notes), "all notes are forgotten")
 
 
-def test_canceling_stops_the_call_at_the_server(server, client, workers):
+def test_canceling_stops_the_call_at_the_server(server, workers):
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(workers.recorded_call, server.call(text="runs", seconds=60))
         server.wait_for("begun runs")
