@@ -1,8 +1,7 @@
 """What is known about a node, whatever it was read from.
 
 A node is the same value whether it comes from KNIME's node descriptions, from a Python extension or from a
-spec pack. Both formats of spec packs end here too: a legacy spec's parameters also stand in `configurations`,
-a modern spec's configurations also stand in `parameters`, so that no reader has to ask which one it was.
+spec pack, in either format.
 """
 
 from __future__ import annotations
@@ -42,6 +41,11 @@ class Origin:
     version: str | None = None
     file: str | None = None
 
+    @property
+    def text(self) -> str:
+        """What it was read from, for a person."""
+        return " ".join(filter(None, (self.kind.value, self.name, self.version)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -71,8 +75,7 @@ class Parameter:
         default_value: JSON; meaningless unless `has_default`.
         has_default: Whether a default is declared, which may be null.
         description: Plain text.
-        enum_values: The values allowed; empty: any. The same as in `options`.
-        options: The values allowed with their labels and what they mean.
+        options: The values allowed; none: any.
         min: Smallest number.
         max: Largest number.
         min_exclusive: `min` itself is not allowed.
@@ -90,7 +93,6 @@ class Parameter:
     default_value: Any = None
     has_default: bool = False
     description: str = ""
-    enum_values: tuple[Any, ...] = ()
     options: tuple[Option, ...] = ()
     min: float | int | None = None
     max: float | int | None = None
@@ -101,6 +103,11 @@ class Parameter:
     advanced: bool = False
     secret: bool = False
     tab: str = ""
+
+    @property
+    def enum_values(self) -> tuple[Any, ...]:
+        """The values allowed; empty: any."""
+        return tuple(option.value for option in self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +181,6 @@ class NodeSpec:
         name: As it is shown.
         version: Of the spec; for others of the plug-in or extension; empty where nobody says.
         category: Where it stands in the node repository, from the root on, as names that are shown.
-        category_path: The same as identifiers, such as ``/manipulation/row``.
         short_description: One or two sentences.
         description: Plain text; paragraphs apart by an empty line.
         aliases: Other ids or names it had or is known under.
@@ -185,7 +191,6 @@ class NodeSpec:
         input_ports: In order.
         output_ports: In order.
         views: What it shows.
-        configurations: The settings again, as modern specs name them.
         input_params: What it takes at run time.
         output_params: What it hands on at run time.
         tags: As the spec says.
@@ -203,7 +208,6 @@ class NodeSpec:
     name: str
     version: str = ""
     category: tuple[str, ...] = ()
-    category_path: str = ""
     short_description: str = ""
     description: str = ""
     aliases: tuple[str, ...] = ()
@@ -213,7 +217,6 @@ class NodeSpec:
     input_ports: tuple[Port, ...] = ()
     output_ports: tuple[Port, ...] = ()
     views: tuple[View, ...] = ()
-    configurations: tuple[Parameter, ...] = ()
     input_params: tuple[Parameter, ...] = ()
     output_params: tuple[Parameter, ...] = ()
     tags: tuple[str, ...] = ()
@@ -223,6 +226,11 @@ class NodeSpec:
     successor: str | None = None
     hidden: bool = False
     origin: Origin
+
+    @property
+    def configurations(self) -> tuple[Parameter, ...]:
+        """The settings by their keys, as modern specs name them; empty where the keys are not known."""
+        return self.parameters if self.settings_known else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from typing import Final
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: says in the file's header that it is a catalogue (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised when what is read of the tables, or the JSON in them, changes; another version is built anew."""
 
 FIELDS: Final = ("name", "aliases", "category", "parameters", "description")

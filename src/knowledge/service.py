@@ -20,6 +20,7 @@ from .answers.node_service import (
     resolved_node,
 )
 from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
+from .model import SourceKind
 from .searching.search import search
 from .searching.search_index import index_of
 from .searching.vocabulary import vocabulary
@@ -139,7 +140,7 @@ def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
 
 
 def _get_node_types(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-    types = {name: subtypes for name, subtypes in reader.types().items() if subtypes}
+    types = reader.types()
     warning = ""
     wanted = arguments.get("type_filter")
     if wanted is not None:
@@ -187,6 +188,8 @@ def _search_nodes(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[st
         found["warning"] = " ".join(filter(None, warnings))
     if not answer.total:
         found["hint"] = "Use other or fewer words: what the node does, or what it is called elsewhere."
+        if not any(source.kind is SourceKind.KNIME for source in reader.origin.sources):
+            found["hint"] += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."
     return found
 
 
@@ -227,6 +230,8 @@ def _find_compatible(reader: CatalogueReader, arguments: dict[str, Any]) -> dict
         found["warning"] = warning
     if not total:
         found["hint"] = "Nothing in this catalogue fits. Other ports, or another query, may find something."
+    elif listed and not listed[0].is_certain:
+        found["hint"] = "The types of these ports are not known, so this is only what may fit."
     return found
 
 

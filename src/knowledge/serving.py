@@ -1,21 +1,21 @@
-"""Serves node knowledge over stdio or streamable HTTP until it is told to end."""
+"""Serves node knowledge over stdio or streamable HTTP until it is told to end.
+
+The SDK is loaded only where it is needed: that takes longer than everything else together.
+"""
 
 from __future__ import annotations
 
-import signal
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import anyio
-from mcp.server.stdio import stdio_server
-
-from ..web.listening import Listener, serve
-from ..web.whole_requests import WholeRequests
+from ..stdio.handshake import HandshakeSession, is_handshake
+from ..stdio.serving import serve_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .server import NodeKnowledgeServer
+    from ..stdio.pipes import Incoming, Outgoing
+    from .served import ServedTools
 
 PATH: Final = "/mcp"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -23,38 +23,32 @@ _STOP_SECONDS: Final = 5
 _PATIENCE: Final = 30.0
 
 
-async def serve_stdio(served: NodeKnowledgeServer) -> bool:
+async def serve_stdio(tools: ServedTools) -> bool:
     """Serves one client over standard input and output.
 
     Args:
-        served: What is served.
+        tools: What is served.
 
     Returns:
         Whether a signal ended it, and not the client.
     """
-    signaled = False
-    async with anyio.create_task_group() as group:
+    return await serve_one(partial(_serve_client, tools))
 
-        async def wait_for_signal() -> None:
-            nonlocal signaled
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                async for _ in signals:
-                    signaled = True
-                    group.cancel_scope.cancel()
 
-        async def wait_if_possible() -> None:
-            with suppress(NotImplementedError):  # Windows has no such signals
-                await wait_for_signal()
+async def _serve_client(tools: ServedTools, lines: tuple[Incoming, Outgoing] | None) -> None:
+    if lines is not None and is_handshake(await lines[0].first()):
+        await HandshakeSession(tools, *lines).run()
+        return
+    from ..stdio.sdk_streams import sdk_streams
+    from .server import NodeKnowledgeServer
 
-        group.start_soon(wait_if_possible)
-        async with stdio_server() as (reader, writer):
-            await served.server.run(reader, writer, served.server.create_initialization_options())
-        group.cancel_scope.cancel()
-    return signaled
+    server = NodeKnowledgeServer(tools).server
+    async with sdk_streams(lines) as (reader, writer):
+        await server.run(reader, writer, server.create_initialization_options())
 
 
 async def serve_http(
-    served: NodeKnowledgeServer,
+    tools: ServedTools,
     port: int,
     *,
     host: str = "127.0.0.1",
@@ -65,7 +59,7 @@ async def serve_http(
     Nothing is kept of a client between two requests, so a client may come back after a restart.
 
     Args:
-        served: What is served.
+        tools: What is served.
         port: The port; 0 for any that is free.
         host: The address to listen on.
         on_ready: Told the URL.
@@ -73,7 +67,11 @@ async def serve_http(
     Raises:
         OSError: The port is taken, or the address is not this machine's; says which.
     """
-    app = served.server.streamable_http_app(
+    from ..web.listening import Listener, serve
+    from ..web.whole_requests import WholeRequests
+    from .server import NodeKnowledgeServer
+
+    app = NodeKnowledgeServer(tools).server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
     )
     listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)

@@ -31,7 +31,6 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
         "input_ports": Port,
         "output_ports": Port,
         "views": View,
-        "configurations": Parameter,
         "input_params": Parameter,
         "output_params": Parameter,
     },
@@ -118,9 +117,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "origin": _origin,
     "kind": SourceKind,
     "data_format": _data_format,
-    **dict.fromkeys(
-        ("category", "aliases", "keywords", "tags", "attached_nodes", "examples", "enum_values"), _texts
-    ),
+    **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), _texts),
 }
 """How fields are read that JSON has no form for."""
 

@@ -1,12 +1,13 @@
 """Imports go one way only: every part of the house may use the parts it stands on, no others."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 SRC = Path(__file__).parents[2] / "src"
+Import = ast.Import | ast.ImportFrom
 
 #: Part -> the parts it may import. A part is a folder of src/, or one of the two groups in `tools`:
 #: the client, and the node modules with what only they use.
@@ -17,11 +18,12 @@ MAY_IMPORT = {
     "knwf": set(),
     "yaml_text": set(),
     "web": set(),
+    "stdio": set(),
     "nodes": {"types", "tools", "audit", "knwf"},
     "agents": {"types", "tools", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
-    "graph": {"types", "tools", "audit", "yaml_text", "web"},
-    "knowledge": {"types", "yaml_text", "web"},
+    "graph": {"types", "tools", "audit", "yaml_text", "web", "stdio"},
+    "knowledge": {"types", "yaml_text", "web", "stdio"},
     "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
@@ -58,9 +60,9 @@ def target(base: Path, module: str) -> Path:
     return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path
 
 
-def relative_imports(file: Path) -> Iterator[tuple[int, Path]]:
+def relative_imports(file: Path, nodes: Sequence[Import]) -> Iterator[tuple[int, Path]]:
     """Yields (line, imported file or folder)."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = file.parents[node.level - 1]
             module = target(base, node.module or "")
@@ -75,33 +77,44 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(SRC).as_posix())
-def test_imports_follow_the_arrows(file):
-    own = part_of(file)
+@pytest.fixture(scope="module")
+def imports() -> dict[Path, list[Import]]:
+    """The imports of every file, wherever in it they stand."""
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    return {
+        file: [node for node in ast.walk(tree) if isinstance(node, Import)] for file, tree in trees.items()
+    }
+
+
+def test_imports_follow_the_arrows(imports):
     wrong = []
-    for line, imported in relative_imports(file):
-        assert imported.exists(), f"{file}:{line} imports {imported}, which does not exist"
-        if imported.stem in EVERYBODY:
-            continue
-        other = part_of(imported)
-        if other != own and other not in MAY_IMPORT[own]:
-            wrong.append(f"line {line}: {own} imports {other} ({imported.relative_to(SRC)})")
-    assert not wrong
+    for file in FILES:
+        own = part_of(file)
+        for line, imported in relative_imports(file, imports[file]):
+            assert imported.exists(), f"{file}:{line} imports {imported}, which does not exist"
+            other = own if imported.stem in EVERYBODY else part_of(imported)
+            if other != own and other not in MAY_IMPORT[own]:
+                wrong.append(f"{file}:{line}: {own} imports {other} ({imported.relative_to(SRC)})")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(SRC).as_posix())
-def test_only_relative_imports_inside(file):
+def test_only_relative_imports_inside(imports):
     """`import tools.x` works by accident when src/ is on the path, and loads a second copy."""
     folders = {f.name for f in SRC.iterdir() if f.is_dir()} - {"types"} | {"knime_mcp"}
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        for name in names:
-            assert name.split(".")[0] not in folders, f"line {node.lineno}: import {name}"
-            assert not name.startswith("types."), f"line {node.lineno}: import {name}"
+    wrong = []
+    for file, nodes in imports.items():
+        for node in nodes:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif not node.level:
+                names = [node.module or ""]
+            wrong += [
+                f"{file}:{node.lineno}: import {name}"
+                for name in names
+                if name.split(".")[0] in folders or name.startswith("types.")
+            ]
+    assert wrong == []
 
 
 def test_types_folder_is_no_package():

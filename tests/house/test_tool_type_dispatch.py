@@ -38,6 +38,8 @@ def places():
         if "standin" in file.parts:
             continue
         text = file.read_text(encoding="utf-8")
+        if not any(name in text for name in TYPES):
+            continue
         for match, function in dispatching(ast.parse(text)):
             name = f"{file.relative_to(SRC).as_posix()}:{function.name if function else match.lineno}"
             yield pytest.param(text.splitlines(), match, function, id=name)

@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
+from knime_mcp.knowledge.answers.tool_definitions import TOOLS_BY_NAME
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
@@ -60,3 +62,15 @@ def reader(own_catalogue):
 def tools(own_catalogue):
     """The tools on it."""
     return NodeKnowledgeMCPService(own_catalogue)
+
+
+@pytest.fixture
+def call(tools):
+    """Calls a tool; the answer fits the tool's output schema."""
+
+    def invoke(name, **arguments):
+        found = tools.invoke_tool(name, arguments)
+        jsonschema_rs.validate(dict(TOOLS_BY_NAME[name].output_schema), found)
+        return found
+
+    return invoke

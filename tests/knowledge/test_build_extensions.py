@@ -156,7 +156,7 @@ def test_exclusive_bounds_arrays_and_unknown_ports_of_other_extensions():
     assert (found.category, found.deprecated, found.output_ports[0].type) == (("x", "y"), True, "HTTP Thing")
     (without,) = read_extension(description, {}, closed={}, file="knime.yml")
     assert not without.settings_known
-    assert dataclasses.replace(found, parameters=(), configurations=(), settings_known=False) == without
+    assert dataclasses.replace(found, parameters=(), settings_known=False) == without
 
 
 @pytest.mark.parametrize(

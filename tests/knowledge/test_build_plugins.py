@@ -1,13 +1,18 @@
 """Nodes out of KNIME's plug-ins: folders, jars, jars inside, and everything that can be wrong with them."""
 
+import nturl2path
+import re
 import zipfile
 import zlib
 
 import pytest
 
-from knime_mcp.knowledge.building import plugins
+from knime_mcp.knowledge.building import bundles, plugins
+from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.building.bundles import find_bundles
 from knime_mcp.knowledge.building.plugins import read_plugins
+from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 from .plugin_files import CATEGORIES, OLD_NODE, jar_bytes, manifest, node, plugin_xml, write_folder, write_jar
 
@@ -36,7 +41,6 @@ def test_a_plugin_in_a_jar_gives_the_whole_node(tmp_path):
     assert (found.id, found.subtype) == ("org.a.row.RowNodeFactory",) * 2
     assert (found.name, found.node_type, found.version) == ("Row Thing", "MANIPULATOR", "5.4.0.v2024")
     assert found.category == ("Manipulation", "Zeile ä 😀 \ufffd")
-    assert found.category_path == "/manipulation/row"
     assert found.short_description == "Does Row Thing in one step."
     assert found.description == (
         "First paragraph.\n\n- one\n- two link (https://a.example/x)\n\n"
@@ -316,3 +320,76 @@ def test_zlib_errors_are_no_surprise(tmp_path):
     jar.write_bytes(data)
     (entry,) = read_plugins([tmp_path]).skipped
     assert entry.reason == "has a description that cannot be read"
+
+
+def test_an_installation_in_an_application_of_macos(tmp_path):
+    home = tmp_path / "KNIME.app" / "Contents" / "Eclipse"
+    for name in ("active", "idle"):
+        write_jar(home / "plugins" / f"org.{name}.jar", {**plugin(ROW), ROW_XML: node(name)})
+    listed = "configuration/org.eclipse.equinox.simpleconfigurator/bundles.info"
+    write_folder(home, {listed: "org.active,1,plugins/org.active.jar,4,false\n"})
+    assert [found.name for found in read_plugins([tmp_path / "KNIME.app"]).nodes] == ["active"]
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("plugins/org.a_1.0.0.jar", r"plugins\org.a_1.0.0.jar"),
+        ("../pool/plugins/org.a%20b.jar", r"..\pool\plugins\org.a b.jar"),
+        ("file:/C:/Program%20Files/KNIME/plugins/a.jar", r"C:\Program Files\KNIME\plugins\a.jar"),
+        ("file:///D:/K%C3%B6ln/a.jar", r"D:\Köln\a.jar"),
+        ("file:C:/knime/a.jar", r"C:\knime\a.jar"),
+        ("file://server/share/knime/a.jar", r"\\server\share\knime\a.jar"),
+    ],
+)
+def test_locations_of_plugins_on_windows(monkeypatch, location, path):
+    monkeypatch.setattr(bundles, "url2pathname", nturl2path.url2pathname)
+    assert bundles._local(location) == path
+
+
+def test_a_well_known_node_that_describes_itself_in_code_is_known_by_its_class(tmp_path):
+    names = [
+        "org.knime.a.row3.RowFilter3NodeFactory",
+        "org.knime.a.NoSuchNodeFactory",
+        "org.a.SorterNodeFactory",
+    ]
+    registered = [f'factory-class="{name}" category-path="/manipulation/row"' for name in names]
+    write_jar(tmp_path / "a.jar", plugin(*registered))
+    result = read_plugins([tmp_path])
+    (found,) = result.nodes
+    assert (found.id, found.name) == (names[0], "Row Filter")
+    assert (found.category[0], found.origin.name) == ("Manipulation", "org.a")
+    assert found.short_description
+    assert not found.settings_known
+    assert result.well_known == 1
+    assert list(reasons(result)) == names[1:]
+
+
+def test_well_known_nodes_get_the_types_of_their_ports(tmp_path):
+    """KNIME's descriptions do not tell them, and everything would fit everything."""
+    names = {"Writer": "CSV Writer", "Sorter": "Sorter", "Mine": "Unknown to All"}
+    registered = [f'factory-class="org.a.{name}NodeFactory"' for name in names]
+    ports = '<inPort index="0" name="In">Rows.</inPort><outPort index="0" name="Out">Rows.</outPort>'
+    texts = {
+        f"org/a/{name}NodeFactory.xml": re.sub(
+            "(?s)<ports>.*</ports>", f"<ports>{ports}</ports>", node(shown)
+        )
+        for name, shown in names.items()
+    }
+    write_jar(tmp_path / "plugins" / "a.jar", {**plugin(*registered), **texts})
+    file = tmp_path / "nodes.sqlite"
+    build_catalogue(file, plugins=[tmp_path / "plugins"], with_own_packs=False)
+    with Catalogue(file) as catalogue:
+        found = {spec.name: spec for spec in catalogue.nodes()}
+        types = {name: [p.type for p in (*n.input_ports, *n.output_ports)] for name, n in found.items()}
+        assert types == {
+            "Sorter": ["Table", "Table"],
+            "CSV Writer": ["Table", ""],
+            "Unknown to All": ["", ""],
+        }
+        service = NodeKnowledgeMCPService(catalogue)
+        certain = service.invoke_tool("find_compatible", {"node": "Sorter"})
+        assert certain["nodes"][0]["via"][0]["type"] == "Table"
+        assert "hint" not in certain
+        guessed = service.invoke_tool("find_compatible", {"node": "Unknown to All"})
+        assert guessed["hint"] == "The types of these ports are not known, so this is only what may fit."

@@ -35,7 +35,6 @@ FULL = NodeSpec(
     name="Wéb Hook",
     version="1.0.0",
     category=("A", "B"),
-    category_path="/a/b",
     short_description="Short.",
     description="Long.",
     aliases=("Callback",),
@@ -47,8 +46,10 @@ FULL = NodeSpec(
             required=True,
             default_value=None,
             has_default=True,
-            enum_values=("a", 2, None, False),
-            options=(Option(value="a", label="A", description="The first."), Option(value=2)),
+            options=(
+                Option(value="a", label="A", description="The first."),
+                *(Option(value=value) for value in (2, None, False)),
+            ),
             min=0,
             max=1.5,
             validation_pattern="^a",
@@ -128,7 +129,6 @@ def test_every_value_survives_packing(default, values, text, low):
         description=text,
         default_value=default,
         has_default=True,
-        enum_values=tuple(values),
         options=tuple(Option(value=value, label=text) for value in values),
         min=low,
     )
@@ -149,7 +149,6 @@ def test_types_and_nodes_keep_the_order_of_packs_and_are_sorted_otherwise(path):
     with Catalogue(path) as catalogue:
         assert catalogue.types() == {
             "ACTION": ("TWO", "ONE"),
-            "EMPTY": (),
             "EARLIER": ("M",),
             "LATER": ("Y", "Z", "X"),
         }
@@ -220,7 +219,7 @@ def test_words():
         (b"", "is a database, but no node catalogue"),
         (b"no database at all, but long enough to look like one " * 20, "damaged"),
         ("other", "is a database, but no node catalogue"),
-        ("newer", "newer knime-mcp.*format is 2, this one reads 1.*Update knime-mcp"),
+        ("newer", "newer knime-mcp.*Update knime-mcp"),
         ("older", "older knime-mcp"),
         ("cut", "damaged"),
         ("zeroed", "damaged"),
@@ -348,7 +347,7 @@ def test_two_processes_read_one_file_while_a_third_replaces_it(path):
     finally:
         for reader in readers:
             reader.stdin.close()
-            assert reader.wait(20) == 0
+            assert reader.wait(30) == 0
             reader.stdout.close()
 
 

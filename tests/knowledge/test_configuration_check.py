@@ -14,7 +14,6 @@ SETTINGS = (
         name="method",
         type="enum",
         required=True,
-        enum_values=("GET", "POST"),
         options=(Option(value="GET", label="Fetch"), Option(value="POST")),
     ),
     Parameter(name="timeout", type="integer", min=1, max=60, default_value=5, has_default=True),
@@ -34,7 +33,6 @@ NODE = NodeSpec(
     subtype="N",
     name="N",
     origin=ORIGIN,
-    configurations=SETTINGS,
     parameters=SETTINGS,
     settings_known=True,
 )
@@ -119,7 +117,7 @@ def test_no_false_alarm(settings):
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^((a+))+$", "^a*a*a*a*a*a*$"])
 def test_no_pattern_takes_for_ever(pattern):
-    node = replace(NODE, configurations=(Parameter(name="text", type="string", validation_pattern=pattern),))
+    node = replace(NODE, parameters=(Parameter(name="text", type="string", validation_pattern=pattern),))
     assert check_configuration(node, {"text": "a" * 2_000}).valid
     (problem,) = check_configuration(node, {"text": "a" * 1_999 + "!"}).problems
     assert problem.problem.endswith("has not the form that is wanted")
@@ -140,11 +138,11 @@ def test_a_nested_setting_is_judged_as_well():
 
 def test_settings_under_model_are_those_of_a_saved_node():
     assert check_configuration(NODE, {"model": {"method": "GET"}, "variables": {}}).valid is True
-    assert check_configuration(replace(NODE, configurations=()), {"model": {}}).valid is True
+    assert check_configuration(replace(NODE, parameters=()), {"model": {}}).valid is True
 
 
 def test_a_node_may_have_a_setting_that_is_called_model():
-    chat = replace(NODE, configurations=(Parameter(name="model", type="string"), *SETTINGS[1:]))
+    chat = replace(NODE, parameters=(Parameter(name="model", type="string"), *SETTINGS[1:]))
     for saved in ({"model": {"zzqx": 1}, "variables": {}}, {"model": {"model": "m", "zzqx": 1}}):
         assert [entry.setting for entry in check_configuration(chat, saved).problems] == ["zzqx"]
     assert check_configuration(chat, {"model": "m", "timeout": 9}).valid is True
@@ -171,7 +169,7 @@ def test_what_a_flow_variable_overwrites_is_not_judged():
 
 
 def test_nothing_is_said_where_nothing_is_known():
-    unknown = NodeSpec(id="K", node_type="K", subtype="K", name="K", origin=ORIGIN, configurations=SETTINGS)
+    unknown = NodeSpec(id="K", node_type="K", subtype="K", name="K", origin=ORIGIN, parameters=SETTINGS)
     check = check_configuration(unknown, {"anything": object})
     assert (check.valid, check.problems) == (None, ())
     assert check.notes

@@ -34,7 +34,7 @@ NODES = [
     node("Webflow", description="A webhook can be its source, webhook webhook webhook."),
     node("Webhook", description="Starts."),
     node("By Category", category=("Zebra",)),
-    node("By Parameter", configurations=(Parameter(name="zebra"),)),
+    node("By Parameter", parameters=(Parameter(name="zebra"),)),
     node("By Alias", aliases=("zebra",)),
     node("By Description", description="A zebra."),
     node("Zebra Name"),
@@ -132,6 +132,25 @@ def test_a_part_of_a_compound_may_be_a_word_of_both_languages():
     ],
 )
 def test_functions_of_excel_are_found_by_their_german_names(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("=VLOOKUP(A2,B:C,2,FALSE)", "Value Lookup"),
+        ('=WENN(A1>5;"ja";"nein")', "Rule Engine"),
+        ('= SUMIF(B:B, "x")', "GroupBy"),
+        ("df.drop_duplicates(subset=['a'])", "Duplicate Row Filter"),
+        ("dplyr::left_join(x, y)", "Joiner"),
+        ("kmeans(df, 3)", "k-Means"),
+        ("lm(y ~ x)", "Linear Regression Learner"),
+        ("ROW_NUMBER() OVER (PARTITION BY a)", "Rank"),
+        ("Try (Data Ports)", "Try (Data Ports)"),
+        ("Säulendiagramm", "Bar Chart"),
+    ],
+)
+def test_formulas_and_calls_are_asked_for_by_their_function(reader, query, name):
     assert search(reader, query).hits[0].node.name == name
 
 

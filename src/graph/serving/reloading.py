@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .handshake import HandshakeSession, is_handshake
-from .pipes import stdio_lines
+from ...stdio.handshake import HandshakeSession, is_handshake
+from ...stdio.serving import serve_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from ...stdio.pipes import Incoming, Outgoing
     from ..api import McpGraphApi
-    from .pipes import Incoming, Outgoing
     from .service import GraphService
 
 _log = logging.getLogger(__name__)
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_SECONDS: Final = 0.25
 _PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
@@ -40,35 +38,21 @@ async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bo
     Returns:
         Whether a signal ended it, and not the client.
     """
-    signaled = False
+    beside = [] if reload is None else [partial(reload.run, service)]
     try:
-        async with anyio.create_task_group() as group:
-
-            async def wait_for_signal() -> None:
-                nonlocal signaled
-                with anyio.open_signal_receiver(*_SIGNALS) as signals:
-                    async for _ in signals:
-                        signaled = True
-                        group.cancel_scope.cancel()
-
-            with suppress(NotImplementedError):  # Windows has no such signals
-                group.start_soon(wait_for_signal)
-            if reload is not None:
-                group.start_soon(reload.run, service)
-            async with stdio_lines() as lines:
-                await _serve_client(service, lines)
-            group.cancel_scope.cancel()
+        return await serve_one(partial(_serve_client, service), *beside)
     finally:
         service.close()
-    return signaled
 
 
 async def _serve_client(service: GraphService, lines: tuple[Incoming, Outgoing] | None) -> None:
     # Spans of messages are the SDK's.
     if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
-        await HandshakeSession(service, *lines).run()
+        session = HandshakeSession(service, *lines, list_changes=True)
+        service.on_change = session.tell_of_change
+        await session.run()
         return
-    from .sdk_streams import sdk_streams
+    from ...stdio.sdk_streams import sdk_streams
     from .server import GraphServer
 
     async with sdk_streams(lines) as (reader, writer):

@@ -11,7 +11,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .service import HISTORY_KEY, Asked
+from ...stdio.handshake import Asked
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -95,7 +95,7 @@ class GraphServer:
         asked = Asked(
             tool=params.name,
             arguments=params.arguments,
-            wants_history=meta.get(HISTORY_KEY) is True,
+            meta=meta,
             any_json=_takes_any_json(ctx),
         )
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None

@@ -11,26 +11,24 @@ import logging
 import threading
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from ...stdio.handshake import Asked, Info, Report
 from ...types.canonical import without_surrogates
 from ..execution.brief import BriefRuns
 from ..execution.control import Hooks
 from ..execution.failures import RunError
 from ..execution.spans import is_traced
+from ..schemas import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator
 
     from ..api import McpGraphApi
     from ..execution.executor import RunResult
-    from ..model import ServerMetadata
     from ..nodes import Node
-
-    Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
@@ -40,23 +38,6 @@ HISTORY_KEY: Final = "knime-mcp/history"
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a client wants to have run.
-
-    Attributes:
-        tool: Name of the tool.
-        arguments: Its arguments, JSON.
-        wants_history: Whether the history comes with the result.
-        any_json: Whether the client takes results that are no objects, too.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any] | None
-    wants_history: bool
-    any_json: bool
 
 
 class GraphService:
@@ -84,9 +65,10 @@ class GraphService:
         self._brief = BriefRuns(api.executor)
 
     @property
-    def info(self) -> ServerMetadata:
+    def info(self) -> Info:
         """What the document's server says about itself."""
-        return self._api.server_info
+        told = self._api.server_info
+        return Info(name=told.name, title=told.title, version=told.version, instructions=told.instructions)
 
     @property
     def is_observed(self) -> bool:
@@ -104,7 +86,9 @@ class GraphService:
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
             described |= {"title": tool.title} if tool.title is not None else {}
             described["inputSchema"] = tool.input_schema
-            if self._output_schemas and (any_json or tool.output_schema["type"] == "object"):
+            # Clients compile these, and refuse the whole list over one that they cannot.
+            fits = any_json or tool.output_schema["type"] == "object"
+            if self._output_schemas and fits and compiled(tool.output_schema).fault is None:
                 described["outputSchema"] = tool.output_schema
             described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
             found.append(described)
@@ -266,7 +250,7 @@ def _failure(asked: Asked, error: RunError) -> dict[str, Any]:
 
 
 def _with_history(asked: Asked, result: dict[str, Any], history: tuple[Any, ...]) -> dict[str, Any]:
-    if asked.wants_history:
+    if asked.meta.get(HISTORY_KEY) is True:
         records = json.dumps([record.to_json() for record in history], ensure_ascii=False)
         result["_meta"] = {HISTORY_KEY: json.loads(without_surrogates(records))}
     return result

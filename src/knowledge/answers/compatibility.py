@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ..schema import folded
-from .port_index import Reachable, fits, takes_anything
+from .port_index import Reachable, fits, is_typed, takes_anything
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +45,12 @@ class Compatible:
     Attributes:
         node: What lists show of it.
         via: How: pairs of port names with the type, as (from, to, type).
+        is_certain: Whether it is known what the ports of some pair are, or the nodes have none.
     """
 
     node: NodeSummary
     via: tuple[tuple[str, str, str], ...]
+    is_certain: bool
 
 
 class UnknownPortError(Exception):
@@ -174,13 +176,16 @@ def _with_ports(
     other = reader.at(node.row)
     theirs = other.input_ports if direction is Direction.AFTER else other.output_ports
     via: list[tuple[str, str, str]] = []
+    is_certain = False
     for own in ports:
         for entry in theirs:
             if fits(own, entry):
                 kind = entry.type if takes_anything(own) else own.type
                 pair = (own.name, entry.name) if direction is Direction.AFTER else (entry.name, own.name)
                 via.append((*pair, kind))
+                is_certain = is_certain or (is_typed(own) and is_typed(entry))
     if not via:
         way = ATTACHED if attached or node.node_type in _ATTACHED else NEXT
         via.append((way, way, ""))
-    return Compatible(node=node, via=tuple(via))
+        is_certain = True
+    return Compatible(node=node, via=tuple(via), is_certain=is_certain)

@@ -20,6 +20,7 @@ import jsonschema_rs
 
 from ..model import SourceKind
 from ..schema import folded
+from .details import BOOLEANS, INTEGERS, LISTS, MAPPINGS, NUMBERS
 
 if TYPE_CHECKING:
     from ..model import NodeSpec, Parameter
@@ -31,11 +32,6 @@ _KNIMES_OWN: Final = re.compile(r".*_Internals\Z|variables\Z|__.*|@.*|#.*|_.*")
 """Entries that KNIME writes beside a node's settings, and notes and ids of workflow engines."""
 
 _LONGEST_MATCHED: Final = 2_000
-_NUMBERS: Final = frozenset({"float", "number", "double"})
-_INTEGERS: Final = frozenset({"integer", "int", "long"})
-_BOOLEANS: Final = frozenset({"boolean", "bool"})
-_LISTS: Final = frozenset({"array", "list"})
-_MAPPINGS: Final = frozenset({"object", "dict", "map"})
 _MOST_UNKNOWN: Final = 50
 """So many keys that do not exist are named."""
 
@@ -210,14 +206,14 @@ def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> list[Prob
             else problem(f"{_shown(value)} is not allowed", f"Allowed: {_listed(parameter.enum_values)}.")
         )
     kind = (parameter.type or "").lower()
-    if kind in _NUMBERS or kind in _INTEGERS:
+    if kind in NUMBERS or kind in INTEGERS:
         number = _number(value)
         if number is None:
             return problem(f"{_shown(value)} is no number", f"Give a number, type {parameter.type}.")
-        if kind in _INTEGERS and number != int(number):
+        if kind in INTEGERS and number != int(number):
             return problem(f"{_shown(value)} is no whole number", "Give a whole number.")
         return _out_of_range(parameter, number)
-    if kind in _BOOLEANS and not _is_boolean(value):
+    if kind in BOOLEANS and not _is_boolean(value):
         return problem(f"{_shown(value)} is neither true nor false", "Give true or false.")
     container = _wrong_container(kind, value) if exact_types else None
     if container is not None:
@@ -232,9 +228,9 @@ def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> list[Prob
 
 def _wrong_container(kind: str, value: Any) -> tuple[str, str] | None:
     """What is wrong with the form of a value; KNIME saves choices and credentials as small groups instead."""
-    if kind in _LISTS and isinstance(value, Mapping):
+    if kind in LISTS and isinstance(value, Mapping):
         return "is a mapping where a list belongs", "Give a list."
-    if kind in _MAPPINGS and (isinstance(value, (bool, int, float)) or _is_list(value)):
+    if kind in MAPPINGS and (isinstance(value, (bool, int, float)) or _is_list(value)):
         return f"{_shown(value)} is no mapping", "Give a mapping of keys to values."
     if kind == "string" and isinstance(value, Mapping):
         return "is a mapping where a text belongs", "Give a text."

@@ -123,7 +123,7 @@ def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str)
     if row is not None:
         return Resolved(node=index.summaries[row])
     named = index.exact(folded(reference))
-    current = [node for node in named if not node.deprecated] or named
+    current = _in_use(named)
     if len(current) == 1:
         return Resolved(node=current[0])
     if current:
@@ -171,7 +171,7 @@ def _in_type(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | No
         for node in index.exact(wanted)
         if node.node_type == node_type
     ]
-    current = [node for node in fitting if not node.deprecated] or fitting
+    current = _in_use(fitting)
     return current[0] if len({node.row for node in current}) == 1 else None
 
 
@@ -184,9 +184,13 @@ def _anywhere(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | N
         return index.summaries[row]
     if node_type:
         return None
-    fitting = index.exact(folded(subtype))
-    current = [node for node in fitting if not node.deprecated] or fitting
+    current = _in_use(index.exact(folded(subtype)))
     return current[0] if len(current) == 1 else None
+
+
+def _in_use(nodes: list[NodeSummary]) -> list[NodeSummary]:
+    """Those that are not deprecated; all, if all are."""
+    return [node for node in nodes if not node.deprecated] or nodes
 
 
 def _not_found(

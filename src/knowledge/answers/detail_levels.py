@@ -61,14 +61,14 @@ def tokens(value: Any) -> int:
 
 
 def _minimal(spec: NodeSpec) -> dict[str, Any]:
-    required = [entry.name for entry in spec.configurations if entry.required]
+    required = [entry.name for entry in spec.parameters if entry.required]
 
     def build(share: float) -> dict[str, Any]:
         found = brief(spec)
         found["description"] = _shortened(spec.short_description, 60 + int(share * 340))
         found["inputs"] = _listed([_port_in_short(port) for port in spec.input_ports], share, 8)
         found["outputs"] = _listed([_port_in_short(port) for port in spec.output_ports], share, 8)
-        found["settings"] = len(spec.configurations)
+        found["settings"] = len(spec.parameters)
         if required:
             found["required_settings"] = _listed(required, share, 12)
         return found
@@ -79,16 +79,20 @@ def _minimal(spec: NodeSpec) -> dict[str, Any]:
 def _standard(spec: NodeSpec) -> dict[str, Any]:
     text = full_description(spec)
     # What a person sees first, and what cannot be left out, comes first.
-    settings = sorted(spec.configurations, key=lambda entry: (not entry.required, entry.advanced))
+    settings = sorted(spec.parameters, key=lambda entry: (not entry.required, entry.advanced))
 
     def build(share: float) -> dict[str, Any]:
         found = brief(spec) | {"version": spec.version, "category": list(spec.category)}
         found["description"] = _shortened(text, 120 + int(share * 1_500))
         shown = settings[: max(3, int(share * len(settings)))] if share < 1 else settings
-        found["configurations"] = {entry.name: _setting(entry, share) for entry in shown}
+        if spec.settings_known:
+            found["configurations"] = {entry.name: _setting(entry, share) for entry in shown}
+        else:  # labels of a dialog, of which several may be the same
+            found["parameters"] = [{"name": entry.name} | _setting(entry, share) for entry in shown]
+            found["settings_known"] = False
         left_out = len(settings) - len(shown)
         if left_out:
-            found["configurations_left_out"] = left_out
+            found["settings_left_out"] = left_out
         found["input_ports"] = [_port_standard(port, share) for port in spec.input_ports[:20]]
         found["output_ports"] = [_port_standard(port, share) for port in spec.output_ports[:20]]
         if spec.attached_nodes is not None:
@@ -123,8 +127,9 @@ def _listed(entries: list[str], share: float, most: int) -> list[str]:
 
 def _port_in_short(port: Port) -> str:
     marks = f"{' (optional)' if port.optional else ''}{' (several)' if port.group else ''}"
-    kind = port.type or "any"
-    return f"{kind}{marks}" if port.name.casefold() == kind.casefold() else f"{port.name}: {kind}{marks}"
+    if port.name.casefold() == port.type.casefold():
+        return f"{port.name}{marks}"
+    return f"{port.name}{f': {port.type}' if port.type else ''}{marks}"
 
 
 def _port_standard(port: Port, share: float) -> dict[str, Any]:
@@ -139,7 +144,7 @@ def _port_standard(port: Port, share: float) -> dict[str, Any]:
 
 
 def _setting(parameter: Parameter, share: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": parameter.type}
+    found: dict[str, Any] = {"type": parameter.type} if parameter.type else {}
     if parameter.required:
         found["required"] = True
     if parameter.has_default:

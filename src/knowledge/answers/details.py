@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
     from ..model import DataFormat, NodeSpec, NodeSummary, Parameter, Port
 
+INTEGERS: Final = frozenset({"integer", "int", "long"})
+NUMBERS: Final = frozenset({"float", "number", "double"})
+BOOLEANS: Final = frozenset({"boolean", "bool"})
+LISTS: Final = frozenset({"array", "list"})
+MAPPINGS: Final = frozenset({"object", "dict", "map"})
 _EXAMPLES: Final[dict[str, Any]] = {
-    **dict.fromkeys(("integer", "int", "long"), 0),
-    **dict.fromkeys(("float", "number", "double"), 0.0),
-    **dict.fromkeys(("boolean", "bool"), False),
+    **dict.fromkeys(INTEGERS, 0),
+    **dict.fromkeys(NUMBERS, 0.0),
+    **dict.fromkeys(BOOLEANS, False),
     **dict.fromkeys(("any", "json"), None),
 }
-_LISTS: Final = frozenset({"array", "list"})
-_MAPPINGS: Final = frozenset({"object", "dict", "map"})
 
 
 def node_details(
@@ -116,9 +119,9 @@ def example_for_type(kind: str | None, *, smallest: float | int | None = None) -
         smallest: The smallest number allowed.
     """
     wanted = (kind or "string").lower()
-    if wanted in _LISTS:
+    if wanted in LISTS:
         return []
-    if wanted in _MAPPINGS:
+    if wanted in MAPPINGS:
         return {}
     value = _EXAMPLES.get(wanted, "")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and smallest is not None:
@@ -230,6 +233,8 @@ def _beyond(spec: NodeSpec) -> dict[str, Any]:
         found["keywords"] = list(spec.keywords)
     if not spec.settings_known:
         found["settings_known"] = False
+    if spec.hidden:
+        found["hidden"] = True
     found |= deprecation(spec)
     origin = spec.origin
     found["origin"] = {"kind": origin.kind.value, "name": origin.name, "version": origin.version}

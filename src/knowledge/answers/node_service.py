@@ -34,7 +34,7 @@ class NodeSpecRegistryWrapper:
 
     def get_node_types(self) -> dict[str, list[str]]:
         """Subtypes by type, always in the same order."""
-        return {name: list(subtypes) for name, subtypes in self._catalogue.types().items() if subtypes}
+        return {name: list(subtypes) for name, subtypes in self._catalogue.types().items()}
 
     def get_spec(self, node_type: str, subtype: str) -> NodeSpec | None:
         """The node with exactly this type and subtype, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -55,9 +56,11 @@ class PortIndex:
         self._summaries = summaries
         self._place = place
         self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
+        self._counts: Counter[tuple[str, str]] = Counter()  # of one type, whatever id sources give it
         self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
         for side, kind, type_id, node in reader.rows("SELECT DISTINCT side, type, type_id, node FROM ports"):
             self._rows[side].setdefault((kind, type_id), []).append(node)
+            self._counts[side, folded(kind)] += 1
 
     def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:
         """The nodes with a port that fits one of these, those with the rarest first, deprecated ones last.
@@ -80,7 +83,7 @@ class PortIndex:
         for kind, rows in self._rows[side].items():
             other = _port(kind)
             if any(fits(port, other) for port in own):
-                count = _COMMONEST if takes_anything(other) else len(rows)
+                count = _COMMONEST if takes_anything(other) else self._counts[side, folded(other.type)]
                 for row in rows:
                     rarity[row] = min(rarity.get(row, count), count)
         entries = [
@@ -105,6 +108,11 @@ def takes_anything(port: Port) -> bool:
     if port.type_id:
         return port.type_id in _ANY_IDS
     return folded(port.type) in _ANYTHING
+
+
+def is_typed(port: Port) -> bool:
+    """Whether it is told what may be connected, be it anything."""
+    return bool(port.type or port.type_id)
 
 
 def _port(kind: Kind) -> Port:

@@ -42,7 +42,7 @@ _PARAMETER: Final[dict[str, Any]] = {
         "enum_values": {"type": ["array", "null"]},
         "validation_pattern": {"type": ["string", "null"]},
     },
-    "required": ["name", "type", "required", "default_value", "description"],
+    "required": ["name"],
 }
 _SETTING: Final[dict[str, Any]] = {
     "type": "object",

@@ -33,6 +33,7 @@ class BuildReport:
         skipped: What is not.
         bundles: How many plug-ins were read.
         from_code: How many nodes only compiled code describes, without their options.
+        well_known: How many nodes are described in this program's words: their code cannot be read.
         seconds: How long it took.
         size: Bytes of the file.
     """
@@ -42,6 +43,7 @@ class BuildReport:
     skipped: tuple[Skipped, ...]
     bundles: int
     from_code: int
+    well_known: int
     seconds: float
     size: int
 
@@ -111,6 +113,7 @@ def build_catalogue(
         skipped=left_out,
         bundles=found.bundles,
         from_code=found.from_code,
+        well_known=found.well_known,
         seconds=time.perf_counter() - begin,
         size=path.stat().st_size,
     )

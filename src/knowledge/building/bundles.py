@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
 _BUNDLES_INFO: Final = PurePosixPath("configuration/org.eclipse.equinox.simpleconfigurator/bundles.info")
+_INSIDE_MACOS: Final = ("Contents", "Eclipse")
+"""Where an installation lies in KNIME.app."""
 _LARGEST_INNER_JAR: Final = 256 * 1024 * 1024
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _WANTED: Final = (".xml", ".class", ".properties", ".jar")
@@ -142,20 +144,25 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
 
 def _active_bundles(root: Path) -> list[Path] | None:
     """What an installation's list of bundles names; None if there is no such list."""
-    listed = root / _BUNDLES_INFO
-    if not listed.is_file():
+    homes = (root, root.joinpath(*_INSIDE_MACOS))
+    home = next((home for home in homes if (home / _BUNDLES_INFO).is_file()), None)
+    if home is None:
         plugins = root / "plugins"
-        return find_bundles(plugins) if plugins.is_dir() and root != plugins else None
+        return find_bundles(plugins) if plugins.is_dir() else None
     found: list[Path] = []
-    for line in listed.read_text(encoding="utf-8").splitlines():
+    for line in (home / _BUNDLES_INFO).read_text(encoding="utf-8").splitlines():
         parts = line.split(",")
         # name,version,location,start level,started: the location is a URI, relative to the installation.
         if line.startswith("#") or len(parts) < 3:
             continue
-        path = (root / url2pathname(parts[2].removeprefix("file:"))).resolve()
+        path = (home / _local(parts[2])).resolve()
         if path.exists():
             found.append(path)
     return sorted(dict.fromkeys(found))
+
+
+def _local(location: str) -> str:
+    return url2pathname(location.removeprefix("file:"))
 
 
 def _list_folder(bundle: Bundle) -> None:

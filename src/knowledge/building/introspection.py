@@ -83,7 +83,6 @@ def _node(
         name=node["name"],
         version=origin.version or "",
         category=_names(path, categories),
-        category_path=path,
         short_description=plain_text(node["short_description"]),
         description=plain_text(node["full_description"]),
         aliases=(node["id"],),
@@ -95,7 +94,6 @@ def _node(
         views=tuple(
             View(name=view["name"], description=plain_text(view["description"])) for view in node["views"]
         ),
-        configurations=parameters,
         deprecated=node["is_deprecated"],
         hidden=node["is_hidden"],
         origin=origin,
@@ -197,7 +195,6 @@ def _parameter(
         default_value=default,
         has_default=has_default,
         description=plain_text(str(schema.get("description") or "")),
-        enum_values=tuple(choice.value for choice in choices),
         options=choices,
         min=low,
         max=high,

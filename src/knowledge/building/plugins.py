@@ -15,6 +15,7 @@ from .java_descriptions import read_class, superclass_of
 from .node_descriptions import NodeDescription, is_node_description, read_node_description
 from .plugin_xml import PluginXml, Registration, read_plugin_xml, read_properties
 from .safe_xml import XmlRefusedError
+from .well_known import description_by_class, with_known_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -61,12 +62,14 @@ class PluginNodes:
         skipped: What was not taken.
         bundles: How many plug-ins were read.
         from_code: How many nodes were described by constants in compiled code, which tell no options.
+        well_known: How many nodes are described in this program's words, as their classes tell nothing.
     """
 
     nodes: list[NodeSpec] = field(default_factory=list[NodeSpec])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     bundles: int = 0
     from_code: int = 0
+    well_known: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] |
             on_step(done, len(locations))
     kept = _without_twins(found, result)
     successors = _successors(kept)
-    result.nodes = [_node(entry, categories, successors) for entry in kept]
+    result.nodes = with_known_types(_node(entry, categories, successors) for entry in kept)
     return result
 
 
@@ -210,8 +213,12 @@ class _Reading:
             description = self._described(file, registration.factory) if file is not None else None
             if file is not None and description is not None:
                 return [self._found(registration.factory, file, description, registration)]
-        self._skip(registration.factory, NO_XML)
-        return []
+        description = description_by_class(registration.factory)
+        if description is None:
+            self._skip(registration.factory, NO_XML)
+            return []
+        self._result.well_known += 1
+        return [self._found(registration.factory, "plugin.xml", description, registration)]
 
     def _all_descriptions(self, taken: Collection[str] = ()) -> list[_Found]:
         """The nodes of a plug-in that does not say which it has: whatever is a description."""
@@ -334,7 +341,6 @@ def _node(entry: _Found, categories: dict[str, str], successors: dict[str, str])
         name=told.name,
         version=entry.origin.version or "",
         category=_names(path, categories),
-        category_path=path,
         short_description=told.short_description,
         description=told.description,
         keywords=told.keywords,

@@ -67,7 +67,7 @@ def write_catalogue(
     try:
         try:
             with contextlib.closing(sqlite3.connect(new)) as db:
-                origin = _fill(db, ordered, type_order, list(old_names), tell)
+                origin = _fill(db, ordered, list(old_names), tell)
         except sqlite3.OperationalError as error:  # the disk is full, or broken
             raise OSError(errno.EIO, str(error), str(path)) from None
         new.chmod(0o644)
@@ -115,7 +115,6 @@ def _where(node: NodeSpec) -> str:
 def _fill(
     db: sqlite3.Connection,
     nodes: list[NodeSpec],
-    type_order: Sequence[str],
     old_names: list[OldName],
     tell: Callable[[Step], None],
 ) -> CatalogueOrigin:
@@ -143,7 +142,7 @@ def _fill(
     tell(("Indexing", 1, 2))
     pairs = sorted({(key, word) for word in words for key in spellings(word)})
     db.executemany("INSERT INTO spelling VALUES (?, ?)", pairs)
-    db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes, type_order))
+    db.executemany("INSERT INTO types VALUES (?, ?, ?)", _types(nodes))
     origin = _origin(nodes, content.hexdigest())
     db.execute("INSERT INTO meta VALUES (?)", (json.dumps(to_json(origin)),))
     db.executescript(
@@ -183,7 +182,6 @@ def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> 
 
 def _texts(node: NodeSpec) -> tuple[str, ...]:
     """The words of each of `FIELDS`."""
-    settings = {**{p.name: p for p in node.configurations}, **{p.name: p for p in node.parameters}}
     ports = (*node.input_ports, *node.output_ports)
     runtime = (*node.input_params, *node.output_params)
     fields = {
@@ -191,13 +189,13 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
         "aliases": [*node.aliases, *node.keywords, *node.tags],
         "category": [*node.category, node.node_type],
         "parameters": [
-            *(text for p in settings.values() for text in _texts_of(p)),
+            *(text for p in node.parameters for text in _texts_of(p)),
             *(p.name for p in (*ports, *runtime)),
         ],
         "description": [
             node.short_description,
             node.description,
-            *(p.description for p in settings.values()),
+            *(p.description for p in node.parameters),
             *(p.description for p in ports),
             *(p.description for p in runtime),
             *(view.description for view in node.views),
@@ -214,8 +212,8 @@ def _texts_of(parameter: Any) -> Iterator[str]:
         yield option.label
 
 
-def _types(nodes: list[NodeSpec], type_order: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    subtypes: dict[str, list[str]] = {name: [] for name in type_order}
+def _types(nodes: list[NodeSpec]) -> Iterator[tuple[int, str, str]]:
+    subtypes: dict[str, list[str]] = {}
     for node in nodes:
         subtypes.setdefault(node.node_type, []).append(node.subtype)
     for position, (name, found) in enumerate(subtypes.items()):

@@ -140,7 +140,7 @@ async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
         raise invalid_request(f"Send it with the header Content-Type: {kind}.", status=415)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise invalid_request("Send the body uncompressed.", status=415)
-    parts: list[bytes] = []
+    body = bytearray()
     size = 0
     try:
         with anyio.fail_after(gateway.settings.gateway_request_timeout):
@@ -149,7 +149,8 @@ async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
                 # A client only reads the answer after it has sent everything: up to a point, read on.
                 if size > 8 * most:
                     break
-                parts = [*parts, part] if size <= most else []
+                if size <= most:
+                    body += part
     except TimeoutError:
         raise invalid_request(
             "The body of the request came too slowly.", status=408, headers={"Connection": "close"}
@@ -161,4 +162,4 @@ async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
             details={"max_bytes": most},
             headers={"Connection": "close"} if size > 8 * most else None,
         )
-    request._body = b"".join(parts)  # pyright: ignore[reportPrivateUsage] - what Request.body() keeps
+    request._body = bytes(body)  # pyright: ignore[reportPrivateUsage] - what Request.body() keeps

@@ -99,19 +99,7 @@ class KeyStore:
         self._lock = threading.Lock()
         with self._reported():
             self._create()
-            self._db = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
-        try:
-            with self._reported():
-                self._db.execute("PRAGMA synchronous = FULL")
-                if self._db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
-                    raise KeyStoreError(
-                        f"{path} is a database, but not one of keys",
-                        fix="Set GATEWAY_KEYS_FILE to another file.",
-                    )
-                self._salt = bytes(self._db.execute("SELECT salt FROM meta").fetchone()[0])
-        except BaseException:
-            self._db.close()
-            raise
+            self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -259,8 +247,7 @@ class KeyStore:
             try:
                 db.executescript(_SCHEMA)
                 db.execute("INSERT INTO meta (salt) VALUES (?)", (secrets.token_bytes(16),))
-                # Readers do not wait for who makes a key.
-                db.execute("PRAGMA journal_mode = WAL")
+                # No write-ahead log: one left behind would be read into a file that takes this one's place.
             finally:
                 db.close()
             try:
@@ -272,8 +259,35 @@ class KeyStore:
         finally:
             draft.unlink(missing_ok=True)
 
+    def _open(self) -> None:
+        found = self.path.stat()
+        db = sqlite3.connect(self.path, timeout=5, check_same_thread=False, isolation_level=None)
+        try:
+            db.execute("PRAGMA synchronous = FULL")
+            if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
+                raise KeyStoreError(
+                    f"{self.path} is a database, but not one of keys",
+                    fix="Set GATEWAY_KEYS_FILE to another file.",
+                )
+            self._salt = bytes(db.execute("SELECT salt FROM meta").fetchone()[0])
+        except BaseException:
+            db.close()
+            raise
+        self._db, self._opened = db, (found.st_dev, found.st_ino)
+
+    def _is_gone(self) -> bool:
+        """Whether the file was removed to lock everybody out, or another one stands in its place."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return (found.st_dev, found.st_ino) != self._opened
+
     def _rows(self, rest: str, *values: Any) -> list[Any]:
         with self._reported(), self._lock:
+            if self._is_gone():
+                self._db.close()
+                self._open()
             return self._db.execute(f"SELECT {_COLUMNS} FROM keys {rest}", values).fetchall()  # noqa: S608 - no input
 
     @contextmanager

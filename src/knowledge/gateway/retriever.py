@@ -208,7 +208,7 @@ class CatalogueKnowledge(KnowledgeBase):
             "tags": list(spec.tags),
             "deprecated": spec.deprecated,
             "successor": spec.successor,
-            "origin": " ".join(filter(None, (spec.origin.kind.value, spec.origin.name, spec.origin.version))),
+            "origin": spec.origin.text,
             "catalogue_version": reader.origin.version,
         }
         return Known(knowledge=knowledge_text(spec), similarity=score, metadata=metadata)
@@ -244,7 +244,7 @@ def knowledge_text(spec: NodeSpec) -> str:
         if ports:
             parts.append("\n".join([f"{title}:", *map(_port, ports)]))
     sections = (
-        ("Settings", spec.configurations or spec.parameters),
+        ("Settings", spec.parameters),
         ("Takes at run time", spec.input_params),
         ("Gives at run time", spec.output_params),
     )

@@ -59,7 +59,6 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
         settings_known=True,
         input_ports=_ports(fields, "input_ports", many=False),
         output_ports=_ports(fields, "output_ports", many=True),
-        configurations=settings,
         input_params=_modern(fields, "input_params"),
         output_params=_modern(fields, "output_params"),
         tags=fields.texts("tags"),

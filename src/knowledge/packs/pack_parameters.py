@@ -59,7 +59,6 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
         default_value=fields.any(default),
         has_default=default in fields,
         description=fields.text("description", required=True),
-        enum_values=tuple(option.value for option in options),
         options=options,
         min=fields.number("min"),
         max=fields.number("max"),

@@ -117,7 +117,9 @@ def search(
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
     translated: tuple[tuple[str, str], ...] = ()
-    if not index.exact(query.key) and vocabulary().exact(query.key) is None:
+    if not _is_name(index, query.key) and _is_name(index, query.function):
+        query = parse_query(query.function)
+    if not _is_name(index, query.key):
         english, translated = in_english(query.key, lambda word: is_word_of(reader, word))
         query = parse_query(english) if translated else query
     expansions = [expand(reader, index.counts, word) for word in query.words]
@@ -140,6 +142,11 @@ def search(
         ),
         cut=query.cut,
     )
+
+
+def _is_name(index: NodeIndex, key: str) -> bool:
+    """Whether a node is called so, here or in another tool."""
+    return bool(key) and (bool(index.exact(key)) or vocabulary().exact(key) is not None)
 
 
 def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:

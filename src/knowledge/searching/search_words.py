@@ -44,6 +44,10 @@ _JAVA_CLASS: Final = re.compile(
 """A node's class in Java: its package and its ending say nothing about what the node does."""
 
 
+_CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
+"""A formula or a call, and the function in it: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWord:
     """One word of a query.
@@ -82,6 +86,12 @@ class Query:
         while len(words) > 1 and words[-1] in _KINDS:
             words.pop()
         return " ".join(words)
+
+    @property
+    def function(self) -> str:
+        """The folded name of the function that the query calls; empty if it is no call."""
+        call = _CALL.match(self.text)
+        return folded(call[1]) if call else ""
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -132,4 +132,4 @@ def outside(found=matching):
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(30)

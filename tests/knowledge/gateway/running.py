@@ -65,7 +65,7 @@ def served(gateway):
 
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(30)
     try:
         if "error" in state:
             raise state["error"]
@@ -124,4 +124,4 @@ def start_process(folder, catalogue, *options):
             yield process, found[0]
         finally:
             process.kill()
-            process.wait(20)
+            process.wait(30)

@@ -104,7 +104,7 @@ def test_the_internal_listener_is_on_loopback_and_not_for_browsers(gateway):
     own = socket.gethostbyname_ex(socket.gethostname())[2]
     for address in {address for address in own if not address.startswith("127.")}:
         with socket.socket() as probe:
-            probe.settimeout(5)
+            probe.settimeout(30)
             assert probe.connect_ex((address, int(port))) != 0
     url = gateway.internal + f"{V1}/tools/internal"
     for host in ("evil.example", "localhost.evil.example", "[::", "b\xfcro", "a b"):
@@ -314,3 +314,19 @@ def test_the_command_line_makes_lists_and_revokes_keys(tmp_path):
     assert code == 2
     assert "no such key" in told
     assert cli("create", "ci", "--scope", "everything", *file)[0] == 2
+
+
+def test_a_file_of_keys_that_is_removed_or_replaced_lets_nobody_in_whom_it_does_not_name(tmp_path):
+    path, other = tmp_path / "keys.sqlite", tmp_path / "other.sqlite"
+    with KeyStore(other) as store:
+        new, _ = store.create("new", ALL)
+    with KeyStore(path) as store:
+        old, key = store.create("old", ALL)
+        assert store.verify(old)
+        path.unlink()
+        for ask in (lambda: store.verify(old), lambda: store.working(key.id)):
+            with pytest.raises(KeyStoreError, match="cannot be used"):
+                ask()
+        other.replace(path)
+        assert store.verify(old) is None
+        assert store.verify(new).name == "new"

@@ -117,7 +117,7 @@ def settled(value, key=""):
 def ask(gateway, method, path, body, listener):
     base = gateway.url if listener == "public" else gateway.internal
     headers = {"X-API-Key": gateway.key()} if listener == "public" else {}
-    return httpx.request(method, base + path, json=body, headers=headers, timeout=20)
+    return httpx.request(method, base + path, json=body, headers=headers, timeout=30)
 
 
 @pytest.mark.requirement("N13")

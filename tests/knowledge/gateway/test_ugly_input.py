@@ -194,7 +194,7 @@ def test_slow_and_silent_clients_are_cut_off(start):
     assert answer.startswith(b"HTTP/1.1 408")
     # Refused before its body was there, and then it goes on sending, a byte at a time.
     host, port = running.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(b"POST /mcp/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
         with pytest.raises(OSError):
@@ -207,7 +207,7 @@ def test_slow_and_silent_clients_are_cut_off(start):
 def test_half_open_clients_do_not_keep_others_out(start):
     running = start(gateway_request_timeout=30)
     host, port = running.url.removeprefix("http://").split(":")
-    idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(100)]
+    idle = [socket.create_connection((host, int(port)), timeout=30) for _ in range(100)]
     try:
         with running.client() as client:
             assert client.get("/mcp/tools").status_code == 200

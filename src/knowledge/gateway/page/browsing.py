@@ -76,14 +76,12 @@ class Card:
         description: Its description.
         successor: The node to use instead, if it is in this catalogue.
         sections: Titles, and what is set or given there; what is shown at first, and the rest.
-        origin: What it was read from.
     """
 
     node: NodeSpec
     description: str
     successor: NodeSummary | None
     sections: list[dict[str, Any]]
-    origin: str
 
 
 def overview(catalogue: Catalogue) -> Overview:
@@ -93,7 +91,7 @@ def overview(catalogue: Catalogue) -> Overview:
         CatalogueError: The catalogue cannot be read.
     """
     with catalogue.reading() as reader:
-        types = {name: len(subtypes) for name, subtypes in reader.types().items() if subtypes}
+        types = {name: len(subtypes) for name, subtypes in reader.types().items()}
         return Overview(types=types, origin=reader.origin)
 
 
@@ -113,7 +111,7 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> No
     number = min(max(number, 1), _MOST_PAGES)
     offset = (number - 1) * PAGE_SIZE
     with catalogue.reading() as reader:
-        types = {name: len(subtypes) for name, subtypes in reader.types().items() if subtypes}
+        types = {name: len(subtypes) for name, subtypes in reader.types().items()}
         wanted = node_type or None
         corrected: tuple[tuple[str, str], ...] = ()
         if query.strip():
@@ -153,11 +151,10 @@ def card(catalogue: Catalogue, reference: str) -> Card:
         node = reader.at(resolved.node.row)
         successor = resolve_reference(reader, index, node.successor).node if node.successor else None
     sections = (
-        ("Settings", node.configurations or node.parameters),
+        ("Settings", node.parameters),
         ("Takes at run time", node.input_params),
         ("Gives at run time", node.output_params),
     )
-    origin = node.origin
     return Card(
         node=node,
         description=full_description(node),
@@ -171,7 +168,6 @@ def card(catalogue: Catalogue, reference: str) -> Card:
             for title, parameters in sections
             if parameters
         ],
-        origin=" ".join(filter(None, (origin.kind.value, origin.name, origin.version))),
     )
 
 
