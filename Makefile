@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One more than there are processors, as many tests wait for a process, a server or a clock.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 .PHONY: demo test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
@@ -10,7 +12,7 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 	$(BIN)/knime-mcp demo
 
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
-	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
@@ -47,8 +49,8 @@ postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL
 examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
 	$(BIN)/python examples/make_examples.py
 
-ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: each in an environment of its own
-	$(BIN)/python tests/packaging/ways_in.py
+ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh environments
+	$(BIN)/python -m tests.packaging.ways_in
 
 real-knime: .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
 	@test -n "$(KNIME_PYTHON_ROOT)" || { echo "set KNIME_PYTHON_ROOT to a checkout of github.com/knime/knime-python"; exit 2; }
@@ -58,7 +60,8 @@ real-knime: .venv-knime/.ready  ## the tests without peers, under KNIME's own Py
 clean:
 	rm -rf $(VENV) .venv-knime .peers .pytest_cache .ruff_cache dist build
 
-# One stamp per set of packages, so that the demo does not wait for the test tools.
+# One stamp per set of packages, so that the demo does not wait for the test tools. The dev group has all of the
+# test group.
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
@@ -74,7 +77,7 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install -e ".[cli,server,graph,gateway,elasticsearch,dask]" --group dev
-	@touch $@
+	@touch $(VENV)/.test $@
 
 .venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
 	$(PYTHON) -m venv .venv-knime

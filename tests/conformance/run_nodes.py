@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -86,9 +87,10 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     try:
         with served() as url:
-            for name, revision, scenarios in SCENARIOS:
-                for scenario in scenarios:
-                    passed, wrong = play(url, name, revision, scenario, folder)
+            planned = [(name, revision, each) for name, revision, found in SCENARIOS for each in found]
+            with ThreadPoolExecutor(2) as pool:
+                outcomes = pool.map(lambda plan: play(url, *plan, folder), planned)
+                for (name, revision, scenario), (passed, wrong) in zip(planned, outcomes, strict=True):
                     title = f"{name} {suite.version_of(name)} {revision or ''} {scenario}"
                     print(f"{'FAIL' if wrong else 'ok  '} {title}: {passed} checks", *wrong, sep="\n     ")
                     failed += bool(wrong)

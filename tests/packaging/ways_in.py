@@ -11,6 +11,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from tests.peers import build_peers
+
 ROOT = Path(__file__).parents[2]
 
 #: Imports every layer, and proves that the standard library's `types` is still itself.
@@ -26,16 +28,16 @@ import sys
 assert not [m for m in sys.modules if m.split(".")[0] in ("tools", "agents", "audit")], sorted(sys.modules)
 print(VERSION, MCPClient.__module__)
 """
+CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
 def run(*command: str | Path, **env: str) -> str:
     """Runs a command outside the checkout, with nothing of ours on the path but what `env` adds."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     with tempfile.TemporaryDirectory() as elsewhere:
         done = subprocess.run(
             [str(part) for part in command],
             cwd=elsewhere,
-            env=clean | env,
+            env=CLEAN | env,
             capture_output=True,
             text=True,
             timeout=600,
@@ -46,10 +48,13 @@ def run(*command: str | Path, **env: str) -> str:
     return done.stdout.strip()
 
 
-def new_environment(folder: Path) -> Path:
-    """An empty virtual environment; returns its Python."""
-    run(sys.executable, "-m", "venv", folder)
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+def installed(folder: Path, *what: str | Path) -> Path:
+    """A virtual environment with nothing but this and what it needs; returns its Python."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *what]
+    build_peers.network(f"pip install for {folder.name}", command, cwd=folder, env=CLEAN)
+    return python
 
 
 def _closing_line(said: str) -> str:
@@ -57,55 +62,41 @@ def _closing_line(said: str) -> str:
 
 
 def wheel(work: Path) -> None:
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, ROOT)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, ROOT]
+    build_peers.network("the build of the wheel", command, cwd=work, env=CLEAN)
     (built,) = work.glob("knime_mcp-*.whl")
     names = zipfile.ZipFile(built).namelist()
     assert not [
         n for n in names if n.startswith(("src/", "types/", "knime/", "knime_mcp.py", "mcp_extension.py"))
     ]
     assert "knime_mcp/types/tool.py" in names
-    python = new_environment(work / "wheel")
-    run(python, "-m", "pip", "install", "--quiet", f"{built}[cli,server]")
+    python = installed(work / "wheel", f"{built}[cli,server]")
     print("wheel          ", run(python, "-c", PROBE))
     print("wheel, demo    ", _closing_line(run(python.with_name("knime-mcp"), "demo")))
 
 
-def editable(work: Path) -> None:
-    python = new_environment(work / "editable")
-    run(python, "-m", "pip", "install", "--quiet", "--editable", ROOT)
+def editable_and_bare_path(work: Path) -> None:
+    """The second as KNIME does it: src/ on PYTHONPATH before Python starts, and what it needs installed."""
+    python = installed(work / "editable", "--editable", ROOT)
     print("editable       ", run(python, "-c", PROBE))
+    run(sys.executable, "-m", "pip", "--python", python, "uninstall", "--quiet", "--yes", "knime-mcp")
+    print("PYTHONPATH=src ", run(python, "-c", PROBE, PYTHONPATH=str(ROOT / "src")))
 
 
 def uv_run(work: Path) -> None:
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     assert uv, "uv is in the dev group; make ways-in installs it"
     lock_was_there = (ROOT / "uv.lock").exists()
-    out = run(
-        uv,
-        "run",
-        "--quiet",
-        "--no-dev",
-        "--project",
-        ROOT,
-        "python",
-        "-c",
-        PROBE,
-        UV_PROJECT_ENVIRONMENT=str(work / "uv"),
-    )
+    command = [uv, "run", "--quiet", "--no-dev", "--project", ROOT]
+    environment = {"UV_PROJECT_ENVIRONMENT": str(work / "uv")}
+    build_peers.network("uv run", [*command, "true"], cwd=work, env=CLEAN | environment)
+    out = run(*command, "python", "-c", PROBE, **environment)
     if not lock_was_there:
         (ROOT / "uv.lock").unlink(missing_ok=True)
     print("uv run         ", out)
 
 
-def bare_path(work: Path) -> None:
-    """As KNIME does it: src/ on PYTHONPATH before Python starts, dependencies in the environment."""
-    python = new_environment(work / "bare")
-    run(python, "-m", "pip", "install", "--quiet", ROOT)
-    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "knime-mcp")
-    print("PYTHONPATH=src ", run(python, "-c", PROBE, PYTHONPATH=str(ROOT / "src")))
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        for way in (wheel, editable, uv_run, bare_path):
+        for way in (wheel, editable_and_bare_path, uv_run):
             way(Path(folder))

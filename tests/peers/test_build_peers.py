@@ -84,7 +84,7 @@ def test_a_step_that_fails_is_tried_again(monkeypatch, tmp_path, capfd) -> None:
         "count.write_text(count.read_text() + 'x' if count.exists() else 'x');"
         "sys.exit(len(count.read_text()) < 3)"
     )
-    build_peers._network("flaking", [sys.executable, "-c", flaky])
+    build_peers.network("flaking", [sys.executable, "-c", flaky])
     assert count.read_text() == "xxx"
     with pytest.raises(build_peers.BuildError, match=r"broken failed 3 times(?s:.*)out of order"):
-        build_peers._network("broken", [sys.executable, "-c", "print('out of order'); raise SystemExit(1)"])
+        build_peers.network("broken", [sys.executable, "-c", "print('out of order'); raise SystemExit(1)"])

@@ -68,7 +68,7 @@ def test_a_server_that_dies_during_calls_fails_these_calls_only() -> None:
             )
             for client, event in zip(clients, begun, strict=True)
         ]
-        assert all(event.wait(20) for event in begun)
+        assert all(event.wait(30) for event in begun)
         server.kill()
         for call in calls:
             error = call.exception(20)

@@ -4,9 +4,9 @@ import subprocess
 import time
 
 
-def gone(group, seconds=5.0):
+def gone(group):
     """Whether nobody of a process group is alive; zombies of others are for the system to clear away."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True)
         members = [line.split() for line in listed.stdout.splitlines()]

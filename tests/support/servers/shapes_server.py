@@ -145,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
         for method in ("ping", "roots/list", "sampling/createMessage", "elicitation/create", "made/up"):
             self._event(encode({"jsonrpc": "2.0", "id": f"ask-{method}", "method": method, "params": {}}))
             try:
-                answer = answers.get(timeout=10)
+                answer = answers.get(timeout=30)
                 said[method] = answer.get("error", {}).get("code", answer.get("result"))
             except queue.Empty:
                 said[method] = "no answer"
