@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TWO_ESCAPES: Final = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+_TABS_OF_EMPTY_LINES: Final = re.compile(r"^[ \t]*\t[ \t]*$|\A[ \t]+(?=#)", re.MULTILINE)
 # They end lines in YAML 1.1, which libyaml reads, and are text in 1.2. What stands for them is no character.
 _BREAKS: Final = "\x85\u2028\u2029"
 _STAND_INS: Final = "\ufdd0\ufdd1\ufdd2"
@@ -90,10 +91,10 @@ def compose(text: str, *, deepest: int) -> Node | None:
         try:
             return _Composing(_parse(text), deepest).document()
         except yaml.MarkedYAMLError as error:
-            whole = _with_one_escape(text, error)
-            if whole is None:
+            mended = _with_one_escape(text, error) or _without_tabs(text, error)
+            if mended is None:
                 raise YamlError([_syntax(text, error)]) from None
-            text = whole
+            text = mended
         except yaml.reader.ReaderError as error:
             raise YamlError([_unreadable(text, error.position)]) from None
         except UnicodeEncodeError as error:  # half a character
@@ -163,6 +164,19 @@ def _with_one_escape(text: str, error: yaml.MarkedYAMLError) -> str | None:
         return None
     character = bytes.fromhex(pair[1] + pair[2]).decode("utf-16-be")
     return f"{text[: pair.start()]}\\U{ord(character):08x}{text[pair.end() :]}"
+
+
+def _without_tabs(text: str, error: yaml.MarkedYAMLError) -> str | None:
+    """The text with blanks for tabs that indent nothing, from where libyaml stumbled over one.
+
+    They stand in empty lines and before comments: https://yaml.org/spec/1.2.2/#66-comments.
+    """
+    mark: Any = error.problem_mark
+    if mark is None or text[mark.index : mark.index + 1] != "\t":
+        return None
+    before, after = text[: mark.index], text[mark.index :]
+    mended = _TABS_OF_EMPTY_LINES.sub(lambda tabs: " " * len(tabs[0]), after)
+    return None if mended == after else before + mended
 
 
 def _refused(what: str, event: Any) -> YamlError:

@@ -323,3 +323,28 @@ def test_arguments_are_objects_whatever_the_schema_says():
     assert any(
         "the arguments of a tool are always an object" in said for said in texts(checked, Severity.WARNING)
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "said"),
+    [
+        ("retry: {attempts: 0}", "retry.attempts", "greater than 0, not 0"),
+        ("retry: {delay: 0}", "retry.delay", "greater than 0, not 0"),
+        ("retry: x", "retry", "a whole number or a mapping, not text"),
+        ("timeout: -5", "timeout", "greater than 0, not -5"),
+        ("timeout: .inf", "timeout", "text or a finite number, not the number inf"),
+        ("timeout: {}", "timeout", "text or a number, not a mapping"),
+        ("cache: {ttl: -1}", "cache.ttl", "greater than 0, not -1"),
+        ("cache: 5", "cache", "true or false or a mapping, not the number 5"),
+    ],
+)
+def test_what_may_have_several_forms_is_one_mistake(more, key, said):
+    nodes = (
+        "{id: entry, type: entry, next: x}",
+        f"{{id: x, type: mcp, server: s, tool: r, args: {{}}, next: exit, {more}}}",
+        "{id: exit, type: exit}",
+    )
+    servers = "mcpServers: {s: {command: python3, args: []}}\n"
+    (error,) = texts(check_text(document(*nodes, more=servers)))
+    name = key.rpartition(".")[2]
+    assert error.endswith(f"error: '{name}' must be {said} (at tools[0].nodes[1].{key})")

@@ -43,6 +43,59 @@ def test_values(expression, wanted):
 
 
 @pytest.mark.parametrize(
+    ("number", "picture", "wanted"),
+    [
+        ("0.123", "'#.e9'", "0.1e0"),
+        ("0.5", "'e0'", "e0"),
+        ("-1", "'00.0e00'", "-10.0e-01"),
+        ("12345", "'0.0e0'", "1.2e4"),
+        ("0.000123", "'#.00e00'", "0.12e-03"),
+        ("2.5", "'0', {}", "2"),
+        ("1234567.891", "'#.##0,00', {'decimal-separator': ',', 'grouping-separator': '.'}", "1.234.567,89"),
+        ("-5", "'0|(0)', {'pattern-separator': '|'}", "(5)"),
+        ("-5", "'0', {'minus-sign': '~'}", "~5"),
+        ("14.5", "'٠٠٠.٠', {'zero-digit': '٠'}", "٠١٤.٥"),
+        ("-1234.5", "'#,##0.00;(#,##0.00)'", "(1,234.50)"),
+        ("0.575", "'0%'", "57%"),
+        ("0.5", "'‰0'", "‰500"),
+        ("0.5", "'.#'", ".5"),
+        ("0", "'#'", "0"),
+        ("1234567", "'##,##,##0'", "12,34,567"),
+        ("1.2345", "'0.00,00'", "1.23,45"),
+        ("5", "'12.34'", "05.00"),
+        ("1.5", "'0 EUR'", "2 EUR"),
+        ("0", "'$0.0e0'", "$0.0e0"),
+    ],
+)
+def test_numbers_as_a_picture_says(number, picture, wanted):
+    assert evaluate(f"$formatNumber({number}, {picture})", {}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("picture", "code"),
+    [
+        ("0.0.0", "D3081"),
+        ("0%%", "D3082"),
+        ("‰0‰", "D3083"),
+        ("%0‰", "D3084"),
+        ("", "D3085"),
+        ("0a0", "D3086"),
+        ("0,.0", "D3087"),
+        ("0,", "D3088"),
+        ("0,,0", "D3089"),
+        ("0#", "D3090"),
+        ("0.#0", "D3091"),
+        ("0e0%", "D3092"),
+        ("0e", "D3093"),
+    ],
+)
+def test_pictures_that_are_none(picture, code):
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(f"$formatNumber(1, '{picture}')", {})
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
     ("expression", "code", "said"),
     [
         ("'12' ~> $split", "T0411", "Context value is not a compatible type"),
@@ -56,6 +109,18 @@ def test_values(expression, wanted):
         ("nulls ~> |$|{'b': 2}|", None, "another type"),
         ("[[]] ~> |$|{'b': 2}|", None, "another type"),
         ("$fromMillis(1e20)", "D1001", "Number out of range"),
+        ("$string({'a': 1/0})", "D1001", "Number out of range"),
+        ("$string(1/0)", "D3001", "Infinity or NaN"),
+        ("$replace('a', 'b', 'c', -1)", "D3011", "must evaluate to a positive number"),
+        ("$formatInteger(1, '#')", "D3130", 'starting with "#"'),
+        ("$toMillis('1', '[q]')", "D3132", "Unknown component"),
+        ("$encodeUrl('\ud800')", "D3140", "Malformed URL"),
+        ("[1!2]", "S0204", 'Unknown operator: "!"'),
+        (r'"\y"', "S0103", "Unsupported escape sequence"),
+        ("[1,2)", "S0202", 'Expected "]", got "\\)"'),
+        ("1 /* no end", "S0106", "Comment has no closing tag"),
+        ("1 +", "S0207", "Unexpected end of expression"),
+        ("function($a)<n<n>>{$a}(5)", "S0401", "Type parameters"),
     ],
 )
 def test_errors(expression, code, said):

@@ -134,7 +134,7 @@ def test_a_context_that_does_not_fit_is_not_printed(expression):
         ("a +", "Unexpected end of expression"),
         ("{", "before end of expression"),
         ("", "Unexpected end of expression"),
-        ("a ~", "Syntax error"),
+        ("a ~", 'Unknown operator: "~"'),
         ("/(/", ""),
         ("(" * 5000, ""),
     ],

@@ -16,8 +16,8 @@ SERVER = """
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
-from knime_mcp.graph.serving.pipes import stdio_lines
-from knime_mcp.graph.serving.sdk_streams import sdk_streams
+from knime_mcp.stdio.pipes import stdio_lines
+from knime_mcp.stdio.sdk_streams import sdk_streams
 
 async def main():
     async with stdio_lines() as lines, sdk_streams(lines) as (reader, writer):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from mcp.client import Client
 
-from tests.graph.graphs import call, transform
+from knime_mcp.graph import McpGraphApi
+from knime_mcp.graph.serving.service import GraphService
+from tests.graph.graphs import ENTRY, EXIT, call, document, transform
 from tests.graph.live import ERAS, PROGRAM, SERVE, client_of, graph_file, is_alive, run, served, until
 
 HERE = Path(__file__).parent
@@ -121,6 +123,27 @@ def test_a_schema_of_no_object_does_not_break_the_list(tmp_path, transport, mode
             run(over_http(server.url))
 
 
+@pytest.mark.parametrize(
+    "properties",
+    ["{v: {type: any}}", "{v: {pattern: '('}}", "{v: {$ref: '#/nowhere'}}", "{v: {maximum: .inf}}"],
+)
+def test_an_output_schema_that_no_client_can_compile_is_not_listed(properties):
+    made = document(ENTRY, transform("entry"), EXIT, output=f"{{type: object, properties: {properties}}}")
+    service = GraphService(McpGraphApi(made))
+    for any_json in (True, False):
+        assert ["outputSchema" in listed for listed in service.tools(any_json=any_json)] == [False]
+    service.close()
+
+
+def test_schemas_are_listed_as_every_client_can_read_them():
+    properties = "{type: object, properties: {a: true, b: false, c: {type: number, default: .nan}}}"
+    service = GraphService(McpGraphApi(document(ENTRY, transform("entry"), EXIT, schema=properties)))
+    (listed,) = service.tools(any_json=False)
+    wanted = {"a": {}, "b": {"not": {}}, "c": {"type": "number", "default": None}}
+    assert json.loads(json.dumps(listed))["inputSchema"]["properties"] == wanted
+    service.close()
+
+
 def test_history_comes_when_it_is_asked_for(tmp_path):
     file = graph_file(tmp_path, transform("{'r': 1}", following="y"), transform("$error('no')", node="y"))
 
@@ -159,10 +182,7 @@ def test_progress_and_cancel_reach_running_calls(tmp_path):
             mark.unlink()
             with pytest.raises(Exception, match=r"(?i)timed? ?out"):
                 await client.call_tool("t", {"s": 60}, read_timeout_seconds=2)
-            for _ in range(500):
-                if mark.exists() and mark.read_text():
-                    break
-                await asyncio.sleep(0.02)
+            await asyncio.to_thread(until, mark.read_text, "the server notes how it ended")
             assert mark.read_text() == "canceled"
             await client.call_tool("t", {"s": 0})
 

@@ -52,12 +52,13 @@ def run(name, arguments, request, token):
             return text("not yet", error=True) if seen <= arguments["times"] else structured({"tries": seen})
         case "sleep":
             until = time.monotonic() + arguments["seconds"]
+            mark = Path(arguments["mark"]) if "mark" in arguments else None
+            if mark:
+                mark.touch()
             while time.monotonic() < until and request not in CANCELED:
                 time.sleep(0.01)
-            mark = arguments.get("mark")
             if mark:
-                with Path(mark).open("w") as file:
-                    file.write("canceled" if request in CANCELED else "slept")
+                mark.write_text("canceled" if request in CANCELED else "slept")
             return structured({"slept": arguments["seconds"]})
         case "hold":
             until = time.monotonic() + 60

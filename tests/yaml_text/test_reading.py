@@ -52,6 +52,8 @@ def test_an_anchor_may_be_set_anew():
     [
         ("{a: why?, b: 1}", {"a": "why?", "b": 1}),
         ("a:\t1\t# one", {"a": 1}),
+        ("a: 1\n\t\nb:\n  - 2\n \t # c\n\t# d\n  - 3\n", {"a": 1, "b": [2, 3]}),
+        ("\t\n- |\n  x\n\t\n- y\n", ["x\n", "y"]),
         ('{\n\t"a": "\\/",\n\t"b": [\n\t\t1\n\t]\n}\n', {"a": "/", "b": [1]}),
         ("", None),
         ("# nothing\n", None),

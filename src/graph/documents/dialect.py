@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import Dialect
+from .shapes import entries, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,10 +71,7 @@ def raw_nodes(data: Any) -> Iterator[dict[str, Any]]:
 
 
 def _entries(holder: Any, key: str) -> list[dict[str, Any]]:
-    entries = cast("dict[str, Any]", holder).get(key) if isinstance(holder, dict) else None
-    if not isinstance(entries, list):
-        return []
-    return [entry for entry in cast("list[Any]", entries) if isinstance(entry, dict)]
+    return [entry for entry in entries(mapping(holder).get(key)) if isinstance(entry, dict)]
 
 
 def _conditions(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
@@ -31,6 +32,7 @@ _WANTED: Final = {
     "model_attributes_type": "a mapping",
     "list_type": "a list",
     "none_required": "nothing",
+    "finite_number": "a finite number",
 }
 # What pydantic adds to the place of a misfit when several forms are allowed: not keys of the document.
 _FORMS: Final = frozenset(
@@ -59,9 +61,7 @@ class Findings:
     def __init__(self, source: Source, file: str | None = None) -> None:
         self.source = source
         self.file = file
-        self.problems: list[Problem] = [
-            problem if file is None else _in_file(problem, file) for problem in source.problems
-        ]
+        self.problems: list[Problem] = [replace(problem, file=file) for problem in source.problems]
 
     def error(self, message: str, path: Path, fix: str | None = None) -> None:
         """Notes something that keeps the document from being served."""
@@ -102,6 +102,8 @@ class Findings:
             place = (*path, *(step for step in error["loc"] if step not in _FORMS))
             by_place.setdefault(place, []).append(error)
         for place, misfits in by_place.items():
+            if any(place == other[: len(place)] != other for other in by_place):
+                continue  # of several allowed forms, one fits but for something inside
             missing = misfits[0]["type"] == "missing"
             self.error(_words(misfits, place), place[:-1] if missing else place, _advice(misfits))
 
@@ -119,8 +121,7 @@ class Findings:
     def _name_unknown(self, unknown: Iterable[str], model: type[Raw], path: Path) -> None:
         for key in unknown:
             if not key.startswith("x-"):
-                close = difflib.get_close_matches(key, _keys(model), n=1)
-                fix = f"Did you mean '{close[0]}'?" if close else None
+                fix = did_you_mean(key, _keys(model))
                 self.warn(f"the key '{key}' means nothing here and is ignored", (*path, key), fix)
 
     def _add(self, message: str, position: Position, severity: Severity, fix: str | None) -> None:
@@ -140,7 +141,8 @@ def _keys(model: type[Raw]) -> list[str]:
 
 
 def _words(misfits: list[ErrorDetails], place: Path) -> str:
-    first = misfits[0]
+    # Of several allowed forms, the one whose type the value has says what is wrong.
+    first = next((misfit for misfit in misfits if misfit["type"] not in _WANTED), misfits[0])
     name = f"'{place[-1]}'" if isinstance(place[-1], str) else f"'{key_path(place)}'"
     if first["type"] == "missing":
         return f"{name} is missing"
@@ -161,16 +163,6 @@ def _words(misfits: list[ErrorDetails], place: Path) -> str:
 
 def _advice(misfits: list[ErrorDetails]) -> str | None:
     value = misfits[0]["input"]
-    if misfits[0]["type"] == "string_type" and isinstance(value, bool | int | float):
+    if all(misfit["type"] == "string_type" for misfit in misfits) and isinstance(value, bool | int | float):
         return "Put it in quotes"
     return None
-
-
-def _in_file(problem: Problem, file: str) -> Problem:
-    return Problem(
-        message=problem.message,
-        position=problem.position,
-        severity=problem.severity,
-        fix=problem.fix,
-        file=file,
-    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from ...tools.limits import Timeouts
 from ...types.errors import MCPError
 from ..execution.connections import client_for
 from ..nodes import Expression, InvalidExpression, McpNode
+from .fitting import did_you_mean
 from .problems import Problem, Severity
 from .shapes import entries, mapping
 
@@ -56,9 +56,7 @@ def _server(config: ServerConfig, nodes: list[McpNode], seconds: float) -> list[
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     tool = tools.get(node.tool)
     if tool is None:
-        close = difflib.get_close_matches(node.tool, tools, n=1)
-        known = ", ".join(sorted(tools)) or "none"
-        fix = f"Did you mean '{close[0]}'?" if close else f"It has: {known}"
+        fix = did_you_mean(node.tool, tools) or f"It has: {', '.join(sorted(tools)) or 'none'}"
         said = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
         return [_problem(said, _at(node, "tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):
@@ -74,8 +72,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     for name, value in args.items():
         if name not in properties:
             if schema.get("additionalProperties", True) is False or properties:
-                close = difflib.get_close_matches(name, properties, n=1)
-                fix = f"Did you mean '{close[0]}'?" if close else None
+                fix = did_you_mean(name, properties)
                 refused = schema.get("additionalProperties") is False
                 said = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
                 severity = Severity.ERROR if refused else Severity.WARNING

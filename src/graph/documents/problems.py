@@ -55,8 +55,9 @@ class Problem:
         if position is not None:
             where = f"{where}:{position.line}:{position.column}"
         path = f" (at {position.key_path})" if position is not None and position.path else ""
-        fix = f" {self.fix.rstrip('.')}." if self.fix else ""
-        return f"{where}: {self.severity.value}: {self.message}{path}{'.' if fix else ''}{fix}"
+        fix = f". {self.fix.removesuffix('.')}" if self.fix else ""
+        end = "." if fix and not fix.endswith("?") else ""
+        return f"{where}: {self.severity.value}: {self.message}{path}{fix}{end}"
 
 
 class DocumentError(MCPError):

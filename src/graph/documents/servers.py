@@ -41,17 +41,16 @@ class ServerReading:
         self._environ = environ
         self._stdio = LenientStdioYaml if lenient else StdioYaml
 
-    def read(self, servers: Mapping[str, Any], path: KeyPath = ("mcpServers",)) -> dict[str, ServerConfig]:
+    def read(self, servers: Mapping[str, Any]) -> dict[str, ServerConfig]:
         """Reads all servers.
 
         Args:
-            servers: Name to what the file says.
-            path: Where they stand.
+            servers: Name to what the file says under ``mcpServers``.
 
         Returns:
             The servers that can be used; the others are in the findings.
         """
-        found = {name: self._server(name, raw, (*path, name)) for name, raw in servers.items()}
+        found = {name: self._server(name, raw, ("mcpServers", name)) for name, raw in servers.items()}
         return {name: config for name, config in found.items() if config is not None}
 
     def _server(self, name: str, raw: Any, path: KeyPath) -> ServerConfig | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ...tools.limits import Limits
-from ...tools.validation.schemas import compile_schema
-from ...types.errors import MCPError
 from ..model import ToolDefinition
 from ..nodes import exits
+from ..schemas import compiled, listable
 from .fitting import did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
 from .schema import AnnotationsYaml, ToolYaml
@@ -76,8 +73,8 @@ class ToolReading:
             ToolDefinition(
                 name=fitted.name,
                 description=fitted.description,
-                input_schema={**fitted.input_schema, "type": "object"},
-                output_schema=fitted.output_schema,
+                input_schema={**listable(fitted.input_schema), "type": "object"},
+                output_schema=listable(fitted.output_schema),
                 nodes=_last_of_each(placed_tool.nodes),
                 title=fitted.title,
                 annotations=_annotations(fitted.annotations),
@@ -131,7 +128,7 @@ class ToolReading:
             if schema["type"] != "object":
                 what = "the arguments of a tool are" if key == "inputSchema" else "the result of a tool is"
                 self._findings.warn(f"{what} always an object", (*place, "type"), "Write 'type: object'")
-            said = _fault_of(schema)
+            said = compiled(listable(schema)).fault
             if said is not None:
                 what = "Arguments are" if key == "inputSchema" else "Results are"
                 self._findings.warn(f"'{key}': {said}", place, f"{what} not checked until it is corrected")
@@ -162,13 +159,6 @@ def _annotations(raw: AnnotationsYaml | None) -> dict[str, Any] | None:
     if raw is None:
         return None
     return raw.model_dump(by_alias=True, exclude_none=True, exclude=set(raw.model_extra or ()))
-
-
-def _fault_of(schema: dict[str, Any]) -> str | None:
-    try:
-        return compile_schema(json.dumps(schema), Limits()).fault
-    except (MCPError, ValueError) as error:
-        return error.what if isinstance(error, MCPError) else str(error)
 
 
 def _owner(placed: PlacedNode) -> str | None:

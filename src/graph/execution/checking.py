@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ...tools.limits import Limits
 from ...tools.validation.problems import describe_problems
-from ...tools.validation.schemas import compile_schema
-from ...types.canonical import compact_json
-from ...types.errors import ProtocolError
+from ..schemas import compiled
 from .failures import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...tools.validation.schemas import CompiledSchema
     from ..model import ToolDefinition
 
@@ -63,21 +62,14 @@ class ToolSchemas:
             )
 
 
-def _compiled(tool: ToolDefinition, name: str, schema: Any) -> CompiledSchema | None:
-    try:
-        compiled = compile_schema(compact_json(schema), Limits())
-        fault = compiled.fault
-    except ProtocolError as error:
-        compiled, fault = None, error.what
-    if fault is None:
-        return compiled
-    _log.warning("%s of the tool %s is not checked: %s", name, tool.name, fault)
-    return None
+def _compiled(tool: ToolDefinition, name: str, schema: Mapping[str, Any]) -> CompiledSchema:
+    found = compiled(schema)
+    if found.fault is not None:
+        _log.warning("%s of the tool %s is not checked: %s", name, tool.name, found.fault)
+    return found
 
 
-def _problem(schema: CompiledSchema | None, value: Any, whole: str) -> str | None:
-    if schema is None:
-        return None
+def _problem(schema: CompiledSchema, value: Any, whole: str) -> str | None:
     try:
         if schema.is_valid(value):
             return None

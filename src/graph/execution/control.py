@@ -148,11 +148,7 @@ class Controller:
         with self._changed:
             return self._changed.wait_for(lambda: self._status in statuses, timeout)
 
-    def begin(self) -> None:
-        """The run begins. For the executor."""
-        self.end(RunStatus.RUNNING)
-
-    def end(self, status: RunStatus) -> None:
+    def become(self, status: RunStatus) -> None:
         """The run is in another state. For the executor."""
         with self._changed:
             self._status = status

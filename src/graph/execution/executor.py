@@ -11,7 +11,7 @@ from ..expressions.bounds import DEFAULT_SECONDS
 from ..expressions.values import json_value
 from .calls import ResultCache
 from .checking import ToolSchemas
-from .control import Hooks
+from .control import Hooks, RunStatus
 from .failures import RunError
 from .lines import run_line
 from .run import Line, Run, shorter
@@ -111,7 +111,7 @@ class GraphExecutor:
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
-            controller.begin()
+            controller.become(RunStatus.RUNNING)
         try:
             with nullcontext() if self.spans is None else self.spans.run(run):
                 result = self._finish(run, dict(arguments or {}))

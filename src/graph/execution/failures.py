@@ -68,12 +68,3 @@ class RunError(MCPError):
 
 class ToolFailedError(RunError):
     """The tool on the other server answered that it failed."""
-
-
-class UnreachableError(RunError):
-    """The graph leads to a node that is not there."""
-
-    def __init__(self, node: str) -> None:
-        super().__init__(
-            f"There is no node '{node}'", kind="graph", fix="Check the document: knime-mcp graph check FILE"
-        )

@@ -22,7 +22,7 @@ from ..nodes import (
 from .calls import arguments_of, call_node, retried
 from .containers import run_each, run_parallel
 from .control import now_ms
-from .failures import RunError, UnreachableError
+from .failures import RunError
 from .history import NodeRecord
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ def run_line(
     last: NodeRecord | None = None
     by_id = line.run.tool.by_id
     while current is not None and current != until:
-        node = by_id.get(current)
-        if node is None:
-            raise UnreachableError(current)
-        last, current = _run_node(executor, line, node, last, arguments)
+        last, current = _run_node(executor, line, by_id[current], last, arguments)
     return last
 
 

@@ -92,11 +92,11 @@ class Run:
         if self.controller is None:
             return
         if error is None:
-            self.controller.end(RunStatus.FINISHED)
+            self.controller.become(RunStatus.FINISHED)
         elif isinstance(error, RunError) and error.kind == "stopped":
-            self.controller.end(RunStatus.STOPPED)
+            self.controller.become(RunStatus.STOPPED)
         else:
-            self.controller.end(RunStatus.ERROR)
+            self.controller.become(RunStatus.ERROR)
 
 
 def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:

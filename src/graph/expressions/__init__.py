@@ -4,13 +4,12 @@ from .bounds import Bounds
 from .errors import ExpressionError
 from .json_logic import holds
 from .jsonata import check_jsonata, evaluate
-from .values import UNDEFINED, Undefined
+from .values import UNDEFINED
 
 __all__ = [
     "UNDEFINED",
     "Bounds",
     "ExpressionError",
-    "Undefined",
     "check_jsonata",
     "evaluate",
     "holds",

@@ -69,13 +69,13 @@ class Watch:
         self._steps += 1
         if self._steps >= _STEPS_PER_LOOK:
             self._steps = 0
-            self.look()
+            self._look()
 
     def leave(self, _expression: Any, _input: Any, _environment: Any, _result: Any) -> None:
         """A step has ended."""
         self._depth -= 1
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Looks at the clock and at who may end the evaluation.
 
         Raises:

@@ -12,6 +12,7 @@ from jsonata import (  # pyright: ignore[reportMissingTypeStubs]
     functions,
     jexception,
     parser,
+    signature,
     utils,
 )
 
@@ -25,15 +26,28 @@ JException: type[Exception] = cast("Any", jexception).JException
 Parser: Final[Any] = cast("Any", parser).Parser
 DateTimes: Final[Any] = cast("Any", datetimeutils).DateTimeUtils
 
-# It looks for a specifier that there is none for with [], and puts values into its texts with "{}".
+# It looks for a specifier that there is none for with [], and raises errors without their codes.
 DateTimes._default_presentation_modifiers = defaultdict(
     lambda: None, cast("dict[str, Any]", DateTimes._default_presentation_modifiers)
 )
 _texts: Any = cast("Any", constants).Constants
-for _name, _place, _filled in (
-    ("SEQUENCE_UNSUPPORTED", " starting with %s", ""),
-    ("UNKNOWN_COMPONENT_SPECIFIER", "%s", '"{}"'),
-    ("INVALID_NAME_MODIFIER", "%s", '"{}"'),
-):
-    _text: str = getattr(_texts, f"ERR_MSG_{_name}")
-    setattr(_texts, f"ERR_MSG_{_name}", _text.replace(_place, _filled))
+for _name, _code in {
+    "SEQUENCE_UNSUPPORTED": "D3130",
+    "DIFF_DECIMAL_GROUP": "D3131",
+    "UNKNOWN_COMPONENT_SPECIFIER": "D3132",
+    "INVALID_NAME_MODIFIER": "D3133",
+    "TIMEZONE_FORMAT": "D3134",
+    "NO_CLOSING_BRACKET": "D3135",
+    "MISSING_FORMAT": "D3136",
+}.items():
+    setattr(_texts, f"ERR_MSG_{_name}", f"{_code} {{}}")
+
+
+def _coded(said: str) -> Exception:
+    code, _, value = said.partition(" ")
+    return JException(code, -1, value.replace("{}", ""))
+
+
+cast("Any", datetimeutils).RuntimeError = _coded
+_codes: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
+cast("Any", signature).RuntimeError = lambda said: JException(_codes[said], -1)  # pyright: ignore[reportUnknownLambdaType]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -47,7 +48,7 @@ def check_jsonata(text: str) -> str | None:
         What is wrong, in JSONata's own words and with the position; None if nothing is.
     """
     found = _compiled(text)
-    return found if isinstance(found, str) else None
+    return found.said if isinstance(found, _Fault) else None
 
 
 def evaluate(
@@ -75,8 +76,8 @@ def evaluate(
         Stopped: `Bounds.is_stopped` said so.
     """
     found = _compiled(text)
-    if isinstance(found, str):
-        raise _error(text, found)
+    if isinstance(found, _Fault):
+        raise _error(text, found.said, code=found.code)
     if not is_marked:
         context = marked(context)
         bindings = {name: marked(value) for name, value in (bindings or {}).items()}
@@ -151,6 +152,14 @@ def _instance() -> Any:
     return _per_thread.instance
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is wrong with an expression that cannot be compiled, and JSONata's code for it."""
+
+    said: str
+    code: str | None = None
+
+
 @lru_cache(maxsize=_CACHED)
 def _compiled(text: str) -> Any:
     """The compiled expression, or what is wrong with it."""
@@ -163,15 +172,15 @@ def _compiled(text: str) -> Any:
             if outer is not None:
                 Jsonata.CURRENT.jsonata = outer
     except RecursionError:
-        return "The expression is nested too deeply"
+        return _Fault("The expression is nested too deeply")
     except IndexError:  # the library looked behind the last character
-        is_comment = text.rfind("/*") > text.rfind("*/")
-        return "Comment has no closing tag" if is_comment else "Unexpected end of expression"
+        code = "S0106" if text.rfind("/*") > text.rfind("*/") else "S0207"
+        return _fault_of(JException(code, -1))
+    except KeyError as error:
+        return _fault_of(JException("S0204", -1, error.args[0]))
     except Exception as error:
-        return _said(error)
-    if compiled.errors:
-        return _said(compiled.errors[0])
-    return compiled
+        return _fault_of(error)
+    return _fault_of(compiled.errors[0]) if compiled.errors else compiled
 
 
 def _error(text: str, said: str, *, code: str | None = None, place: int | None = None) -> ExpressionError:
@@ -206,11 +215,15 @@ def _timed_out(bounds: Bounds) -> str:
     return f"Evaluation timeout after {round(bounds.seconds * 1000)} milliseconds. Check for infinite loop"
 
 
-def _said(error: Exception) -> str:
+def _fault_of(error: Exception) -> _Fault:
     if isinstance(error, JException):
+        given = cast("Any", error)
+        if given.error == "S0301" and given.current is not None:  # how the library refuses an escape
+            error = JException("S0103", given.location, given.current)
         place = position(error)
-        return message(error) if place is None else f"{message(error)} (position {place})"
-    return f"Syntax error: {_one_line(error) or type(error).__name__}"
+        where = "" if place is None else f" (position {place})"
+        return _Fault(f"{message(error)}{where}", cast("Any", error).get_error())
+    return _Fault(f"Syntax error: {_one_line(error) or type(error).__name__}")
 
 
 def _one_line(error: Exception) -> str:

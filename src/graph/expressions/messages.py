@@ -33,7 +33,7 @@ def message(error: Exception) -> str:
     values = iter([getattr(found, name) for name in names])
     if found.error == "S0213" and found.current is None:
         values = iter([NULL])
-    text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _functions(template))
+    text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _as_npm(template))
     return text.removesuffix(": undefined")
 
 
@@ -43,8 +43,9 @@ def position(error: Exception) -> int | None:
     return found.location if found.location > 0 and found.error not in _PLACELESS else None
 
 
-def _functions(template: str) -> str:
+def _as_npm(template: str) -> str:
     # The range operator gives more than the library's text says.
+    template = template.replace('"', "'")
     return template.replace(" Object ", " function ").replace("a Object", "a function").replace("1e6", "1e7")
 
 

@@ -37,6 +37,8 @@ def text_of(value: Any, *, prettify: bool = False) -> str:
     Raises:
         JException: A number is infinite or none at all.
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise JException("D3001", -1, value)
     return value if isinstance(value, str) else json_of(value, prettify=prettify)
 
 
@@ -82,7 +84,7 @@ def _number(value: float) -> str:
     if isinstance(value, int) or value.is_integer():
         return number_text(value)
     if not math.isfinite(value):
-        raise JException("D3001", -1, value)
+        raise JException("D1001", -1, value)
     return number_text(float(f"{value:.15g}"))
 
 
@@ -155,7 +157,9 @@ class OwnFunctions:
         """``$replace``: a pattern that is text is replaced by exactly what is given."""
         if pattern == "" and isinstance(text, str):
             raise JException("D3010", -1)
-        if not isinstance(text, str) or not pattern or (limit is not None and limit < 0):
+        if limit is not None and limit < 0:
+            raise JException("D3011", -1)
+        if not isinstance(text, str) or not pattern:
             return Functions.replace(text, pattern, replacement, limit)
         most = -1 if limit is None else math.ceil(limit)
         if isinstance(pattern, str) and isinstance(replacement, str):
@@ -207,6 +211,16 @@ class OwnFunctions:
             return decoded.decode()
         except UnicodeDecodeError:
             return decoded.decode("latin-1")
+
+    @staticmethod
+    def encode_url(text: Any) -> Any:
+        """``$encodeUrl``."""
+        return _encoded(text, "encodeUrl", Functions.encode_url)
+
+    @staticmethod
+    def encode_url_component(text: Any) -> Any:
+        """``$encodeUrlComponent``."""
+        return _encoded(text, "encodeUrlComponent", Functions.encode_url_component)
 
     @staticmethod
     def decode_url(text: Any) -> Any:
@@ -266,6 +280,13 @@ def _pattern(token: Any, function: str) -> Any:
     return token
 
 
+def _encoded(text: Any, name: str, encode: Any) -> Any:
+    try:
+        return encode(text)
+    except UnicodeEncodeError:  # half a character
+        raise JException("D3140", -1, name, text) from None
+
+
 def _decoded(text: Any, name: str, decode: Any) -> Any:
     try:
         if isinstance(text, str) and _BAD_ESCAPE.search(text):
@@ -277,6 +298,8 @@ def _decoded(text: Any, name: str, decode: Any) -> Any:
 
 _SIGNATURES: Final = {
     "base64decode": ("<s-:s>", "base64decode"),
+    "encodeUrl": ("<s-:s>", "encode_url"),
+    "encodeUrlComponent": ("<s-:s>", "encode_url_component"),
     "decodeUrl": ("<s-:s>", "decode_url"),
     "decodeUrlComponent": ("<s-:s>", "decode_url_component"),
     "string": ("<x-b?:s>", "string"),

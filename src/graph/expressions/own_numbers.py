@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import ROUND_HALF_EVEN, Decimal
 from functools import reduce
 from operator import add
 from typing import Any, Final
 
 from .engine import Functions, JException, Utils
+from .number_pictures import format_number
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
 _RADIX: Final = re.compile(r"0(?:[xX][0-9A-Fa-f]+|[oO][0-7]+|[bB][01]+)")
-_PLAIN_PICTURE: Final = re.compile(r"[^0-9#.,;eE]*([0-9#,]*)(?:\.([0-9#,]*))?[^0-9#.,;eE]*")
-_SCALES: Final = {"%": 2, "\u2030": 3}
 _LEADING_INTEGER: Final = re.compile(r"\s*[-+]?[0-9]+")
 _MOST_PLACES: Final = 400
 
@@ -77,27 +75,5 @@ class OwnNumbers:
 
     @staticmethod
     def format_number(value: Any, picture: Any, options: Any) -> Any:
-        """``$formatNumber``: halves are rounded to the even neighbour, as written in decimal digits."""
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or not isinstance(picture, str) or options is not None:
-            return Functions.format_number(value, picture, options)
-        positive, _, negative = picture.partition(";")
-        if ";" in negative:
-            raise JException("D3080", -1)
-        shown = negative or positive if value < 0 else positive
-        plain = _PLAIN_PICTURE.fullmatch(shown)
-        if plain is None or not math.isfinite(value):
-            return Functions.format_number(value, picture, None)
-        sign = "-" if value < 0 and not negative else ""
-        whole, fraction = plain[1], plain[2] or ""
-        if "0" not in whole + fraction and fraction:
-            start = plain.start(2)
-            shown, fraction = f"{shown[:start]}0{shown[start + 1 :]}", f"0{fraction[1:]}"
-        scale = _SCALES.get(next((mark for mark in _SCALES if mark in shown), ""), 0)
-        places = Decimal(1).scaleb(-len(fraction.replace(",", "")) - scale)
-        rounded = abs(Decimal(repr(value))).quantize(places, ROUND_HALF_EVEN)
-        text = Functions.format_number(float(rounded), shown, None)
-        if "0" not in whole and fraction and rounded.scaleb(scale) < 1:
-            text = text.replace("0.", ".", 1)
-        return sign + text
+        """``$formatNumber``."""
+        return None if value is None else format_number(value, picture, options)

@@ -1,0 +1,39 @@
+"""The schemas of a document, compiled and as clients can read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..tools.limits import Limits
+from ..tools.validation.schemas import CompiledSchema, compile_schema
+from ..types.canonical import compact_json
+from ..types.errors import MCPError
+from .documents.shapes import mapping
+from .expressions.values import json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
+    """Compiles a schema, once per distinct text. All values fit one that cannot be used: it has a `fault`."""
+    try:
+        return compile_schema(compact_json(schema), Limits())
+    except MCPError as error:
+        return CompiledSchema(dict(schema), None, error.what)
+
+
+def listable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as it can be listed: JSON, whose properties are objects.
+
+    The official SDK for TypeScript refuses a whole list over a property that is ``true`` or ``false``.
+    """
+    found = json_value(dict(schema))
+    properties = mapping(found.get("properties"))
+    if any(isinstance(property_, bool) for property_ in properties.values()):
+        as_objects: dict[bool, Any] = {True: {}, False: {"not": {}}}
+        found["properties"] = {
+            name: as_objects[property_] if isinstance(property_, bool) else property_
+            for name, property_ in properties.items()
+        }
+    return found
