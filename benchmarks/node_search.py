@@ -79,7 +79,7 @@ def made_up(count: int) -> list[NodeSpec]:
                 name=name,
                 description=" ".join(texts[-WORDS_PER_DESCRIPTION:]),
                 parameters=settings,
-                configurations=settings,
+                settings_known=True,
                 keywords=(),
                 origin=Origin(kind=SourceKind.KNIME, name="org.example.nodes", version="5.8.0"),
             )
