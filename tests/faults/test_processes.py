@@ -1,7 +1,11 @@
 """Faults of servers that are processes: what the row is told, and that the next one has a process again."""
 
+import os
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,3 +74,31 @@ def test_a_line_that_nobody_wants_any_more_is_not_kept():
     assert line.begin()
     assert not line.withdraw()
     assert line.data == b"x"
+
+
+def test_a_write_that_fails_in_the_end_was_never_out():
+    """Whoever hears first that the process has ended asks while the line is still being written."""
+    reader, pipe = os.pipe()
+    os.set_blocking(pipe, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"x" * 65536)
+    os.set_blocking(pipe, True)
+    line = Outgoing(b"x\n")
+    began = threading.Event()
+
+    def write():
+        began.set()
+        with suppress(BrokenPipeError):
+            line.write(pipe, memoryview(line.data))
+
+    with ThreadPoolExecutor() as threads:
+        written = threads.submit(write)
+        assert began.wait(30)
+        time.sleep(0.1)  # it waits for room now
+        asked = threads.submit(lambda: line.may_be_out)
+        time.sleep(0.1)
+        os.close(reader)
+        assert asked.result(30) is False
+        written.result(30)
+    os.close(pipe)

@@ -128,6 +128,15 @@ class PendingCalls:
             for pending in self._calls.values():
                 pending.wait.hurry(seconds)
 
+    def refuse(self, afterwards: MCPError) -> None:
+        """Nothing more will come but what is here already.
+
+        Args:
+            afterwards: What those are told who come later; the first one holds.
+        """
+        with self._lock:
+            self._ended = self._ended or afterwards
+
     def end(self, error: MCPError, afterwards: MCPError) -> None:
         """The stream has ended.
 
@@ -136,8 +145,7 @@ class PendingCalls:
             afterwards: What those are told who come later; the first one holds.
         """
         with self._lock:
-            if self._ended is None:
-                self._ended = afterwards
+            self._ended = self._ended or afterwards
             waiting, self._calls = list(self._calls.values()), {}
         for pending in waiting:
             pending.finish(error=error)

@@ -27,6 +27,7 @@ from .stdio_server import StdioServer
 _logger = logging.getLogger(__name__)
 _FIX: Final = "Run the command in a terminal and see what it says"
 _CLOSED: Final = "The client was closed"
+_CALL_AGAIN: Final = "Call again: the server is started anew"
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # a byte order mark is one, too
 _BEGINNINGS: Final = b"{["
 _MOST_WAITING_LINES: Final = 1000
@@ -201,9 +202,11 @@ class _Stream:
             wait.reset_idle()  # this silence has a clock of its own
             self._is_alive.wait(min(max(left, 0.0), wait.slice()))
 
-    def line(self, data: bytes) -> None:
+    def line(self, data: bytes, *, is_last: bool = False) -> None:
         """See `Listener`."""
         self._is_alive.set()
+        if is_last:  # first: whoever gets its answer may call again at once
+            self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
         start = data.lstrip(_BLANKS)[:1]
         if not start:
             return
@@ -271,7 +274,7 @@ class _Stream:
         self.calls.end(
             ConnectError(what, phase="protocol", fix=_FIX),
             # For those who come later nothing was sent: they may open a new session and go on.
-            SessionLost(what, fix="Call again: the server is started anew"),
+            SessionLost(what, fix=_CALL_AGAIN),
         )
 
     def _answer(self, answer: Message) -> None:
@@ -282,4 +285,4 @@ class _Stream:
 
 
 def _lost() -> MCPError:
-    return SessionLost(_CLOSED, fix="Call again: the server is started anew")
+    return SessionLost(_CLOSED, fix=_CALL_AGAIN)

@@ -31,6 +31,7 @@ _POLL_MS: Final = 250
 _POLITE_SECONDS: Final = 2.0  # after standard input was closed, and again after SIGTERM
 _REAP_SECONDS: Final = 5.0
 _LEFTOVER_SECONDS: Final = 0.5  # for grandchildren, once the server itself has ended
+_WRITE_SECONDS: Final = 1.0  # a write that takes longer waits for the process
 _EXIT_SECONDS: Final = 1.0  # between the end of the output and the end of the process
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
@@ -41,8 +42,8 @@ _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x0
 class Listener(Protocol):
     """Told what the process says; in the process's own threads."""
 
-    def line(self, data: bytes) -> None:
-        """One line of output, without its end."""
+    def line(self, data: bytes, *, is_last: bool = False) -> None:
+        """One line of output, without its end; the last one of all if `is_last`."""
         ...
 
     def growing(self) -> None:
@@ -64,14 +65,25 @@ class Outgoing:
 
     Attributes:
         data: The line, with its end.
-        may_be_out: The last byte may have been written. Before that the process has no whole line.
     """
 
     data: bytes
-    may_be_out: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _begun: bool = False
     _withdrawn: bool = False
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _may_be_out: bool = False
+
+    @property
+    def may_be_out(self) -> bool:
+        """The last byte may have been written. Before that the process has no whole line."""
+        # Who reads that the process has ended may be faster than the writer who finds it out.
+        settled = self._writing.acquire(timeout=_WRITE_SECONDS)
+        try:
+            return self._may_be_out
+        finally:
+            if settled:
+                self._writing.release()
 
     def begin(self) -> bool:
         """The writer is about to write; False if nobody wants that any more."""
@@ -86,6 +98,27 @@ class Outgoing:
             if self._withdrawn:
                 self.data = b""  # in the queue it stays as long as the process does not read
             return self._withdrawn
+
+    def write(self, number: int, left: memoryview) -> int:
+        """Write some of what is left of it.
+
+        Args:
+            number: The descriptor of the pipe.
+            left: What is not written yet.
+
+        Returns:
+            How many bytes were written.
+
+        Raises:
+            OSError: None were.
+        """
+        with self._writing:
+            self._may_be_out = len(left) <= _CHUNK  # said first: the process may be faster than we are
+            try:
+                return os.write(number, left[:_CHUNK])
+            except OSError:
+                self._may_be_out = False
+                raise
 
 
 class StdioProcess:
@@ -270,7 +303,9 @@ class StdioProcess:
                 elif len(held) >= _CHUNK:
                     self._listener.growing()
             if held and lost is None:
-                self._listener.line(bytes(held))  # a process that ended may have left the last line end out
+                self._listener.line(
+                    bytes(held), is_last=True
+                )  # a process that ended may have left its end out
         finally:
             stream.close()
             self._listener.ended(self._farewell())
@@ -336,14 +371,8 @@ class StdioProcess:
                 while not poll.poll(_POLL_MS):
                     if self._process.poll() is not None:
                         raise BrokenPipeError
-            outgoing.may_be_out = len(left) <= _CHUNK  # said first: the process may be faster than we are
-            try:
-                left = left[os.write(stream.fileno(), left[:_CHUNK]) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                outgoing.may_be_out = False
-                raise
+            with suppress(BlockingIOError):
+                left = left[outgoing.write(stream.fileno(), left) :]
 
 
 def _exit_text(code: int) -> str:

@@ -7,6 +7,7 @@ from knime_mcp.tools.clock import Wait
 from knime_mcp.tools.limits import Timeouts
 from knime_mcp.tools.protocol.server_requests import ServerRequests
 from knime_mcp.tools.transports.pending import Pending, PendingCalls
+from knime_mcp.types.errors import SessionLost
 
 PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
 
@@ -46,3 +47,16 @@ def test_a_late_or_foreign_reply_finds_nobody(reply_id):
     pending.dispatch({"id": reply_id, "result": {}}, "")
     assert not any(entry.done.is_set() for entry in waiting)
     assert not answered
+
+
+def test_what_is_there_already_is_still_handed_out_when_nobody_can_join_any_more():
+    pending, inbox, _ = calls()
+    mine, other = (Pending(Wait(Timeouts()), inbox) for _ in range(2))
+    pending.add(7, mine)
+    pending.refuse(SessionLost("The process has ended"))
+    with pytest.raises(SessionLost):
+        pending.add(8, other)
+    pending.dispatch({"id": 7, "result": {}}, "")
+    assert mine.message == {"id": 7, "result": {}}
+    pending.end(SessionLost("It ended later"), SessionLost("It ended later"))
+    assert pending.ended.what == "The process has ended"
