@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.canonical import canonical_json, without_surrogates
 from .record import CallRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FIELDS: Final = (
     "tool",
@@ -54,9 +55,23 @@ FIELDS: Final = (
 )
 """Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
 
-_PLACE: Final = frozenset({"call", "previous_hash", "hash"})
+# Texts of a record that are known before its call is answered, and those that are not.
+_EARLY_TEXTS: Final = (
+    "run",
+    "input_row",
+    "tool_name",
+    "tool_type",
+    "server",
+    "digest",
+    "arguments",
+    "started_at",
+)
+_LATE_TEXTS: Final = ("status", "result", "structured_result", "error", "server_version", "protocol")
+_UNHASHED_TEXTS: Final = ("image", "resumed_from")
+_early_values: Final = itemgetter("tool", "iteration", *_EARLY_TEXTS)
+_late_values: Final = itemgetter("attempts", "duration", "files", *_LATE_TEXTS)
+_LONGEST_KEPT: Final = 4_096  # characters; longer arguments take no longer than their call does
 _KEYS: Final = {name: f'"{name}":' for name in CallRecord.__dataclass_fields__}
-_HASHED: Final = frozenset(FIELDS)
 _PREFIX: Final = "sha256:"
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
@@ -168,34 +183,87 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
         The record with its number and both hashes; the canonical JSON of `CallRecord.to_json` of it, with
         the member ``"kind":"call"``.
     """
-    number = str(call)
-    written = ['"kind":"call"', f'"call":{number}']
-    hashed = [f'"call":"{number}"']
-    for name, value in vars(record).items():
-        if value is None or name in _PLACE:
-            continue
-        if isinstance(value, str):
-            if name == "tool":
-                member, in_hash = _tool_members(value)
-            else:
-                member = in_hash = _KEYS[name] + encode_basestring(value)
-        elif isinstance(value, tuple):
-            if value:
-                written.append(_KEYS[name] + canonical_json(value))
-            continue
-        else:
-            member = _KEYS[name] + (str(value) if isfinite(value) else canonical_json(value))
-            in_hash = f'{_KEYS[name]}"{text_of(name, value)}"'
-        written.append(member)
-        if value != "" and name in _HASHED:
-            hashed.append(in_hash)
+    values = vars(record)
+    early, late = _early_members(values), _late_members(values)
+    hashed = [f'"call":"{call}"', *early.hashed, *late.hashed]
     hashed.sort()
     own = _hash(previous, without_surrogates(f"{{{','.join(hashed)}}}"))
-    written.append(f'"hash":"{own}"')
+    written = ['"kind":"call"', f'"call":{call}', f'"hash":"{own}"', *early.written, *late.written]
     if previous:
         written.append(f'"previous_hash":{encode_basestring(previous)}')
     written.sort()
-    return record.placed(call, previous or None, own), without_surrogates(f"{{{','.join(written)}}}")
+    placed = record.but(call=call, previous_hash=previous or None, hash=own)
+    return placed, without_surrogates(f"{{{','.join(written)}}}")
+
+
+def prepare(record: CallRecord) -> None:
+    """Writes what is known of a record before its call is answered, for `chained_with_text` to find.
+
+    Args:
+        record: The record, as far as it is known.
+    """
+    _early_members(vars(record))
+
+
+class _Members(NamedTuple):
+    """Members of a JSON object as they are written, and as they are hashed."""
+
+    written: list[str]
+    hashed: list[str]
+
+
+def _early_members(values: dict[str, Any]) -> _Members:
+    """Members that are known before the call is answered."""
+    early = _early_values(values)
+    kept = len(values["arguments"] or "") <= _LONGEST_KEPT
+    return _kept_early_members(early) if kept else _made_early_members(early)
+
+
+def _made_early_members(values: tuple[Any, ...]) -> _Members:
+    tool, iteration, *texts = values
+    found = _text_members(_EARLY_TEXTS, texts)
+    if tool is not None:
+        member, in_hash = _tool_members(tool)
+        found.written.append(member)
+        if tool:
+            found.hashed.append(in_hash)
+    _add_number(found, "iteration", iteration, iteration)
+    return found
+
+
+_kept_early_members = lru_cache(maxsize=128)(_made_early_members)
+
+
+def _late_members(values: dict[str, Any]) -> _Members:
+    attempts, duration, files, *texts = _late_values(values)
+    found = _text_members(_LATE_TEXTS, texts)
+    _add_number(found, "attempts", attempts, attempts)
+    if duration is not None:
+        _add_number(found, "duration", duration, f"{duration:.6f}")
+    if files:
+        found.written.append(_KEYS["files"] + canonical_json(files))
+    for name in _UNHASHED_TEXTS:
+        if values[name] is not None:
+            found.written.append(_KEYS[name] + encode_basestring(values[name]))
+    return found
+
+
+def _text_members(names: Sequence[str], values: Sequence[str | None]) -> _Members:
+    written: list[str] = []
+    hashed: list[str] = []
+    for name, value in zip(names, values, strict=True):
+        if value is not None:
+            member = _KEYS[name] + encode_basestring(value)
+            written.append(member)
+            if value:
+                hashed.append(member)
+    return _Members(written, hashed)
+
+
+def _add_number(members: _Members, name: str, value: float | None, text: object) -> None:
+    if value is not None:
+        members.written.append(_KEYS[name] + (str(value) if isfinite(value) else canonical_json(value)))
+        members.hashed.append(f'{_KEYS[name]}"{text}"')
 
 
 @lru_cache(maxsize=256)

@@ -17,9 +17,10 @@ from ..tools.protocol.results import ABSENT
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
 from .definitions import Pinning
-from .record import CallStatus, status_of, utc_text
+from .record import CallStatus, status_of
 from .recording import (
     Ending,
+    Opening,
     answered,
     error_text,
     log_failure,
@@ -127,8 +128,9 @@ class Trace:
         attempts: How often the call was sent.
         server_version: What the server says that it is.
         protocol: The protocol revision that was spoken.
-        started_at: When the call began, see `utc_text`.
+        started_at: When the call began.
         duration: Seconds that the call took.
+        meanwhile: Done once while the server is busy with the call.
     """
 
     tool: Tool
@@ -140,8 +142,9 @@ class Trace:
     attempts: int = 0
     server_version: str | None = None
     protocol: str | None = None
-    started_at: str | None = None
+    started_at: datetime | None = None
     duration: float | None = None
+    meanwhile: Callable[[], None] | None = None
 
     def sent(self) -> None:
         """Counts an attempt."""
@@ -237,36 +240,47 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
         error = call.error or MCPError("There is no tool to call")
         return failed_call(call, error, dispatcher)
     trace = Trace(
-        tool=call.tool,
-        arguments=dict(call.arguments or {}),
-        data=call.data,
-        started_at=utc_text(datetime.now(UTC)),
+        tool=call.tool, arguments=dict(call.arguments or {}), data=call.data, started_at=datetime.now(UTC)
     )
     clock = time.perf_counter()
     answer: Answer | None = None
+    opening: Opening | None = None
+
+    def begin() -> None:
+        nonlocal opening
+        opening = Opening(call, trace, dispatcher).prepare()
+
+    trace.meanwhile = begin
     try:
         try:
             found = run_call(trace, dispatcher)
         finally:
             trace.duration = round(time.perf_counter() - clock, 6)
-        marker = marker_of(trace, dispatcher)
-        answer = scrubbed(found, marker)
-        ending = answered(call, answer, marker, dispatcher)
+        opening = _opened(opening, call, trace, dispatcher)
+        answer = scrubbed(found, opening.marker)
+        ending = answered(call, answer, opening.marker, dispatcher)
         error = answer.error
     except Exception as caught:
         log_failure(caught, trace.tool)
-        marker = marker_of(trace, dispatcher)
-        ending = Ending(status=status_of(caught), error=error_text(caught, call, trace.tool, marker))
+        opening = _opened(opening, call, trace, dispatcher)
+        text = error_text(caught, call, trace.tool, opening.marker)
+        ending = Ending(status=status_of(caught), error=text)
         error = caught
-    record = record_of(call, trace, marker, dispatcher, **ending)
     return CallOutcome(
-        record=record,
+        record=opening.ended(trace, ending),
         tool=trace.tool,
         error=error,
         coercions=trace.coercions,
         note=trace.note,
         answer=answer,
     )
+
+
+def _opened(opening: Opening | None, call: Call, trace: Trace, dispatcher: Dispatcher) -> Opening:
+    """What was prepared while the server was busy, or the same anew where that no longer holds."""
+    if opening is not None and opening.holds(dispatcher):
+        return opening
+    return Opening(call, trace, dispatcher)
 
 
 def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOutcome:
@@ -304,6 +318,7 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
             trace.arguments,
             on_progress=None if dispatcher.on_progress is None else partial(_tell, client, dispatcher),
             on_attempt=trace.sent,
+            meanwhile=trace.meanwhile,
             is_canceled=dispatcher.is_canceled,
         )
     except ResultInvalid as error:

@@ -163,9 +163,10 @@ class Journal:
         if self._can_tell_deleted and not self._links():
             raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
         # One unbuffered write per line: whatever happens to this process, the operating system has it.
-        data = memoryview(line.encode() + b"\n")
+        data = f"{line}\n".encode()
         written = 0
         try:
+            written = self._file.write(data)
             while written < len(data):
                 written += self._file.write(data[written:])
         except BaseException as error:

@@ -75,7 +75,7 @@ def utc_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-# Without slots, so that the chain can copy one as a dict; copying field by field takes five times as long.
+# Without slots, so that one can be copied as a dict.
 @dataclass(frozen=True, kw_only=True)
 class CallRecord:
     """One call, as it is kept.
@@ -145,10 +145,10 @@ class CallRecord:
         found = datetime.fromisoformat(self.started_at)
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
-    def placed(self, call: int, previous_hash: str | None, own_hash: str) -> Self:
-        """The same record with its place in a chain."""
+    def but(self, **values: Any) -> Self:
+        """The same record with other values, as `dataclasses.replace` gives it in ten times the time."""
         found = object.__new__(type(self))
-        vars(found).update(vars(self), call=call, previous_hash=previous_hash, hash=own_hash)
+        vars(found).update(vars(self), **values)
         return found
 
     def to_json(self) -> dict[str, Any]:

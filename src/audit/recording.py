@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, assert_never, cast
+from typing import TYPE_CHECKING, Any, Required, Self, TypedDict, Unpack, assert_never, cast
 
 from ..tools.protocol.results import ABSENT, AudioContent, EmbeddedResource, ImageContent
 from ..types.canonical import canonical_json, without_surrogates
 from ..types.errors import ArgumentsInvalid, MCPError, kind_and_place
 from ..types.portable import to_json_text
 from ..types.tool import MCPTool, WorkflowTool
-from .record import CallRecord, CallStatus, status_of
+from .chain import prepare
+from .record import CallRecord, CallStatus, status_of, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +73,51 @@ def record_of(
     Returns:
         The record.
     """
+    return _ended(_begun(call, trace, marker, dispatcher), trace, ending)
+
+
+class Opening:
+    """What the record of a call says before the call is answered.
+
+    Args:
+        call: The call.
+        trace: What is known about it.
+        dispatcher: What the calls of the run share.
+
+    Attributes:
+        marker: Marks secrets, those among the arguments included.
+    """
+
+    __slots__ = ("_known", "_record", "marker")
+
+    def __init__(self, call: Call, trace: Trace, dispatcher: Dispatcher) -> None:
+        self._known = dispatcher.secrets.known
+        self.marker = marker_of(trace, dispatcher)
+        self._record = _begun(call, trace, self.marker, dispatcher)
+
+    def holds(self, dispatcher: Dispatcher) -> bool:
+        """Whether no secret has become known since, which it may hold."""
+        return self._known is dispatcher.secrets.known
+
+    def prepare(self) -> Self:
+        """Writes it for the journal."""
+        prepare(self._record)
+        return self
+
+    def ended(self, trace: Trace, ending: Ending) -> CallRecord:
+        """Makes the record.
+
+        Args:
+            trace: What became known about the call.
+            ending: How it ended.
+
+        Returns:
+            The record.
+        """
+        return _ended(self._record, trace, ending)
+
+
+def _begun(call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher) -> CallRecord:
     tool = trace.tool
     is_mcp = isinstance(tool, MCPTool)
     return CallRecord(
@@ -84,10 +130,16 @@ def record_of(
         server=tool.route.display if is_mcp else None,
         digest=tool.digest if is_mcp else trace.digest,
         arguments=None if call.arguments is None else _arguments_text(trace, marker),
+        status=CallStatus.FAILED,  # until it has ended
+        started_at=None if trace.started_at is None else utc_text(trace.started_at),
+    )
+
+
+def _ended(begun: CallRecord, trace: Trace, ending: Ending) -> CallRecord:
+    return begun.but(
         attempts=trace.attempts,
         server_version=trace.server_version,
         protocol=trace.protocol,
-        started_at=trace.started_at,
         duration=trace.duration,
         **ending,
     )

@@ -50,6 +50,11 @@ class SecretMarker:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self._known)} secrets>"
 
+    @property
+    def known(self) -> frozenset[str]:
+        """The secrets; the very same set until another one is learned. It must not be written anywhere."""
+        return self._known
+
     def keyed(self, key: bytes) -> SecretMarker:
         """Makes a marker of the same secrets for a run that began in another process, with its `key`."""
         return SecretMarker(self._known, key=key)

@@ -47,6 +47,7 @@ class Wait:
         "_next_look",
         "_total_at",
         "crossed",
+        "meanwhile",
         "opening",
         "timeouts",
         "total",
@@ -64,6 +65,8 @@ class Wait:
         self.crossed = False  # the server may have closed the connection before the request arrived; likewise
         # Ends what the thread is blocked in, from another one; the transports keep it, too.
         self.wake: Callable[[], None] | None = None
+        # Done once, in the thread of the call, while the server is busy with it.
+        self.meanwhile: Callable[[], None] | None = None
         # Which opening of the client this belongs to; the client keeps it.
         self.opening = 0
         self._is_canceled = is_canceled
@@ -92,6 +95,17 @@ class Wait:
     def left(self) -> float:
         """Seconds until the total clock ends; negative afterwards."""
         return self._total_at - time.monotonic()
+
+    def sent(self) -> None:
+        """The whole request is on its way, and the server has not answered yet."""
+        self.unsent = False
+        self.use()
+
+    def use(self) -> None:
+        """The server is busy from now on: do what was kept for that time."""
+        work, self.meanwhile = self.meanwhile, None
+        if work is not None:
+            work()
 
     def reset_idle(self) -> None:
         """Something arrived that belongs to this call: the idle clock starts anew."""

@@ -62,9 +62,8 @@ class MCPClient:
         trace: Told about every step of connecting. Called in the connecting thread; must not raise.
         elicitation: What to do when a server wants a form filled in: by default it is told that nobody can.
         check_results: Compare structured results with the tool's output schema, once the tool was listed.
-        reopen_sessions: After a server lost our session, open a new one and send the call again; it cannot
-            have run, but state that the server kept for us is gone. False raises `SessionLost` for calls
-            instead.
+        reopen_sessions: Send a call again in a new session after the server lost ours: it cannot have run,
+            but what the server kept for us is gone. False raises `SessionLost` for calls instead.
         stdio: Start this command and speak to it over its standard input and output, instead of a URL.
 
     Raises:
@@ -99,9 +98,8 @@ class MCPClient:
                 "A server is either a URL or a command", setting="server_url", fix="Leave one of them out"
             )
         self._stdio = stdio
-        self._url = None if server_uri is None else checked_url(server_uri)
-        if stdio is not None:
-            self._url = stdio.url
+        url = None if server_uri is None else checked_url(server_uri)
+        self._url = url if stdio is None else stdio.url
         self._auth = auth
         self._headers = dict(headers or {})
         self._timeouts = timeouts
@@ -200,6 +198,7 @@ class MCPClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
     ) -> CallToolResult:
         """Call a tool and wait for its result.
@@ -209,8 +208,8 @@ class MCPClient:
             arguments: As the tool's schema wants them; sent as they are.
             timeout: Seconds in total, instead of `Timeouts.total`.
             on_progress: Told how far the call is; in this thread or in a reader thread.
-            on_attempt: Told each time that the call was sent: again after a lost session, after 429, or with
-                what the server wanted to know first.
+            on_attempt: Told each time that the call was sent: again after a lost session, 429, input.
+            meanwhile: Done once, in this thread, while the server is busy with the call.
             is_canceled: Asked at least every 0.5 s; True ends the call and tells the server.
 
         Returns:
@@ -228,6 +227,7 @@ class MCPClient:
         started = time.perf_counter()
         with self._edge(tool_name):
             wait = self._wait(is_canceled, total=timeout)
+            wait.meanwhile = meanwhile
             result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug(

@@ -9,6 +9,7 @@ from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.tools.auth import BearerAuth
 from knime_mcp.tools.client.connecting import memory
 from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.tool import MCPTool
@@ -93,3 +94,24 @@ def test_a_result_that_violates_its_schema_is_kept_beside_the_error():
 def test_how_often_a_call_was_sent(script, status, attempts):
     record = outcome_of(script).record
     assert (record.status.value, record.attempts) == (status, attempts)
+
+
+class Renewed(BearerAuth):
+    """A token that is another one after the server has refused it."""
+
+    def challenged(self, status, challenge, is_canceled=None, /):
+        is_new = self.token != "n3w-t0ken"
+        object.__setattr__(self, "token", "n3w-t0ken")
+        return is_new
+
+
+def test_a_secret_that_becomes_known_during_the_call_is_marked_in_what_was_sent_before():
+    script = modern(tools__call=[http(401), rpc(text("n3w-t0ken") | {"resultType": "complete"})])
+    pool = SessionPool(lambda route: MCPClient(route.url, auth=Renewed("0ld-t0ken")))
+    with ScriptedServer(script) as server, pool:
+        dispatcher = Dispatcher(run="r", pool=pool, definitions=Definitions(pool), secrets=SecretMarker())
+        chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
+        record = recorded_call(Call(tool=chosen, arguments={"a": "n3w-t0ken"}), dispatcher).record
+    assert record.ok
+    assert json.loads(record.arguments)["a"].startswith("⟨secret ")
+    assert record.result.startswith("⟨secret ")

@@ -15,6 +15,7 @@ from knime_mcp.audit.chain import (
     chained,
     chained_with_text,
     link_of,
+    prepare,
     same_hash,
 )
 from knime_mcp.audit.record import CallRecord, CallStatus
@@ -114,14 +115,21 @@ ANY_TEXT = st.text(max_size=9) | st.sampled_from(["", '"\\\x00\n', "half \ud83d"
         optional={
             "duration": st.floats(0, 1e9) | st.integers(0, 9),
             "iteration": st.integers(0, 99),
+            "arguments": ANY_TEXT | st.just("long" * 2_000),
+            "input_row": ANY_TEXT,
             "files": st.lists(ANY_TEXT, max_size=2).map(tuple),
             "resumed_from": ANY_TEXT,
             "tool": st.sampled_from(["", "no json", '{"workflow_filestore":"a","b":"ü"}']),
         },
     ),
     st.sampled_from(["", "sha256:0", 'a "quoted" one']),
+    st.booleans(),
 )
-def test_the_text_of_a_record_is_its_canonical_json_and_has_the_hash_that_is_checked(values, previous):
+def test_the_text_of_a_record_is_its_canonical_json_and_has_the_hash_that_is_checked(
+    values, previous, is_prepared
+):
+    if is_prepared:
+        prepare(record(1, **values).but(status=CallStatus.FAILED, result=None, attempts=0))
     written, text_written = chained_with_text(record(1, **values), previous, call=7)
     assert text_written == canonical_json({"kind": "call", **written.to_json()})
     link = link_of(written.to_json(), "line 1")

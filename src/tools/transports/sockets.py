@@ -25,6 +25,8 @@ from ..network import NetworkSettings, Proxy
 from .base import Step, Trace
 from .dialing import Address, dial, is_ip
 
+_HELD_BYTES: Final = 65_536
+
 
 class _Current(threading.local):
     wait: Wait | None = None
@@ -50,47 +52,69 @@ def is_waiting() -> bool:
 
 
 class Stream(httpcore.NetworkStream):
-    """One connection, plain or TLS."""
+    """One connection, plain or TLS.
+
+    What is written leaves when the reply is read, in one piece where it is short: a head and a body that
+    arrive one by one wake the server twice.
+    """
 
     def __init__(self, sock: socket.socket, backend: "Backend") -> None:
+        sock.setblocking(False)
         self._sock = sock
         self._backend = backend
+        self._held = bytearray()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """See httpcore. Waits under the current clocks."""
+        with contextlib.suppress(httpcore.WriteError):  # it may have refused the rest, and say why
+            self._flush(timeout)
+        if not isinstance(self._sock, ssl.SSLSocket):  # which may hold bytes that the system no longer has
+            self._await(httpcore.ReadTimeout, timeout)
         while True:
-            wait = _current.wait
             try:
-                self._sock.settimeout(timeout if wait is None else wait.slice())
                 return self._sock.recv(max_bytes)
-            except TimeoutError:
-                if wait is None:
-                    raise httpcore.ReadTimeout("read timed out") from None
+            except (BlockingIOError, ssl.SSLWantReadError):
+                self._await(httpcore.ReadTimeout, timeout)
+            except ssl.SSLWantWriteError:
+                self._await(httpcore.ReadTimeout, timeout, writing=True)
             except OSError as error:
                 raise httpcore.ReadError(describe_os_error(error)) from None
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """See httpcore. Waits under the current clocks, and notes that something was sent."""
+        """See httpcore. Waits under the current clocks, if there is much to send."""
+        self._held += buffer
+        if len(self._held) > _HELD_BYTES:
+            self._flush(timeout)
+
+    def _flush(self, timeout: float | None) -> None:
+        """Send what is held, and note it."""
+        if not self._held:
+            return
         wait = _current.wait
-        rest = memoryview(buffer)
+        rest, self._held = memoryview(self._held), bytearray()
         while rest:
             try:
-                self._sock.settimeout(timeout if wait is None else wait.slice())
-                sent = self._sock.send(rest)
-            except TimeoutError:
-                if wait is None:
-                    raise httpcore.WriteTimeout("write timed out") from None
-                continue
+                rest = rest[self._sock.send(rest) :]
+                if wait is not None and rest:
+                    wait.reset_idle()  # while we speak, nobody waits for the server
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._await(httpcore.WriteTimeout, timeout, writing=True)
+            except ssl.SSLWantReadError:
+                self._await(httpcore.WriteTimeout, timeout)
             except OSError as error:
                 if wait is not None:
                     wait.unsent = True  # an incomplete request never ran
                 raise httpcore.WriteError(describe_os_error(error)) from None
-            rest = rest[sent:]
-            if wait is not None and rest:
-                wait.reset_idle()  # while we speak, nobody waits for the server
         if wait is not None:
-            wait.unsent = False
             wait.wake = self.shut_down
+            wait.sent()
+
+    def _await(self, timed_out: type[Exception], timeout: float | None, *, writing: bool = False) -> None:
+        """Block until the system has room or bytes for us, or until the next look at the clocks."""
+        wait = _current.wait
+        is_ready = _is_ready(self._sock, timeout if wait is None else wait.slice(), writing=writing)
+        if wait is None and not is_ready:
+            raise timed_out("nothing could be sent or read in time")
 
     def shut_down(self) -> None:
         """Wake whoever is blocked in `read`; the connection is then over."""
@@ -126,7 +150,8 @@ class Stream(httpcore.NetworkStream):
             case "socket":
                 return self._sock
             case "is_readable":
-                return _is_readable(self._sock)
+                is_held = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
+                return is_held or _is_ready(self._sock, 0)
             case _:
                 return None
 
@@ -311,12 +336,13 @@ def _certificate(sock: ssl.SSLSocket) -> str:
     return ", ".join(facts)
 
 
-def _is_readable(sock: socket.socket) -> bool:
-    # poll where there is one: select cannot watch descriptors beyond 1023.
-    if sock.fileno() < 0 or (isinstance(sock, ssl.SSLSocket) and sock.pending()):
+def _is_ready(sock: socket.socket, seconds: float | None, *, writing: bool = False) -> bool:
+    """Wait until something can be read, or written; what has failed or is closed is ready, too."""
+    if sock.fileno() < 0:
         return True
+    # poll where there is one: select cannot watch descriptors beyond 1023.
     if sys.platform == "win32":
-        return bool(select.select([sock], [], [], 0)[0])
+        return any(select.select([] if writing else [sock], [sock] if writing else [], [sock], seconds))
     poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(0))
+    poll.register(sock, select.POLLOUT if writing else select.POLLIN)
+    return bool(poll.poll(None if seconds is None else 1000 * seconds))

@@ -86,6 +86,7 @@ class StdioTransport:
         stream.calls.add(call.id, pending)
         outgoing = stream.process.send(call.body)
         try:
+            wait.use()
             wait.for_event(pending.done)
         except TimedOut as error:
             if not call.is_handshake:

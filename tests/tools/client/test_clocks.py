@@ -305,33 +305,83 @@ def test_sending_is_not_silence_of_the_server():
         def reset_idle(self):
             self.resets += 1
 
-    class InPieces:
-        def settimeout(self, seconds):
-            pass
-
-        def send(self, data):
-            return min(2, len(data))
-
+    size = 5_000_000
+    ours, theirs = socket.socketpair()
     wait = Noting(Timeouts())
-    with waiting(wait):
-        Stream(InPieces(), Backend(NetworkSettings(), None)).write(b"xxxxx")
-    assert wait.resets == 2
+    taken = []
+    with ours, theirs:
+        taker = threading.Thread(target=lambda: taken.append(_taken(theirs, size)))
+        taker.start()
+        with waiting(wait):
+            Stream(ours, Backend(NetworkSettings(), None)).write(bytes(size))
+        taker.join(30)
+    assert taken == [size]
+    assert wait.resets
     assert not wait.unsent
+
+
+def _taken(sock, size):
+    left = size
+    while left and (data := sock.recv(min(left, 65_536))):
+        left -= len(data)
+    return size - left
 
 
 def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
     """On a stream that all calls share the reply may be there before whoever sent the request goes on."""
 
-    class Answered:
-        def settimeout(self, seconds):
-            pass
-
+    class Answered(socket.socket):
         def send(self, data):
             wait.hurry(0)
-            return len(data)
+            return super().send(data)
 
     wait = Wait(Timeouts())
-    with waiting(wait):
-        Stream(Answered(), Backend(NetworkSettings(), None)).write(b"x")
-    with pytest.raises(TimedOut):
-        wait.slice()
+    ours, theirs = socket.socketpair()
+    with Answered(fileno=ours.detach()) as answered, theirs, waiting(wait):
+        stream = Stream(answered, Backend(NetworkSettings(), None))
+        stream.write(b"x")
+        with pytest.raises(TimedOut):
+            stream.read(1)
+    assert not wait.unsent
+
+
+def test_head_and_body_of_a_request_leave_together():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, waiting(Wait(Timeouts())):
+        stream = Stream(ours, Backend(NetworkSettings(), None))
+        stream.write(b"head ")
+        stream.write(b"body")
+        theirs.send(b"answer")
+        assert stream.read(100) == b"answer"
+        assert theirs.recv(100) == b"head body"
+
+
+def test_an_answer_is_read_although_the_request_was_refused_midway():
+    """A server may say why it wants no more of a request, and close."""
+    ours, theirs = socket.socketpair()
+    wait = Wait(Timeouts())
+    with ours, waiting(wait):
+        stream = Stream(ours, Backend(NetworkSettings(), None))
+        stream.write(b"request")
+        theirs.send(b"too large")
+        theirs.close()
+        assert stream.read(100) == b"too large"
+    assert wait.unsent
+
+
+@pytest.mark.parametrize("size", [1, 5_000_000])
+def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(size):
+    ours, theirs = socket.socketpair()
+    wait = Wait(Timeouts())
+    seen = []
+    wait.meanwhile = lambda: seen.append(wait.unsent)
+    with ours, theirs:
+        taker = threading.Thread(target=_taken, args=(theirs, size))
+        taker.start()
+        with waiting(wait):
+            stream = Stream(ours, Backend(NetworkSettings(), None))
+            stream.write(bytes(size))
+            theirs.send(b"12")
+            assert stream.read(1) + stream.read(1) == b"12"
+        taker.join(30)
+    assert seen == [False]
