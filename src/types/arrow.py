@@ -69,7 +69,7 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
         ToolFormatError: The type is another one, a discriminator is unknown, or a field is missing; the
             message names row and field.
     """
-    check_layout(data.type, rows[0] if rows else "0" if len(data) else None)
+    _check_layout(data.type, rows[0] if rows else "0" if len(data) else None)
     labels = range(len(data)) if rows is None else rows
     tools: list[Tool | None] = []
     with collector_paused():
@@ -80,16 +80,28 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
     return tools
 
 
-def check_layout(kind: pa.DataType, row: str | None = None) -> None:
-    """Refuses any Arrow type that is not the struct of nine fields.
+def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
+    arrays = [
+        pa.array(values, entry.type)
+        if isinstance(values, list)
+        else pa.repeat(pa.scalar(values, entry.type), len(tools))
+        for values, entry in zip(to_columns(tools), TOOL_STORAGE, strict=True)
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=arrays[TOOL_TYPE].is_null())
 
-    Args:
-        kind: The type to check.
-        row: The first row that has it, for the message.
 
-    Raises:
-        ToolFormatError: It is another type; the message names the first field that differs, and the layout.
-    """
+def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
+    structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+    # flatten, other than field(i), applies the validity of the struct as well as its offset.
+    columns = [
+        _values(column if column.type == wanted.type else _cast(column, wanted))
+        for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
+    ]
+    return from_columns(columns, to_list(structs.is_valid()), rows)
+
+
+def _check_layout(kind: pa.DataType, row: str | None) -> None:
+    """Refuses any type that is not the struct of nine fields; names the first field that differs."""
     kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     if kind == TOOL_STORAGE:
         return
@@ -107,24 +119,12 @@ def check_layout(kind: pa.DataType, row: str | None = None) -> None:
         raise _wrong_layout(kind, extra, f"field '{extra}' is unknown", row)
 
 
-def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
-    arrays = [
-        pa.array(values, entry.type)
-        if isinstance(values, list)
-        else pa.repeat(pa.scalar(values, entry.type), len(tools))
-        for values, entry in zip(to_columns(tools), TOOL_STORAGE, strict=True)
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=arrays[TOOL_TYPE].is_null())
-
-
-def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
-    structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
-    # flatten, other than field(i), applies the validity of the struct as well as its offset.
-    columns = [
-        _values(column if column.type == wanted.type else column.cast(wanted.type))
-        for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
-    ]
-    return from_columns(columns, to_list(structs.is_valid()), rows)
+def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    try:
+        return column.cast(wanted.type)
+    except pa.ArrowInvalid as error:
+        name = FIELD_NAMES[int(wanted.name)]
+        raise ToolFormatError(f"The field {name} of a tool cannot be read: {error}", field=name) from None
 
 
 def _values(column: pa.Array) -> list[Any]:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import pyarrow as pa
 
-from .arrow import to_list
-from .fields import missing_field
-from .ports import PORTS_STORAGE, PortTexts, decode_ports, encode_ports, port_texts
-from .tool import MCPTool, Tool, WorkflowTool
+from .fields import from_fields
+from .knime_cells import PORTS, cell_storage, decode_cells, encode_cells
+from .tool import MCPTool, Tool, ToolPort, ToolType, WorkflowTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,22 +27,7 @@ JAVA_FACTORY: Final = "org.knime.core.node.agentic.tool.WorkflowToolValueFactory
 MARKER_TYPE: Final = "knime-mcp/server"
 """Type of the one input port that makes a workflow tool's cell carry an MCP tool."""
 
-CARRIER_STORAGE: Final = pa.struct(
-    [
-        pa.field("0", pa.string()),
-        pa.field(
-            "1",
-            pa.struct(
-                [
-                    *(pa.field(str(i), pa.string()) for i in range(3)),
-                    pa.field("3", PORTS_STORAGE),
-                    pa.field("4", PORTS_STORAGE),
-                    pa.field("5", pa.int32()),
-                ]
-            ),
-        ),
-    ]
-)
+CARRIER_STORAGE: Final = cell_storage(pa.string(), pa.string(), pa.string(), PORTS, PORTS, pa.int32())
 """File store keys, and: name, description, schema, inputs, outputs, index of the message output."""
 
 _NOTE: Final = (
@@ -63,17 +47,7 @@ def encode_carrier(tools: Sequence[Tool | None]) -> pa.StructArray:
         An array of type `CARRIER_STORAGE`.
     """
     store = _create_file_store() if any(isinstance(tool, MCPTool) for tool in tools) else None
-    rows = [_MISSING if tool is None else _to_row(tool, store) for tool in tools]
-    keys, names, descriptions, schemas, inputs, outputs, indices = (
-        zip(*rows, strict=True) if rows else ((),) * 7
-    )
-    texts = [pa.array(column, pa.string()) for column in (names, descriptions, schemas)]
-    data = [*texts, encode_ports(inputs), encode_ports(outputs), pa.array(indices, pa.int32())]
-    missing = pa.array([tool is None for tool in tools], pa.bool_())
-    inner = pa.StructArray.from_arrays(data, fields=list(CARRIER_STORAGE.field(1).type), mask=missing)
-    return pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), inner], fields=list(CARRIER_STORAGE), mask=missing
-    )
+    return encode_cells([None if tool is None else _to_row(tool, store) for tool in tools], CARRIER_STORAGE)
 
 
 def decode_carrier(
@@ -92,81 +66,33 @@ def decode_carrier(
     Raises:
         ToolFormatError: A field is missing; the message names row and field.
     """
-    keys, data = cells.flatten()
-    names, descriptions, schemas, inputs, outputs, indices = data.flatten()
-    texts = (to_list(column) for column in (keys, names, descriptions, schemas, indices))
-    columns = zip(*texts, decode_ports(inputs), decode_ports(outputs), strict=True)
     tools: list[Tool | None] = []
-    present = to_list(cells.is_valid())
-    for position, (key, name, description, schema, index, ins, outs) in enumerate(columns):
-        row = rows[position]
-        if not present[position]:
+    for position, (row, cell) in enumerate(zip(rows, decode_cells(cells), strict=True)):
+        if cell is None:
             tools.append(None)
-        elif not name:
-            raise missing_field("name", row)
-        elif len(ins) == 1 and ins[0].type == MARKER_TYPE:
-            marker = ins[0]
-            if not marker.description:
-                raise missing_field("server_uri", row, tool=name)
-            tools.append(
-                MCPTool.from_cell(
-                    name=name,
-                    description=description or "",
-                    schema_json=schema or "",
-                    declared_json=marker.spec or None,
-                    server_uri=marker.description,
-                    row=row,
-                )
-            )
+            continue
+        keys, name, about, schema, ins, outs, index = cell
+        if len(ins) == 1 and ins[0].type == MARKER_TYPE:
+            own = (None, ins[0].spec, None, None, ins[0].description)
+            tools.append(from_fields(ToolType.MCP, name, about, schema, *own, row=row))
         else:
-            tools.append(
-                WorkflowTool.from_cell(
-                    name=name,
-                    description=description or "",
-                    schema_json=schema or "",
-                    input_spec=ins,
-                    output_spec=outs,
-                    message_output_port_index=-1 if index is None else index,
-                    filestore_keys=key or None,
-                    native=native(position),
-                    row=row,
-                )
-            )
+            own = (ins, outs, index, keys, None)
+            kept = native(position)
+            tools.append(from_fields(ToolType.WORKFLOW, name, about, schema, *own, row=row, native=kept))
     return tools
 
 
-_Row = tuple[
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    tuple[PortTexts, ...] | None,
-    tuple[PortTexts, ...] | None,
-    int | None,
-]
-_MISSING: Final[_Row] = (None, None, None, None, None, None, None)
-
-
-def _to_row(tool: Tool, store: str | None) -> _Row:
+def _to_row(tool: Tool, store: str | None) -> tuple[object, ...]:
+    common = (tool.name, tool.description, tool.schema_json)
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
-            return (
-                tool.filestore_keys,
-                tool.name,
-                tool.description,
-                tool.schema_json,
-                port_texts(tool.input_ports),
-                port_texts(tool.output_ports),
-                tool.message_output_port_index,
-            )
+            ports = (tool.input_ports, tool.output_ports)
+            return (tool.filestore_keys, *common, *ports, tool.message_output_port_index)
         case MCPTool():
-            return store, tool.name, tool.description, tool.schema_json, (_marker(tool),), (), -1
+            marker = ToolPort("MCP server", tool.cell_uri, MARKER_TYPE, tool.declared_json)
+            return (store, *common, (marker,), (), -1)
         case _:
             assert_never(tool)
-
-
-def _marker(tool: MCPTool) -> PortTexts:
-    return ("MCP server", tool.cell_uri, MARKER_TYPE, tool.declared_json)
 
 
 def _create_file_store() -> str:

@@ -298,14 +298,13 @@ def _read_column(column: Any, rows: Sequence[str], name: str) -> list[Tool | Non
 def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]:
     kind = chunk.type
     factory = _java_factory(kind)
-    if factory is None:
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-            raise SettingInvalid(f"The column '{name}' holds no tools", setting="tool_column", fix=_NO_TOOLS)
-        texts = zip(chunk.to_pylist(), rows, strict=True)
-        return [None if text is None else from_json_text(text, row=row) for text, row in texts]
-    if factory == _JSON_FACTORY:
+    is_plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    if factory is None and not is_plain:
+        raise SettingInvalid(f"The column '{name}' holds no tools", setting="tool_column", fix=_NO_TOOLS)
+    if factory in {None, _JSON_FACTORY}:
+        read = from_json_text if factory is None else from_json_value
         values = zip(chunk.to_pylist(), rows, strict=True)
-        return [None if value is None else from_json_value(value, row=row) for value, row in values]
+        return [None if value is None else read(value, row=row) for value, row in values]
     cells = chunk.storage
     first = rows[0] if rows else None
     if factory == carrier.JAVA_FACTORY:

@@ -51,7 +51,7 @@ class Place(TypedDict, total=False):
 
 
 class MCPError(Exception):
-    """Something went wrong; the base of all errors.
+    """Something went wrong; the base of all errors, which take what they add as keyword arguments.
 
     Args:
         what: What happened, as a sentence.
@@ -108,11 +108,6 @@ class MCPError(Exception):
 class ConnectError(MCPError):
     """No connection to the server.
 
-    Args:
-        what: What happened.
-        phase: The step of connecting that failed.
-        **place: Where it happened and what to do next.
-
     Attributes:
         phase: The step of connecting that failed.
     """
@@ -125,11 +120,6 @@ class ConnectError(MCPError):
 class VersionError(MCPError):
     """Server and client have no protocol revision in common.
 
-    Args:
-        what: What happened.
-        supported: The revisions that the server offered.
-        **place: Where it happened and what to do next.
-
     Attributes:
         supported: The revisions that the server offered, such as ``("2025-11-25",)``.
     """
@@ -141,11 +131,6 @@ class VersionError(MCPError):
 
 class AuthError(MCPError):
     """The server does not let us in.
-
-    Args:
-        what: What happened.
-        status: The HTTP status.
-        **place: Where it happened and what to do next.
 
     Attributes:
         status: The HTTP status, 401 or 403.
@@ -167,12 +152,6 @@ class ProtocolError(MCPError):
 class ServerError(MCPError):
     """The server answered with a JSON-RPC error.
 
-    Args:
-        what: What happened, usually the server's own message.
-        code: The JSON-RPC error code.
-        data: The error's data.
-        **place: Where it happened and what to do next.
-
     Attributes:
         code: The JSON-RPC error code, such as -32602.
         data: The error's data as the server sent it, or None.
@@ -186,11 +165,6 @@ class ServerError(MCPError):
 
 class ToolNotFound(MCPError):  # noqa: N818
     """There is no such tool.
-
-    Args:
-        what: What happened.
-        suggestions: Names that may have been meant.
-        **place: Where it happened and what to do next.
 
     Attributes:
         suggestions: Names that may have been meant, the most likely first.
@@ -210,11 +184,6 @@ class _PointerError(MCPError):
 class ArgumentsInvalid(_PointerError):  # noqa: N818
     """Arguments violate the tool's schema; nothing was sent.
 
-    Args:
-        what: What is wrong and what is wanted.
-        pointer: JSON pointer into the arguments.
-        **place: Where it happened and what to do next.
-
     Attributes:
         pointer: JSON pointer (RFC 6901) into the arguments; empty for the arguments as a whole.
     """
@@ -222,12 +191,6 @@ class ArgumentsInvalid(_PointerError):  # noqa: N818
 
 class ResultInvalid(_PointerError):  # noqa: N818
     """A result violates the tool's own output schema.
-
-    Args:
-        what: What is wrong and what is wanted.
-        pointer: JSON pointer into the structured result.
-        result: The result.
-        **place: Where it happened and what to do next.
 
     Attributes:
         pointer: JSON pointer (RFC 6901) into the structured result; empty for the result as a whole.
@@ -243,11 +206,6 @@ class ResultInvalid(_PointerError):  # noqa: N818
 class ResultTooLarge(MCPError):  # noqa: N818
     """A server sent more than is allowed.
 
-    Args:
-        what: What happened.
-        limit: The limit.
-        **place: Where it happened and what to do next.
-
     Attributes:
         limit: The limit in bytes.
     """
@@ -260,11 +218,6 @@ class ResultTooLarge(MCPError):  # noqa: N818
 class ToolChanged(MCPError):  # noqa: N818
     """The server's definition of a tool is not the one that was pinned.
 
-    Args:
-        what: What happened.
-        changes: What differs.
-        **place: Where it happened and what to do next.
-
     Attributes:
         changes: The parts that differ, such as ``("description", "input schema")``.
     """
@@ -276,11 +229,6 @@ class ToolChanged(MCPError):  # noqa: N818
 
 class TimedOut(MCPError):  # noqa: N818
     """One of the three clocks ran out.
-
-    Args:
-        what: What happened.
-        kind: The clock.
-        **place: Where it happened and what to do next.
 
     Attributes:
         kind: ``connect``, ``idle`` (no progress) or ``total``.
@@ -298,11 +246,6 @@ class Canceled(MCPError):  # noqa: N818
 class SettingInvalid(MCPError):  # noqa: N818
     """A setting that cannot work: an empty or malformed URL, a secret in a URL, malformed JSON.
 
-    Args:
-        what: What is wrong.
-        setting: The setting's key.
-        **place: Where it happened and what to do next.
-
     Attributes:
         setting: The setting's key, such as ``server_url``.
     """
@@ -314,11 +257,6 @@ class SettingInvalid(MCPError):  # noqa: N818
 
 class ToolFormatError(MCPError):
     """A tool cell, or the bytes or text of a tool, that cannot be decoded.
-
-    Args:
-        what: What is wrong.
-        field: The field of the tool.
-        **place: Where it happened and what to do next.
 
     Attributes:
         field: The field of the tool, such as ``parameter_schema``.

@@ -14,7 +14,7 @@ from .tool import MCPTool, ToolType, WorkflowTool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .tool import Tool
+    from .tool import Tool, ToolPort
 
 FIELD_NAMES: Final = (
     "tool_type",
@@ -82,13 +82,14 @@ def from_fields(
     name: str | None,
     description: str | None,
     parameter_schema: str | None,
-    input_spec: str | None,
-    output_spec: str | None,
+    input_spec: str | tuple[ToolPort, ...] | None,
+    output_spec: str | tuple[ToolPort, ...] | None,
     message_output_port_index: int | None,
     workflow_filestore: str | None,
     server_uri: str | None,
     *,
     row: str | int | None = None,
+    native: object | None = None,
 ) -> Tool:
     """Makes a tool from the values of the nine fields, without looking into JSON text.
 
@@ -97,12 +98,14 @@ def from_fields(
         name: Name of the tool; must be there.
         description: Description; None and "" are the same.
         parameter_schema: JSON text; None and "" are the same.
-        input_spec: Workflow: JSON text of the inputs.
-        output_spec: Workflow: JSON text of the outputs. MCP: what the server declared beyond the schema.
+        input_spec: Workflow: the inputs, or their JSON text.
+        output_spec: Workflow: the outputs, or their JSON text. MCP: JSON text of what the server declared
+            beyond the schema.
         message_output_port_index: Workflow: the output with the message; None and -1 are the same.
         workflow_filestore: Workflow: file store keys; None and "" are the same.
         server_uri: MCP: URL and routing; must be there.
         row: Where the fields come from, for errors.
+        native: Workflow: KNIME's own value.
 
     Returns:
         The tool.
@@ -111,7 +114,7 @@ def from_fields(
         ToolFormatError: The discriminator is unknown, or a field is missing.
     """
     if not name:
-        raise missing_field("name", row)
+        raise _missing_field("name", row)
     # In numbers: looking into an enum takes a fifth of the time of a cell.
     match tool_type:  # @ToolTypeDispatch
         case 0:
@@ -125,16 +128,17 @@ def from_fields(
                 if message_output_port_index is None
                 else message_output_port_index,
                 filestore_keys=workflow_filestore or None,
+                native=native,
                 row=row,
             )
         case 1:
             if not server_uri:
-                raise missing_field("server_uri", row, tool=name)
+                raise _missing_field("server_uri", row, tool=name)
             return MCPTool.from_cell(
                 name=name,
                 description=description,
                 schema_json=parameter_schema,
-                declared_json=output_spec,
+                declared_json=cast("str | None", output_spec),
                 server_uri=server_uri,
                 row=row,
             )
@@ -202,26 +206,6 @@ def from_columns(
     ]
 
 
-def missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
-    """Makes the error for a field that every tool of its kind must have.
-
-    Args:
-        field: Name of the field.
-        row: The row.
-        tool: Name of the tool, if known.
-
-    Returns:
-        The error.
-    """
-    return ToolFormatError(
-        f"The field {field} of the tool is missing",
-        field=field,
-        tool=tool,
-        row=None if row is None else str(row),
-        fix="Make the tool again with the node that lists it",
-    )
-
-
 def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
     """Makes the error for a discriminator that nobody here knows.
 
@@ -240,4 +224,14 @@ def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None 
         tool=tool,
         row=None if row is None else str(row),
         fix="Update the extension: a newer version may know it",
+    )
+
+
+def _missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
+    return ToolFormatError(
+        f"The field {field} of the tool is missing",
+        field=field,
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Make the tool again with the node that lists it",
     )

@@ -7,17 +7,15 @@ character. Fields that do not apply are null; on reading they may be left out.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from .canonical import canonical_json
+from .canonical import canonical_json, without_surrogates
 from .errors import ToolFormatError
 from .fields import FIELD_NAMES, MESSAGE_INDEX, TOOL_TYPE, from_fields, to_fields
+from .tool_texts import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .fields import Fields
     from .tool import Tool
 
@@ -49,24 +47,17 @@ def from_json_text(text: str, *, row: str | None = None) -> Tool:
             field; the message names the field.
     """
     try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        why = (
-            f"{error.msg} at character {error.pos + 1}"
-            if isinstance(error, json.JSONDecodeError)
-            else "too deep"
-        )
-        raise _malformed(f"The tool is not JSON: {why}", FIELD_NAMES[TOOL_TYPE], row) from None
-    if not isinstance(value, dict):
-        raise _malformed("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
-    return from_json_value(cast("dict[str, Any]", value), row=row)
+        value = parse_json(text)
+    except ValueError as error:
+        raise _malformed(f"The tool cannot be read: {error}", FIELD_NAMES[TOOL_TYPE], row) from None
+    return from_json_value(value, row=row)
 
 
-def from_json_value(value: Mapping[str, Any], *, row: str | None = None) -> Tool:
-    """Reads a tool from a parsed JSON object, as `from_json_text` does.
+def from_json_value(value: Any, *, row: str | None = None) -> Tool:
+    """Reads a tool from a parsed JSON value, as `from_json_text` does.
 
     Args:
-        value: The object.
+        value: An object, or it is an error.
         row: Where it comes from, for errors.
 
     Returns:
@@ -75,18 +66,28 @@ def from_json_value(value: Mapping[str, Any], *, row: str | None = None) -> Tool
     Raises:
         ToolFormatError: See `from_json_text`.
     """
-    unknown = next((key for key in value if key not in FIELD_NAMES), None)
+    if not isinstance(value, dict):
+        raise _malformed("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
+    given = cast("dict[str, Any]", value)
+    unknown = next((key for key in given if key not in FIELD_NAMES), None)
     if unknown is not None:
-        raise _malformed(
-            f"The tool has an unknown field '{unknown}'; known are {', '.join(FIELD_NAMES)}", unknown, row
-        )
+        shown, known = without_surrogates(unknown), ", ".join(FIELD_NAMES)
+        raise _malformed(f"The tool has an unknown field '{shown}'; known are {known}", unknown, row)
+    fields: list[Any] = []
     for i, name in enumerate(FIELD_NAMES):
-        wanted = int if i in {TOOL_TYPE, MESSAGE_INDEX} else str
-        found = value.get(name)
-        if found is not None and (not isinstance(found, wanted) or isinstance(found, bool)):
-            kind = "a number" if wanted is int else "text"
+        found = given.get(name)
+        if i in {TOOL_TYPE, MESSAGE_INDEX}:
+            fits, kind = _is_number(found), "a number of 32 bits"
+        else:
+            fits, kind = isinstance(found, str), "text"
+        if found is not None and not fits:
             raise _malformed(f"The field {name} of the tool must be {kind}", name, row)
-    return from_fields(*(value.get(name) for name in FIELD_NAMES), row=row)
+        fields.append(without_surrogates(found) if isinstance(found, str) else found)
+    return from_fields(*fields, row=row)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32
 
 
 # Keyed by the very texts: tools compare as equal that only order their schemas differently.

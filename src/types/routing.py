@@ -102,7 +102,11 @@ class ServerRoute:
         if self.issuer is not None:
             _check_issuer(self.issuer)
         if self.scope is not None and not _SCOPE.fullmatch(self.scope):
-            raise _bad_scope()
+            raise SettingInvalid(
+                "The scope holds a character that no OAuth scope can hold",
+                setting="scope",
+                fix="Enter scopes separated by single spaces, such as: tools.read tools.call",
+            )
         for name, value in self.headers:
             _check_header(name, value)
 
@@ -294,14 +298,6 @@ def _check_issuer(issuer: str) -> None:
             setting="issuer",
             fix="Enter it as the authorization server's documentation gives it, such as https://login.host/realm",
         )
-
-
-def _bad_scope() -> SettingInvalid:
-    return SettingInvalid(
-        "The scope holds a character that no OAuth scope can hold",
-        setting="scope",
-        fix="Enter scopes separated by single spaces, such as: tools.read tools.call",
-    )
 
 
 def _check_header_name(name: str, setting: str) -> None:

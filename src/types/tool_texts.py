@@ -33,6 +33,28 @@ class ToolPort:
                 object.__setattr__(self, part, without_surrogates(value))
 
 
+def parse_json(text: str) -> Any:
+    """Parses JSON text.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: The text is not JSON, or is nested too deeply; the message says so and where.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise ValueError("it holds a number with too many digits") from None
+
+
 @lru_cache(maxsize=1024)
 def parse_object(text: str) -> dict[str, Any]:
     """Parses the JSON text of an object, once per distinct text.
@@ -46,7 +68,7 @@ def parse_object(text: str) -> dict[str, Any]:
     Raises:
         ValueError: The text is not JSON, or not an object; the message says which.
     """
-    value: Any = _json(text) if text else {}  # KNIME writes "" for a workflow without parameters
+    value: Any = parse_json(text) if text else {}  # KNIME writes "" for a workflow without parameters
     if not isinstance(value, dict):
         raise ValueError("it is JSON, but not an object")
     return cast("dict[str, Any]", value)
@@ -87,7 +109,7 @@ def parse_ports(text: str) -> tuple[ToolPort, ...]:
     Raises:
         ValueError: The text is no such list.
     """
-    value: Any = _json(text) if text else []
+    value: Any = parse_json(text) if text else []
     if not isinstance(value, list):
         raise ValueError("it is JSON, but not a list of ports")
     try:
@@ -107,12 +129,3 @@ def ports_text(ports: tuple[ToolPort, ...]) -> str:
         JSON text.
     """
     return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON, {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None

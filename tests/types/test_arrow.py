@@ -151,6 +151,15 @@ def test_an_unknown_discriminator_names_value_row_and_field(value):
     assert (caught.value.field, caught.value.row) == ("tool_type", "B")
 
 
+@pytest.mark.parametrize(("field", "name"), [(0, "tool_type"), (6, "message_output_port_index")])
+def test_a_number_that_no_tool_has_names_value_and_field(field, name):
+    wide = pa.array([1 << 40], pa.int64())
+    parts = [wide if i == field else part for i, part in enumerate(encode_tools([MCP]).flatten())]
+    with pytest.raises(ToolFormatError, match=rf"{name} .*{1 << 40}") as caught:
+        decode_tools(pa.StructArray.from_arrays(parts, names=[str(i) for i in range(9)]))
+    assert caught.value.field == name
+
+
 @pytest.mark.parametrize(("field", "name"), [(1, "name"), (8, "server_uri")])
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_missing_field_names_row_and_field(field, name, value):

@@ -3,10 +3,12 @@ import json
 import pytest
 from hypothesis import given
 
+from knime_mcp.types.arrow import decode_tools, encode_tools
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import ToolFormatError
 from knime_mcp.types.portable import from_json_text, to_json_text
 from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.wire import from_bytes, to_bytes
 from tests.types.strategies import tools
 
 MCP = MCPTool(
@@ -32,6 +34,13 @@ def test_the_text_is_frozen():
     )
 
 
+def test_what_was_read_can_be_written_in_every_form_though_json_can_hold_half_a_character():
+    text = '{"tool_type": 1, "name": "a\\ud800", "description": "\\udfff", "server_uri": "https://h/mcp"}'
+    tool = from_json_text(text)
+    assert (tool.name, tool.description) == ("a\ufffd", "\ufffd")
+    assert decode_tools(encode_tools([tool])) == [from_bytes(to_bytes(tool))] == [tool]
+
+
 def test_fields_that_do_not_apply_may_be_left_out():
     text = '{"tool_type": 1, "name": "n", "server_uri": "https://h"}'
     assert from_json_text(text) == MCPTool("n", "", "", "https://h", "n")
@@ -45,6 +54,14 @@ def test_fields_that_do_not_apply_may_be_left_out():
         ("{x", "tool_type", "not JSON"),
         ("[" * 100_000, "tool_type", "too deep"),
         ("[]", "tool_type", "not an object"),
+        ("1", "tool_type", "not an object"),
+        ('{"tool_type": ' + "1" * 5000 + "}", "tool_type", "too many digits"),
+        ('{"tool_type": 1, "name": "n", "\\ud800": "x"}', "\ud800", "unknown field '\ufffd'"),
+        (
+            '{"tool_type": 0, "name": "n", "message_output_port_index": 2147483648}',
+            "message_output_port_index",
+            "must be a number of 32 bits",
+        ),
         ("{}", "name", "missing"),
         ('{"tool_type": 2, "name": "n"}', "tool_type", "type 2 is unknown"),
         ('{"tool_type": true, "name": "n"}', "tool_type", "must be a number"),

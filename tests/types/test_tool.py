@@ -87,6 +87,14 @@ def test_the_layout_of_schema_text_does_not_count_for_equality():
     assert search(parameter_schema="{") == search(parameter_schema="{")
 
 
+def test_tools_of_which_nobody_can_read_the_texts_are_compared_all_the_same():
+    cell = {"name": "t", "description": "", "server_uri": "https://host/mcp"}
+    bad = MCPTool.from_cell(**cell, schema_json="{", declared_json="{")
+    assert bad == MCPTool.from_cell(**cell, schema_json="{", declared_json="{")
+    for schema, declared in (("{}", "{"), ("{", None), ("{", "[")):
+        assert bad != MCPTool.from_cell(**cell, schema_json=schema, declared_json=declared)
+
+
 @given(workflow_tools, mcp_tools)
 def test_the_two_kinds_are_never_equal(workflow, mcp):
     assert workflow != mcp
