@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from ..types.canonical import canonical_json
-from .provider.example_arguments import required_names, resolve
+from .provider.example_arguments import listed_parameters, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,8 +93,8 @@ def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
     """
     entries: list[str] = []
     for length in _DESCRIPTIONS:
-        shortened = [replace(tool, description=_cut(tool.description, length)) for tool in choices]
-        entries = [canonical_json(asdict(tool)) for tool in shortened]
+        cut = [replace(tool, description=shortened(tool.description, length)) for tool in choices]
+        entries = [canonical_json(asdict(tool)) for tool in cut]
         if sum(map(len, entries)) <= _MAX_CHARACTERS:
             break
     return entries
@@ -129,11 +129,7 @@ def signature(schema: Mapping[str, Any]) -> str:
         Such as ``query: string, limit?: integer``; a question mark says that it may be left out.
     """
     root = dict(schema)
-    properties = root.get("properties")
-    if not isinstance(properties, dict):
-        return ""
-    needed = required_names(root)
-    known = cast("dict[str, Any]", properties)
+    known, needed = listed_parameters(root)
     names = sorted(known, key=lambda name: name not in needed)
     parts = [f"{name}{'' if name in needed else '?'}: {type_in_words(root, known[name])}" for name in names]
     more = [f"… {len(parts) - _MAX_PARAMETERS} more"] if len(parts) > _MAX_PARAMETERS else []
@@ -191,7 +187,8 @@ def _decoded(entry: object) -> ToolChoice | None:
     return ToolChoice(**texts) if texts.get("name") else None
 
 
-def _cut(text: str, length: int) -> str:
+def shortened(text: str, length: int) -> str:
+    """The text, or as much of it as the length allows, with an ellipsis behind it."""
     if len(text) <= length:
         return text
     return f"{text[: length - 1].rstrip()}…" if length else ""

@@ -7,12 +7,15 @@ references are followed within it and nowhere else, and recursion ends where not
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
 
+from ...audit.schemas import member, properties_in
 from ...types.canonical import compact_json
 from ..json_pointer import at_pointer
 from ..protocol.jsonrpc import as_object
-from .pattern_text import text_for_pattern
+from .pattern_text import matcher, text_for_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,11 +74,11 @@ def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
         reference = current.get("$ref")
         if not isinstance(reference, str):
             return {**current, **beside}
-        if reference in seen or not reference.startswith("#"):
+        if reference in seen or (reference != "#" and not reference.startswith("#/")):
             break
         seen.add(reference)
         beside = {**{key: value for key, value in current.items() if key != "$ref"}, **beside}
-        schema = at_pointer(root, reference[1:])
+        schema = at_pointer(root, unquote(reference[1:]))
     return beside
 
 
@@ -89,6 +92,42 @@ def required_names(schema: Mapping[str, Any]) -> set[str]:
         Their names; what is no name in its list is passed over.
     """
     return {name for name in _list(schema.get("required")) if isinstance(name, str)}
+
+
+def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Lists the parameters of a tool, also those that stand behind references and in alternatives.
+
+    Args:
+        schema: JSON Schema of the arguments.
+
+    Returns:
+        The schema of each parameter by name, and the names of those that must be there.
+    """
+    whole = resolve(schema, schema)
+    parts = [whole, *(resolve(schema, part) for part in _list(whole.get("allOf")))]
+    return properties_in(schema, schema), {name for part in parts for name in required_names(part)}
+
+
+def type_of(value: Any) -> str:
+    """Names the JSON type of a value.
+
+    Args:
+        value: A JSON value.
+
+    Returns:
+        Such as ``integer``, which a number without a fraction is, too.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "integer" if value == value // 1 else "number"
+        case str():
+            return "string"
+        case _:
+            return "array" if isinstance(value, list) else "object"
 
 
 class _Example:
@@ -106,13 +145,12 @@ class _Example:
         if given:
             return given[0]
         kind = _kind(schema)
-        if depth >= _MAX_DEPTH or self._nodes > _MAX_NODES:
-            return {} if kind == "object" else [] if kind == "array" else None
+        is_deep = depth >= _MAX_DEPTH or self._nodes > _MAX_NODES
         match kind:
             case "object":
-                return self._object(schema, depth)
+                return {} if is_deep else self._object(schema, depth)
             case "array":
-                return self._array(schema, depth)
+                return [] if is_deep else self._array(schema, depth)
             case "string":
                 return _string(schema)
             case "integer" | "number":
@@ -124,9 +162,10 @@ class _Example:
 
     def _merged(self, part: Any, depth: int) -> dict[str, Any]:
         schema = resolve(self._root, part)
-        if depth >= _MAX_DEPTH:
+        self._looks += 1
+        if depth >= _MAX_DEPTH or self._looks > _MAX_LOOKS:
             return schema
-        parts = [resolve(self._root, each) for each in _list(schema.get("allOf"))[:50]]
+        parts = [self._merged(each, depth + 1) for each in _list(schema.get("allOf"))[:50]]
         branch = self._branch(schema)
         if branch is not None:
             parts.append(self._merged(branch, depth + 1))
@@ -161,7 +200,8 @@ class _Example:
             elif self._looks <= _MAX_LOOKS and (given := _given(resolve(self._root, part), telling=True)):
                 example[name] = given[0]
         for name in sorted(required - properties.keys()):
-            example[name] = self.of(schema.get("additionalProperties"), depth + 1)
+            parts = [*filter(as_object, member(schema, self._root, name)["anyOf"])]
+            example[name] = self.of(parts[-1] if parts else None, depth + 1)
         return example
 
     def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
@@ -172,7 +212,7 @@ class _Example:
         if not items and not least and self._nodes < _MAX_NODES // 2 and schema.get("maxItems") != 0:
             least = 1
         while len(items) < least:
-            item = self.of(schema.get("items"), depth + 1)
+            item = self.of(schema.get("items", schema.get("contains")), depth + 1)
             items.append(item)
             if schema.get("uniqueItems") is True:
                 break
@@ -181,17 +221,14 @@ class _Example:
 
 def _given(schema: dict[str, Any], *, telling: bool = False) -> list[Any]:
     """What the schema itself proposes; with `telling`, only what says something about what to send."""
-    if "default" in schema and not (telling and schema["default"] is None):
-        return [schema["default"]]
-    if examples := _list(schema.get("examples")):
-        return examples[:1]
-    if "example" in schema:
-        return [schema["example"]]
-    if telling:
-        return []
-    if "const" in schema:
-        return [schema["const"]]
-    return _list(schema.get("enum"))[:1]
+    allowed = [*(schema[key] for key in ("const",) if key in schema), *_list(schema.get("enum"))]
+    proposed = [
+        *(schema[key] for key in ("default",) if key in schema and not (telling and schema[key] is None)),
+        *_list(schema.get("examples")),
+        *(schema[key] for key in ("example",) if key in schema),
+    ]
+    fitting = [value for value in proposed if (not allowed or value in allowed) and _is_of(value, schema)]
+    return fitting[:1] or ([] if telling else allowed[:1])
 
 
 def _kind(schema: dict[str, Any]) -> str | None:
@@ -206,15 +243,25 @@ def _kind(schema: dict[str, Any]) -> str | None:
     return "array" if "items" in schema or "prefixItems" in schema else None
 
 
+def _is_of(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a value has one of the types that a schema names; true where it names none."""
+    declared, own = schema.get("type"), type_of(value)
+    kinds = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
+    return declared is None or own in kinds or (own == "integer" and "number" in kinds)
+
+
 def _string(schema: dict[str, Any]) -> str:
     shortest = min(_length(schema.get("minLength"), 0), _LONGEST_TEXT)
     longest = _length(schema.get("maxLength"), _LONGEST_TEXT)
+    text = _BY_FORMAT.get(str(schema.get("format")))
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
+        if text and shortest <= len(text) <= longest and matcher(pattern)(text):
+            return text
         fitting = text_for_pattern(pattern, shortest=shortest, longest=longest)
         if fitting is not None:
             return fitting
-    text = _BY_FORMAT.get(str(schema.get("format")), "text")
+    text = text or "text"
     if len(text) < shortest:
         text = (text + " text" * shortest)[:shortest]
     return text[:longest]
@@ -243,7 +290,9 @@ def _number(schema: dict[str, Any], *, integer: bool) -> int | float:
     candidates: list[int | float] = [1, 0]
     if step:
         candidates += [step, (least or 0) // step * step + step, (most or 0) // step * step]
-    candidates += [bound + way for bound in (least, most) if bound is not None for way in (0, 1, -1)]
+    bounds = [bound for bound in (least, most) if bound is not None]
+    bounds = [*map(math.ceil, bounds), *map(math.floor, bounds)] if integer else bounds
+    candidates += [bound + way for bound in bounds for way in (0, 1, -1)]
     if least is not None and most is not None:
         candidates.append((least + most) / 2)
     value = next((value for value in candidates if fits(value)), 1)

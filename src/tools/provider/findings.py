@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ...types.canonical import canonical_json, compact_json
 from ...types.errors import ProtocolError
 from ..hidden_text import hidden_characters, name_of, smuggled, visible, without_hidden
+from ..json_pointer import pointer_step
 from ..limits import Limits
 from ..validation.schemas import compile_schema
 
@@ -163,17 +164,12 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield where, value
         elif isinstance(value, dict):
             parts = cast("dict[str, Any]", value)
-            inner = [(f"{where}/{_step(key)}", key, each) for key, each in parts.items()]
+            inner = [(where + visible(pointer_step(key)), key, each) for key, each in parts.items()]
             yield from ((path, key) for path, key, _ in inner if not (key.isascii() and key.isidentifier()))
             waiting.extend((path, each) for path, _, each in reversed(inner))
         elif isinstance(value, list):
             items = cast("list[Any]", value)
             waiting.extend((f"{where}/{i}", items[i]) for i in reversed(range(len(items))))
-
-
-def _step(key: str) -> str:
-    # https://www.rfc-editor.org/rfc/rfc6901#section-3
-    return visible(key.replace("~", "~0").replace("/", "~1"))
 
 
 def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterator[Finding]:

@@ -7,7 +7,11 @@ left to right, and of every choice the first one is taken.
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST_PATTERN: Final = 1000
 _LONGEST_TEXT: Final = 200
@@ -51,6 +55,26 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
         if shortest <= len(text) <= longest:
             return text
     return None
+
+
+@lru_cache(maxsize=256)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Makes what tries a stranger's pattern in time that grows with the text; Python's own may take for ever.
+
+    Args:
+        pattern: A regular expression.
+
+    Returns:
+        Tells of a text whether the pattern is found in it; never, where the pattern looks around or back, or
+        is none.
+    """
+    import jsonschema_rs
+
+    options = jsonschema_rs.RegexOptions()
+    try:
+        return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options).is_valid
+    except ValueError:
+        return lambda _: False
 
 
 class _Reader:

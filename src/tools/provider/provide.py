@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
 
-CONCURRENCY: Final = 8
+_CONCURRENCY: Final = 8
 _POLL: Final = 0.2  # seconds between looks at the cancel button
 
 
@@ -164,7 +164,7 @@ def provide(
     name_filter: NameFilter | None = None,
     on_progress: Callable[[float, str], None] | None = None,
     is_canceled: Callable[[], bool] | None = None,
-    concurrency: int = CONCURRENCY,
+    concurrency: int = _CONCURRENCY,
 ) -> Provision:
     """Lists the tools of servers.
 

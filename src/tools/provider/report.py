@@ -41,7 +41,7 @@ def failure(provision: Provision) -> MCPError:
     )
     fix = error.fix or "Check the URL in a browser or with whoever runs the server"
     return MCPError(
-        f"{lead}No tools, because phase '{first.phase}' failed: {error.what}",
+        visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}"),
         server=error.server or first.request.server or None,
         row=first.request.row if many else None,
         fix=f"{fix.rstrip('.')}.{more}{keep}",
@@ -75,7 +75,7 @@ def warnings(provision: Provision) -> list[str]:
     ]
     said += _name_warnings(provision)
     said += [
-        f"{outcome.request.server} offers '{visible(name)}' in a form that cannot be used: {why}"
+        f"{outcome.request.server} offers '{name}' in a form that cannot be used: {why}"
         f"{'' if len(outcome.dropped) == 1 else f' ({len(outcome.dropped) - 1} more)'}."
         for outcome in provision.outcomes
         for name, why in outcome.dropped[:1]
@@ -85,7 +85,7 @@ def warnings(provision: Provision) -> list[str]:
         for outcome in provision.outcomes
         if not outcome.tools and outcome.error is None
     ]
-    return said
+    return [visible(text) for text in said]  # names and messages are texts by strangers
 
 
 def _finding_warnings(provision: Provision) -> list[str]:
@@ -100,7 +100,7 @@ def _finding_warnings(provision: Provision) -> list[str]:
         name, first = suspicious[0].shown_name, suspicious[0].findings[0]
         said.append(
             f"{counted(len(suspicious), 'tool')} of {len(provision.tools)} with security findings; first:"
-            f" '{visible(name)}' at {first.where or '/'}: {first.what.rstrip('.')}."
+            f" '{name}' at {first.where or '/'}: {first.what.rstrip('.')}."
             " Read them in the column Security findings before a model gets these tools."
         )
     return said
@@ -111,14 +111,12 @@ def _name_warnings(provision: Provision) -> list[str]:
     ambiguous, repeated = provision.names.ambiguous, provision.names.repeated
     if ambiguous:
         said.append(
-            f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{visible(ambiguous[0])}');"
+            f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{ambiguous[0]}');"
             " they are shown as 'name @ server'. Give each server a prefix for shorter names."
         )
     if repeated:
         server, name = repeated[0]
-        said.append(
-            f"{server} lists '{visible(name)}' more than once; a call reaches whichever the server takes."
-        )
+        said.append(f"{server} lists '{name}' more than once; a call reaches whichever the server takes.")
     if provision.useless_patterns:
         said.append(f"No tool matches {', '.join(repr(pattern) for pattern in provision.useless_patterns)}.")
     return said

@@ -115,16 +115,11 @@ def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
     return pa.table({ROW_ID: ids, **arrow_columns(SERVERS_COLUMNS, rows)})
 
 
-def context_tokens(definition: ToolDefinition, shown_name: str) -> int:
+def _context_tokens(definition: ToolDefinition, shown_name: str) -> int:
     """Estimates what a tool costs in a model's context, used or not.
 
-    Args:
-        definition: The tool.
-        shown_name: The name that the model sees.
-
-    Returns:
-        A quarter of the UTF-8 bytes of name, description and schema as they are sent to a model, rounded up:
-        a rule of thumb that is right within a third for English and JSON.
+    A quarter of the UTF-8 bytes of name, description and schema as they are sent to a model, rounded up: a
+    rule of thumb that is right within a third for English and JSON.
     """
     said = {"name": shown_name, "description": definition.description or ""}
     return -(-len(compact_json(said | {"parameters": definition.input_schema}).encode()) // 4)
@@ -142,7 +137,7 @@ def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:
         example_arguments(definition.input_schema),
         definition.read_only,
         definition.destructive,
-        context_tokens(definition, tool.shown_name),
+        _context_tokens(definition, tool.shown_name),
         findings_json(tool.findings),
         definition.digest,
     )

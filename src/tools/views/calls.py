@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from ...audit.record import CallStatus
+from ...types.errors import ToolFormatError
 from ...types.tool import MCPTool, WorkflowTool
 from ..words import counted
 from .html import Html, badge, details, heading, join, json_block, note, page, paragraph, properties
@@ -46,7 +47,7 @@ def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
             kind, server, remote = "MCP tool", tool.route.display, tool.tool_name
-            declared = tool.output_schema
+            declared = _output_schema(tool)
         case WorkflowTool():
             kind, server, remote, declared = "KNIME workflow", None, tool.name, None
         case _:
@@ -69,6 +70,14 @@ def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
         json_block(declared) if declared is not None else None,
         opened=opened,
     )
+
+
+def _output_schema(tool: MCPTool) -> Any:
+    """The schema; the text of the cell where it cannot be read, for the calls were made all the same."""
+    try:
+        return tool.output_schema
+    except ToolFormatError:
+        return tool.declared_json
 
 
 def _calls(title: str, records: list[CallRecord], count: int) -> Html:

@@ -6,10 +6,10 @@ scan found in it, and for a server that failed, every step of connecting up to t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from ..flow_choices import signature, type_in_words
-from ..provider.example_arguments import example_arguments, required_names, resolve
+from ..flow_choices import shortened, signature, type_in_words
+from ..provider.example_arguments import example_arguments, listed_parameters, resolve
 from ..words import counted
 from .html import (
     Html,
@@ -186,12 +186,11 @@ def _tool(tool: ProvidedTool) -> Html:
 
 
 def _parameters(schema: dict[str, Any]) -> Html:
-    properties_of = schema.get("properties")
-    if not isinstance(properties_of, dict) or not properties_of:
+    parameters, needed = listed_parameters(schema)
+    if not parameters:
         return paragraph("Takes no arguments.", soft=True)
-    needed = required_names(schema)
     rows: list[tuple[str | Html, ...]] = []
-    for name, part in cast("dict[str, Any]", properties_of).items():
+    for name, part in parameters.items():
         said = resolve(schema, part).get("description")
         rows.append(
             (
@@ -215,5 +214,4 @@ def _at(kind: str, where: str) -> tuple[Html, str, Html]:
 
 
 def _first_line(tool: ProvidedTool) -> str:
-    text = " ".join((tool.definition.description or "").split())
-    return text if len(text) <= 120 else f"{text[:119]}…"
+    return shortened(" ".join((tool.definition.description or "").split()), 120)

@@ -174,21 +174,12 @@ def _differences(call: ReplayedCall, ignore: IgnoreRules) -> Html | None:
             continue  # servers say structured results as text, too
         old, new = _pretty(before.get(name)), _pretty(now.get(name))
         if old != new:
-            parts += [heading(3, _NAMES[name]), side_by_side(old, new)]
+            parts += [heading(3, _NAMES[name]), _side_by_side(old, new)]
     return join(parts)
 
 
-def side_by_side(before: str, now: str) -> Html:
-    """Writes two texts beside each other, with the lines that differ marked.
-
-    Args:
-        before: The text on record.
-        now: The new text.
-
-    Returns:
-        A table with the lines that differ and a few around them. Of very long texts the beginning of the
-        difference is shown.
-    """
+def _side_by_side(before: str, now: str) -> Html:
+    """The lines that differ, marked, and a few around them; of very long texts the first of these."""
     old, new = (text.splitlines() for text in _window(before, now))
     rows = list(_rows(old, new))
     grid = table(("On record", "Now"), rows[:_MOST_LINES])

@@ -119,6 +119,18 @@ def test_odd_schemas(serve):
     assert text_of(page).count("Takes no arguments.") == 3
 
 
+def test_parameters_that_stand_behind_references_and_in_alternatives(serve):
+    schema = {
+        "type": "object",
+        "allOf": [{"$ref": "#/$defs/Paging"}],
+        "oneOf": [{"properties": {"query": {"type": "string"}}}, {"properties": {"id": {"type": "integer"}}}],
+        "$defs": {"Paging": {"properties": {"page": {"type": "integer"}}, "required": ["page"]}},
+    }
+    shown = text_of(catalogue(provision(serve([tool("search", "", schema)]))))
+    assert "search(page: integer, query?: string, id?: integer)" in shown
+    assert "Takes no arguments." not in shown
+
+
 def test_a_list_of_required_names_that_holds_something_else_is_shown(serve):
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [["a"], {}, "a"]}
     shown = text_of(catalogue(provision(serve([tool("odd", "", schema)]))))

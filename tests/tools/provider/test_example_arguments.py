@@ -75,6 +75,20 @@ FITTING = [
     {"type": "string", "pattern": "^[^a-zA-Z0-9]{3}[-+][+-]\\+?$"},
     {"type": "string", "pattern": "b|^$"},
     {"type": "string", "pattern": "^a{2}b{1,}c{0,3}d*?$"},
+    {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$", "format": "date"},
+    {"type": "string", "default": None},
+    {"type": "string", "enum": ["a", "b"], "default": "c"},
+    {"type": "integer", "default": "many", "examples": ["some", 5]},
+    {"type": ["integer", "null"], "default": None},
+    {"type": "integer", "minimum": 1.5},
+    {"type": "array", "contains": {"type": "integer"}},
+    {"type": "object", "allOf": [{"allOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}]}]},
+    {
+        "type": "object",
+        "patternProperties": {"^x_": {"type": "boolean"}},
+        "additionalProperties": False,
+        "required": ["x_1"],
+    },
 ]
 
 
@@ -118,6 +132,28 @@ def test_references_are_followed_and_recursion_ends():
         },
     }
     assert example(schema) == {"tree": {"label": "text"}}
+
+
+def test_where_recursion_ends_values_are_still_of_their_types():
+    tree = {
+        "properties": {"size": {"type": "integer"}, "in": {"$ref": "#/$defs/tree"}},
+        "required": ["size", "in"],
+    }
+    found = example({"$ref": "#/$defs/tree", "$defs": {"tree": tree}})
+    while found:
+        assert isinstance(found["size"], int)
+        found = found["in"]
+
+
+def test_a_reference_is_part_of_a_url():
+    part = {"type": "integer", "minimum": 7}
+    schema = {"properties": {"a": {"$ref": "#/$defs/Partial%3CA%20b%3E"}}, "$defs": {"Partial<A b>": part}}
+    assert example({**schema, "required": ["a"]}) == {"a": 7}
+
+
+def test_a_reference_by_a_name_is_no_reference_to_everything():
+    schema = {"type": "object", "properties": {"a": {"$ref": "#name"}, "b": {}}, "required": ["a"]}
+    assert example(schema) == {"a": "text"}
 
 
 @pytest.mark.parametrize(

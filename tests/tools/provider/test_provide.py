@@ -11,7 +11,7 @@ from knime_mcp.tools.connection import client_for
 from knime_mcp.tools.provider.provide import ServerRequest, provide
 from knime_mcp.tools.provider.report import failure, warnings
 from knime_mcp.tools.provider.tool_names import NameFilter
-from knime_mcp.types.errors import Canceled, ConnectError, SettingInvalid
+from knime_mcp.types.errors import Canceled, ConnectError, ServerError, SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 
 from .conftest import DEADLINE, tool
@@ -92,6 +92,13 @@ def test_requests_with_an_error_are_passed_through_and_nobody_is_asked():
     assert provision.outcomes[0].phase == "settings"
     assert "phase 'settings'" in str(failure(provision))
     assert "Enter it" in str(failure(provision))
+
+
+def test_what_a_server_says_of_its_failure_hides_nothing():
+    error = ServerError("go \u202e\x00 away", code=-32000)
+    provision = provide([ServerRequest(row="Row0", route=None, error=error)], pytest.fail)
+    for told in (str(failure(provision)), *warnings(provision)):
+        assert r"go \u{202e}\u{0000} away" in told
 
 
 def test_no_servers_at_all():
