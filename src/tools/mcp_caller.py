@@ -6,17 +6,16 @@ do. It keeps nothing between calls, and imports what is heavy when it works.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
 from . import audit_workflow, connection, connection_settings, tool_settings
-from .caller import settings as settings
+from .caller import settings
 
 if TYPE_CHECKING:
     from ..audit.dispatch import Dispatcher
-    from ..types.tool import Tool
     from .caller.calls import CallPlan
     from .caller.results_layout import ResultsLayout
     from .caller.sessions import Sessions
@@ -99,21 +98,21 @@ class MCPToolCaller:
 
     server_url = connection_settings.server_url()
     credentials = connection_settings.credentials()
-    tool = settings.tool()
-    tool_name = settings.tool_name()
-    arguments = settings.arguments()
+    tool = settings.tool
+    tool_name = settings.tool_name
+    arguments = settings.arguments
 
-    arguments_json = settings.arguments_json()
-    arguments_source = settings.arguments_source()
-    arguments_column = settings.arguments_column()
-    tool_per_row_column = settings.tool_per_row_column()
+    arguments_json = settings.arguments_json
+    arguments_source = settings.arguments_source
+    arguments_column = settings.arguments_column
+    tool_per_row_column = settings.tool_per_row_column
     tool_column = tool_settings.tool_column(settings.TOOLS)
-    on_error = settings.on_error()
-    resume = settings.resume()
-    concurrency = settings.concurrency()
-    expand_structured = settings.expand_structured()
+    on_error = settings.on_error
+    resume = settings.resume
+    concurrency = settings.concurrency
+    expand_structured = settings.expand_structured
     pinning = tool_settings.pinning()
-    pinned_digest = settings.pinned_digest()
+    pinned_digest = settings.pinned_digest
     save_audit_workflow_to = audit_workflow.save_to()
     send_credentials_as = connection_settings.send_credentials_as()
     header_name = connection_settings.header_name()
@@ -227,7 +226,7 @@ class MCPToolCaller:
     ) -> CallPlan:
         from .caller.calls import CallPlan, FixedArguments
         from .caller.mapping import parse_arguments_setting
-        from .caller.sessions import named_tool, own_tool, routes_of
+        from .caller.sessions import named_tool, own_tool, pinned, routes_of
         from .caller.tool_lookup import ToolLookup
 
         per_row = tool_settings.chosen_column(self.tool_per_row_column)
@@ -241,7 +240,7 @@ class MCPToolCaller:
                 tool = named_tool(route, settings.chosen_tool(self))
                 tool = own_tool(tool, self.pinned_digest, dispatcher, is_canceled=ctx.is_canceled)
             elif per_row is None:
-                tool = _pinned(lookup.find(settings.chosen_tool(self)), self.pinned_digest)
+                tool = pinned(lookup.find(settings.chosen_tool(self)), self.pinned_digest)
                 sessions.know(*routes_of([tool]))
             else:
                 sessions.know(*routes_of(lookup.tools))
@@ -251,7 +250,7 @@ class MCPToolCaller:
             problem = error  # every call fails of it: an error row each, or the node, as the settings say
         names = [] if parameters is None else [column.name for column in parameters.schema]
         return CallPlan(
-            find_tool=lambda name: _pinned(lookup.find(name), self.pinned_digest),
+            find_tool=lambda name: pinned(lookup.find(name), self.pinned_digest),
             tool=tool,
             problem=problem,
             fixed=FixedArguments(
@@ -281,16 +280,3 @@ def _lookup(tools: Any, column: str) -> ToolLookup:
     names = tool_column_names(tools.schema, column)
     row_ids = tools[names].get().to_pyarrow().column(0).to_pylist()
     return ToolLookup(read_tools(tools, column), row_ids)
-
-
-def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
-    from ..types.tool import MCPTool, WorkflowTool
-    from .caller.sessions import pinned
-
-    match tool:
-        case MCPTool():
-            return pinned(tool, digest)
-        case WorkflowTool():
-            return tool  # has no definition that a server could change
-        case _:
-            assert_never(tool)

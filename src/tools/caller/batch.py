@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -71,46 +72,38 @@ class _NoCall:
 _NONE = _NoCall()
 
 
+@dataclass(slots=True)
 class _Batch(Generic[T, R]):
     """The calls that were started and whose results were not yet handed out, in their order."""
 
-    def __init__(
-        self,
-        work: Callable[[T], R],
-        failed: Callable[[T, Exception], R],
-        concurrency: int,
-        here: Callable[[T], bool] | None,
-        is_canceled: Callable[[], bool] | None,
-        on_cancel: Callable[[], None] | None,
-        on_finished: Callable[[int], None] | None,
-    ) -> None:
-        self._work = work
-        self._failed = failed
-        self._concurrency = concurrency
-        self._here = here
-        self._is_canceled = is_canceled
-        self._on_cancel = on_cancel
-        self._on_finished = on_finished
-        self._window: deque[tuple[T, Future[R]]] = deque()
-        # Calls tell of their end, one by one: asking all of them each time costs more the more there are.
-        self._news: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
-        self._ended: set[Future[R]] = set()  # those in the window, as far as the calling thread has heard
-        self._in_flight = 0
-        self._finished = 0
-        self._reported = 0
-        self._stopped = False
+    work: Callable[[T], R]
+    failed: Callable[[T, Exception], R]
+    concurrency: int
+    here: Callable[[T], bool] | None
+    is_canceled: Callable[[], bool] | None
+    on_cancel: Callable[[], None] | None
+    on_finished: Callable[[int], None] | None
+    _window: deque[tuple[T, Future[R]]] = field(default_factory=deque["tuple[T, Future[R]]"])
+    # Calls tell of their end, one by one: asking all of them each time costs more the more there are.
+    _news: queue.SimpleQueue[Future[R]] = field(default_factory=queue.SimpleQueue["Future[R]"])
+    # Those in the window, as far as the calling thread has heard.
+    _ended: set[Future[R]] = field(default_factory=set["Future[R]"])
+    _in_flight: int = 0
+    _finished: int = 0
+    _reported: int = 0
+    _stopped: bool = False
 
     def run(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[R]:
         more = True
         while more or self._window:
-            if self._is_canceled is not None and self._is_canceled():
+            if self.is_canceled is not None and self.is_canceled():
                 self.stop()
             more = more and not self._stopped and self._fill(calls, pool)
             self._hear()
             if self._finished > self._reported:
                 self._reported = self._finished
-                if self._on_finished is not None:
-                    self._on_finished(self._finished)
+                if self.on_finished is not None:
+                    self.on_finished(self._finished)
             while self._window and self._window[0][1] in self._ended:
                 call, future = self._window.popleft()
                 self._ended.remove(future)
@@ -125,17 +118,17 @@ class _Batch(Generic[T, R]):
         self._stopped = True
         for _, future in self._window:
             future.cancel()
-        if self._on_cancel is not None:
-            self._on_cancel()
+        if self.on_cancel is not None:
+            self.on_cancel()
 
     def _fill(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> bool:
         """Starts calls while there is room. Returns whether there may be more of them."""
-        while self._in_flight < self._concurrency and len(self._window) < self._concurrency * _AHEAD:
+        while self._in_flight < self.concurrency and len(self._window) < self.concurrency * _AHEAD:
             call = next(calls, _NONE)
             if isinstance(call, _NoCall):
                 return False
-            here = self._here is not None and self._here(call)
-            future = _run_here(self._work, call) if here else pool.submit(self._work, call)
+            here = self.here is not None and self.here(call)
+            future = _run_here(self.work, call) if here else pool.submit(self.work, call)
             self._window.append((call, future))
             self._in_flight += 1
             future.add_done_callback(self._news.put)
@@ -160,7 +153,7 @@ class _Batch(Generic[T, R]):
         try:
             return future.result()
         except Exception as error:
-            return self._failed(call, error)
+            return self.failed(call, error)
 
 
 def _run_here(work: Callable[[T], R], call: T) -> Future[R]:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
-_LONGEST_NAME: Final = 60
+_LONGEST_NAME: Final = 40  # file systems take 255 bytes
+_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
+"""What Python does not know."""
 
 
 class BlobStore:
@@ -67,7 +69,8 @@ def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str)
     Raises:
         MCPError: It cannot be written.
     """
-    file = folder / f"{name}{mimetypes.guess_extension(mime_type.partition(';')[0].strip()) or '.bin'}"
+    kind = mime_type.partition(";")[0].strip().lower()
+    file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)

@@ -129,7 +129,7 @@ class CallPlan:
         return {**known.fixed, **own}
 
     def _learn(self, tool: Tool) -> _KnownTool:
-        parameters = parameters_of(tool)
+        parameters = parameters_of(tool, self.argument_columns)
         plan = plan_columns(parameters, self.argument_columns)
         self._matched.update(plan.arguments.values())
         fixed = {**self.fixed.values, **arguments_from_pairs(self.fixed.pairs, parameters)}

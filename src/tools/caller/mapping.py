@@ -18,18 +18,29 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, assert_never, cast
 from unicodedata import normalize
 
-from ...audit.schemas import items, kinds, properties_in
+from ...audit.schemas import items, kinds, member, parts_of, properties_in
 from ...types.errors import ArgumentsInvalid, SettingInvalid
 from ...types.tool import MCPTool, WorkflowTool
 from ..json_pointer import pointer_step
 from ..protocol.json_text import DEEPEST, is_deeper
+from ..protocol.jsonrpc import as_object
+from ..provider.example_arguments import required_names, type_of
+from ..provider.pattern_text import matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...types.tool import Tool
 
 _JSON_KINDS = {"object", "array"}
+_IN_WORDS = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "a number",
+    "number": "a number",
+    "string": "a text",
+    "array": "an array",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +59,12 @@ class Parameter:
 ANYTHING = Parameter()
 
 
-def parameters_of(tool: Tool) -> dict[str, Parameter]:  # @ToolTypeDispatch
+def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Parameter]:  # @ToolTypeDispatch
     """Names a tool's parameters.
 
     Args:
         tool: The tool.
+        columns: Names of which those are parameters, too, that the schema has a pattern for.
 
     Returns:
         The parameters by name, in the order in which the tool lists them.
@@ -61,15 +73,38 @@ def parameters_of(tool: Tool) -> dict[str, Parameter]:  # @ToolTypeDispatch
         case MCPTool():
             root = tool.parameter_schema
             properties = properties_in(root, root)
+            for name in _undeclared(root, columns):
+                properties.setdefault(name, member(root, root, name))
         case WorkflowTool():
             # KNIME's own form: not a schema, but the schema of each configuration node by its parameter name.
             root = properties = tool.parameter_schema
         case _:
             assert_never(tool)
     return {
-        name: Parameter(kinds(inner, root), kinds(items(inner, root), root))
+        name: Parameter(_kinds(inner, root), _kinds(items(inner, root), root))
         for name, inner in properties.items()
     }
+
+
+def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    """The types that a schema names, or else those of the values that it lists."""
+    return kinds(schema, root) or frozenset(map(type_of, _listed(schema, root)))
+
+
+def _listed(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
+    for part in parts_of(schema, root):
+        if "const" in part:
+            yield part["const"]
+        if isinstance(values := part.get("enum"), list):
+            yield from cast("list[Any]", values)
+
+
+def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str]:
+    """Names that a schema requires without declaring them, and columns that it has a pattern for."""
+    for part in parts_of(root, root):
+        yield from sorted(required_names(part))
+        for pattern in as_object(part.get("patternProperties")):
+            yield from filter(matcher(pattern), columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +198,9 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
                 fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
             ) from None
     if not isinstance(value, dict):
+        found = _IN_WORDS.get(type_of(value), f"a {type(value).__name__}")
         raise ArgumentsInvalid(
-            f"The JSON in {source} is {_kind(value)}, but arguments are an object",
+            f"The JSON in {source} is {found}, but arguments are an object",
             fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
         )
     return cell_to_json(value, ANYTHING, "")
@@ -254,7 +290,7 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
         case datetime() | date() | time():
             return value.isoformat()
         case timedelta():
-            return iso_duration(value)
+            return _iso_duration(value)
         case dict():
             members = cast("dict[Any, Any]", value)
             return {
@@ -274,15 +310,8 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             )
 
 
-def iso_duration(value: timedelta) -> str:
-    """Writes a duration as ISO 8601, such as ``PT1M30.5S``.
-
-    Args:
-        value: The duration.
-
-    Returns:
-        The text; negative durations have a leading minus sign.
-    """
+def _iso_duration(value: timedelta) -> str:
+    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative one with a leading minus sign."""
     micros = abs(value) // timedelta(microseconds=1)
     seconds, micros = divmod(micros, 1_000_000)
     minutes, seconds = divmod(seconds, 60)
@@ -329,19 +358,3 @@ def _parse(text: str) -> Any:
     if constants:
         raise ValueError(f"holds {constants[0]}, which JSON does not have")
     return value
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "an array"
-        case None:
-            return "null"
-        case _:
-            return f"a {type(value).__name__}"

@@ -91,31 +91,30 @@ class ResultsWriter:
         size, self._size = self._size, 0
         if size >= _LARGEST:
             raise _too_large(outcomes, size)
-        names: list[str] = []
-        columns: list[Any] = []
-        if self.parameters is None:
-            row_ids = pa.array([f"Row{self._written + i}" for i in range(len(outcomes))], pa.string())
-        else:
-            piece = self.parameters.slice(self._written, len(outcomes)).combine_chunks()
-            row_ids = piece.column(0)
-            for source, shown in self.layout.inputs:
-                names.append(shown)
-                columns.append(piece.column(source))
-        names = [ROW_ID, *names, column_name(self.layout.form)]
-        columns = [row_ids, *columns, write_tools([outcome.tool for outcome in outcomes], self.layout.form)]
-        records = [outcome.record for outcome in outcomes]
+        form, records = self.layout.form, [outcome.record for outcome in outcomes]
+        columns = self._inputs(len(outcomes))
+        columns[column_name(form)] = write_tools([outcome.tool for outcome in outcomes], form)
         for name, attribute, kind in self.layout.own:
-            names.append(name)
-            columns.append(_array([_value(record, attribute) for record in records], kind))
+            columns[name] = _array([_value(record, attribute) for record in records], kind)
         objects = [_object(record.structured_result) for record in records] if self.layout.structured else []
         for entry in self.layout.structured:
-            names.append(entry.column)
-            columns.append(_array([self._fit(found.get(entry.key), entry) for found in objects], entry.type))
-        self.sink(pa.table([_whole(column) for column in columns], names=names))
+            fitted = [self._fit(found.get(entry.key), entry) for found in objects]
+            columns[entry.column] = _array(fitted, entry.type)
+        self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)
         self._pieces += 1
         if self.equal and not self._is_fixed:
             self._rows_per_piece, self._is_fixed = len(outcomes), True
+
+    def _inputs(self, count: int) -> dict[str, Any]:
+        """The RowIDs and the columns of the next rows of the parameter table."""
+        import pyarrow as pa
+
+        if self.parameters is None:
+            return {ROW_ID: pa.array([f"Row{self._written + i}" for i in range(count)], pa.string())}
+        piece = self.parameters.slice(self._written, count).combine_chunks()
+        shown = {shown: piece.column(source) for source, shown in self.layout.inputs}
+        return {ROW_ID: piece.column(0), **shown}
 
     def _fit(self, value: Any, entry: StructuredColumn) -> Any:
         """Fits a JSON value into its column; what does not fit is missing, and counted."""

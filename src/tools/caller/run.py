@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
 
-    from ...audit.journal import JournalContent
     from ...audit.record import CallRecord
     from .calls import CallPlan
     from .summary import RunSummary
@@ -86,10 +85,11 @@ class CallerRun:
             MCPError: A call failed and the options say that this ends the run; the message names the journal.
             JournalWriteError: The disk is full, or the journal cannot be written for another reason.
         """
-        interrupted = _interrupted(self.options) if self.options.resume else None
+        journals = self.options.folder / JOURNALS
+        interrupted = latest_to_resume(journals, self.options.about) if self.options.resume else None
         earlier = None if interrupted is None else EarlierRun(interrupted.records, self.dispatcher)
         journal = Journal(
-            self.options.folder / JOURNALS / f"{self.dispatcher.run}{SUFFIX}",
+            journals / f"{self.dispatcher.run}{SUFFIX}",
             run=self.dispatcher.run,
             about=self.options.about,
             calls=self.plan.total,
@@ -233,11 +233,6 @@ class EarlierRun:
             return without_digests(canonical_json(marked))
         except (MCPError, ValueError, TypeError):
             return None
-
-
-def _interrupted(options: RunOptions) -> JournalContent | None:
-    """The last run of this kind, if it did not come to its end."""
-    return latest_to_resume(options.folder / JOURNALS, options.about)
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:

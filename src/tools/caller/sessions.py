@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
 from ...audit.definitions import Definitions, Pinning, pinned_tool
 from ...audit.dispatch import Dispatcher
@@ -138,7 +138,7 @@ def named_tool(route: ServerRoute, name: str) -> MCPTool:
 
 def own_tool(
     named: MCPTool, pinned_digest: str, dispatcher: Dispatcher, *, is_canceled: Callable[[], bool]
-) -> MCPTool:
+) -> Tool:
     """Makes the tool of a node that has no *Tools* input.
 
     Args:
@@ -159,21 +159,24 @@ def own_tool(
     return pinned(pinned_tool(definition, route, shown_name=name), pinned_digest)
 
 
-def pinned(tool: MCPTool, digest: str) -> MCPTool:
+def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
     """Pins a tool to a definition.
 
     Args:
-        tool: The tool.
+        tool: The tool. A workflow has no definition that a server could change.
         digest: Digest of the definition; empty keeps the tool's own.
 
     Returns:
         The tool with that digest.
     """
-    digest = digest.strip()
-    if not digest:
-        return tool
-    route = dataclasses.replace(tool.route, tool=None, digest=digest)
-    return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
+    match tool:
+        case MCPTool() if digest.strip():
+            route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
+            return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
+        case MCPTool() | WorkflowTool():
+            return tool
+        case _:
+            assert_never(tool)
 
 
 def routes_of(tools: list[Tool]) -> list[ServerRoute]:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import knime.extension as knext
 
 from ...types.errors import SettingInvalid
-from ..flow_choices import decode_choices
+from ..flow_choices import decode_choices, shortened
+from ..hidden_text import visible
 from ..tool_settings import NO_COLUMN, chosen_column, column_choices, labelled
 
 _log = logging.getLogger(__name__)
@@ -56,172 +57,134 @@ class Argument:
     )
 
 
-def tool() -> Any:
-    """Makes the parameter ``tool``."""
-    return knext.StringParameter(
-        "Tool",
-        "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
-        " offered here, with their parameters: connect the Provider's *Tools* table, or its flow variable"
-        f" port. Choose `{BY_NAME}` to enter a name instead.",
-        default_value=BY_NAME,
-        choices=tool_choices,
-    )
-
-
-def tool_choices(context: Any) -> list[Any]:
-    """Offers the tools that Providers announced. Never raises: the dialog would not open.
-
-    Args:
-        context: The dialog's context, None where there is none.
-
-    Returns:
-        `BY_NAME` first, then the tools with signature and description.
-    """
+def _tool_choices(context: Any) -> list[Any]:
+    """Offers the tools that Providers announced. Never raises: the dialog would not open."""
     try:
         tools = decode_choices(context.flow_variables)
     except Exception as error:
         _log.debug("No tools in the dialog: %s", type(error).__name__)
         tools = []
     first = (BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
-    return labelled([first, *((entry.name, entry.label, _about(entry)) for entry in tools)])
+    offered = ((entry.name, visible(entry.label), visible(_about(entry))) for entry in tools)
+    return labelled([first, *offered])
 
 
 def _about(entry: Any) -> str:
-    text = " ".join(entry.description.split())
-    short = text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1].rstrip()}…"
+    short = shortened(" ".join(entry.description.split()), _LONGEST_DESCRIPTION)
     kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
     return f"{kind}. {short}" if short else kind
 
 
-def tool_name() -> Any:
-    """Makes the parameter ``tool_name``."""
-    return knext.StringParameter(
-        "Tool name",
-        "Name of the tool to call: as the *Tools* table shows it, its RowID, or `name @ server` where several"
-        " servers have a tool of that name. Without a *Tools* table, the name that the server knows.",
-        default_value="",
-    )
+def _parameter_columns(specs: list[Any]) -> list[str]:
+    schema = specs[PARAMETERS]
+    return [] if schema is None else [column.name for column in schema]
 
 
-def arguments() -> Any:
-    """Makes the parameter ``arguments``."""
-    return knext.ParameterArray(
-        label="Arguments",
-        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
-        " same for every row, and a row's own values win.",
-        parameters=Argument(),
-        layout_direction=knext.LayoutDirection.HORIZONTAL,
-        button_text="Add argument",
-        array_title="Argument",
-    )
+tool = knext.StringParameter(
+    "Tool",
+    "Which tool to call. The tools of every *MCP Tool Provider* whose flow variables reach this node are"
+    " offered here, with their parameters: connect the Provider's *Tools* table, or its flow variable"
+    f" port. Choose `{BY_NAME}` to enter a name instead.",
+    default_value=BY_NAME,
+    choices=_tool_choices,
+)
 
+tool_name = knext.StringParameter(
+    "Tool name",
+    "Name of the tool to call: as the *Tools* table shows it, its RowID, or `name @ server` where several"
+    " servers have a tool of that name. Without a *Tools* table, the name that the server knows.",
+    default_value="",
+)
 
-def arguments_json() -> Any:
-    """Makes the parameter ``arguments_json``."""
-    return knext.MultilineStringParameter(
-        "Arguments as JSON",
-        'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
-        " objects or null. Arguments entered as name and value win over these.",
-        default_value="",
-        number_of_lines=6,
-        is_advanced=True,
-    )
+arguments = knext.ParameterArray(
+    label="Arguments",
+    description="What to call the tool with, as names and values. With a *Parameters* table these are the"
+    " same for every row, and a row's own values win.",
+    parameters=Argument(),
+    layout_direction=knext.LayoutDirection.HORIZONTAL,
+    button_text="Add argument",
+    array_title="Argument",
+)
 
+arguments_json = knext.MultilineStringParameter(
+    "Arguments as JSON",
+    'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
+    " objects or null. Arguments entered as name and value win over these.",
+    default_value="",
+    number_of_lines=6,
+    is_advanced=True,
+)
 
-def tool_per_row_column() -> Any:
-    """Makes the parameter ``tool_per_row_column``."""
-    return knext.StringParameter(
-        "Column with the tool's name",
-        "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
-        f" `{NO_COLUMN}` to call the same tool for every row.",
-        default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
-        is_advanced=True,
-    )
+tool_per_row_column = knext.StringParameter(
+    "Column with the tool's name",
+    "Which column of *Parameters* names the tool of each row, as *Tool name* does. Choose"
+    f" `{NO_COLUMN}` to call the same tool for every row.",
+    default_value=NO_COLUMN,
+    choices=column_choices(NO_COLUMN, _parameter_columns),
+    is_advanced=True,
+)
 
+arguments_source = knext.EnumParameter(
+    "Arguments of a row",
+    "Where a row of *Parameters* holds its arguments.",
+    default_value=ArgumentsSource.columns.name,
+    enum=ArgumentsSource,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
 
-def arguments_source() -> Any:
-    """Makes the parameter ``arguments_source``."""
-    return knext.EnumParameter(
-        "Arguments of a row",
-        "Where a row of *Parameters* holds its arguments.",
-        default_value=ArgumentsSource.columns.name,
-        enum=ArgumentsSource,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
+arguments_column = knext.StringParameter(
+    "Column with the arguments",
+    "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String column.",
+    default_value=NO_COLUMN,
+    choices=column_choices(NO_COLUMN, _parameter_columns),
+    is_advanced=True,
+)
 
+concurrency = knext.IntParameter(
+    "Calls at a time",
+    "How many calls may be on their way at once. Lower it for servers that complain about too many"
+    " requests. Workflow tools always run one by one.",
+    default_value=4,
+    min_value=1,
+    max_value=_MOST_CONCURRENT,
+    is_advanced=True,
+)
 
-def arguments_column() -> Any:
-    """Makes the parameter ``arguments_column``."""
-    return knext.StringParameter(
-        "Column with the arguments",
-        "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
-        " column.",
-        default_value=NO_COLUMN,
-        choices=column_choices(NO_COLUMN, _parameter_columns),
-        is_advanced=True,
-    )
+on_error = knext.EnumParameter(
+    "If a call fails",
+    "What to do when a tool fails, cannot be reached, or does not take the arguments.",
+    default_value=OnError.row.name,
+    enum=OnError,
+    style=knext.EnumParameter.Style.VALUE_SWITCH,
+    is_advanced=True,
+)
 
+pinned_digest = knext.StringParameter(
+    "Pinned digest",
+    "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
+    " takes the one that the tool cell remembers.",
+    default_value="",
+    is_advanced=True,
+)
 
-def concurrency() -> Any:
-    """Makes the parameter ``concurrency``."""
-    return knext.IntParameter(
-        "Calls at a time",
-        "How many calls may be on their way at once. Lower it for servers that complain about too many"
-        " requests. Workflow tools always run one by one.",
-        default_value=4,
-        min_value=1,
-        max_value=_MOST_CONCURRENT,
-        is_advanced=True,
-    )
+expand_structured = knext.StringParameter(
+    "Structured values as columns",
+    "Properties of the structured result that get columns of their own, separated by commas, with their"
+    " type after a colon if it is not text: `city, temperature: number, tags: json`. Types are string,"
+    " number, integer, boolean and json. The column *Structured result* always has all of it.",
+    default_value="",
+    is_advanced=True,
+)
 
-
-def on_error() -> Any:
-    """Makes the parameter ``on_error``."""
-    return knext.EnumParameter(
-        "If a call fails",
-        "What to do when a tool fails, cannot be reached, or does not take the arguments.",
-        default_value=OnError.row.name,
-        enum=OnError,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
-
-
-def pinned_digest() -> Any:
-    """Makes the parameter ``pinned_digest``."""
-    return knext.StringParameter(
-        "Pinned digest",
-        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
-        " takes the one that the tool cell remembers.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
-def expand_structured() -> Any:
-    """Makes the parameter ``expand_structured``."""
-    return knext.StringParameter(
-        "Structured values as columns",
-        "Properties of the structured result that get columns of their own, separated by commas, with their"
-        " type after a colon if it is not text: `city, temperature: number, tags: json`. Types are string,"
-        " number, integer, boolean and json. The column *Structured result* always has all of it.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
-def resume() -> Any:
-    """Makes the parameter ``resume``."""
-    return knext.BoolParameter(
-        "Resume an interrupted run",
-        "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
-        " from that run and not called again. Row, tool and arguments must be the same. Does nothing after a"
-        " run that came to its end.",
-        default_value=False,
-        is_advanced=True,
-    )
+resume = knext.BoolParameter(
+    "Resume an interrupted run",
+    "After a run that was canceled, failed or was killed: rows whose call gave a result are filled in"
+    " from that run and not called again. Row, tool and arguments must be the same. Does nothing after a"
+    " run that came to its end.",
+    default_value=False,
+    is_advanced=True,
+)
 
 
 def chosen_tool(node: Any) -> str:
@@ -305,8 +268,3 @@ def _check_column(name: str | None, parameters: Any | None, setting: str) -> Non
             setting=setting,
             fix="Open the dialog and choose a column",
         )
-
-
-def _parameter_columns(specs: list[Any]) -> list[str]:
-    schema = specs[PARAMETERS]
-    return [] if schema is None else [column.name for column in schema]

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
+from ..hidden_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +111,7 @@ class RunSummary:
             else "",
         ]
         text = " ".join(sentence for sentence in sentences if sentence)
-        return text or None
+        return visible(text) or None
 
     def _failures(self) -> str:
         if not self.failed:

@@ -128,6 +128,7 @@ def test_the_dialog_offers_the_providers_tools(host):
             description="Adds\n numbers.",
         ),
         ToolChoice(name="report", type="workflow", description="x" * 1000),
+        ToolChoice(name="sub\u202etract", description="Hides\u200b."),
     ]
     dialog = host.dialog(
         "mcp_tool_caller",
@@ -139,6 +140,8 @@ def test_the_dialog_offers_the_providers_tools(host):
     if hasattr(knext.StringParameter, "Choice"):  # KNIME's older branches have choices without labels
         assert "add(a: integer, b?: integer)" in text
         assert "The tool named below" in text
+        assert r"sub\\u{202e}tract()" in text
+        assert r"Hides\\u{200b}." in text
     ids = re.findall(
         r'"(?:const|id)": "([^"]*)"', json.dumps(dialog["schema"]) + json.dumps(dialog["ui_schema"])
     )

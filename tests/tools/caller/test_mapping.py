@@ -69,6 +69,9 @@ def test_a_missing_cell_is_an_omitted_argument():
         ({"type": "integer"}, Decimal(10**30), 10**30),
         ({"type": "boolean"}, True, True),
         ({"type": "integer"}, 2**63 - 1, 2**63 - 1),
+        ({"enum": [1, 2]}, 2.0, 2),
+        ({"enum": [1, 2.5]}, 2.0, 2.0),
+        ({"const": {"a": 1}}, '{"a": 1}', {"a": 1}),
     ],
 )
 def test_cells_become_arguments(schema, cell, sent):
@@ -83,6 +86,22 @@ def test_references_and_branches_say_what_is_wanted():
         "$defs": {"Filter": {"type": "object"}, "Count": {"type": "integer"}},
     }
     assert mapped(schema, {"filter": '{"x": 1}', "count": 3.0}) == {"filter": {"x": 1}, "count": 3}
+
+
+def test_columns_that_a_schema_requires_or_has_a_pattern_for_are_parameters_too():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a", "must"],
+        "additionalProperties": {"type": "integer"},
+        "patternProperties": {"^x-": {"type": "array"}, "(?=look)": {}, "(": {}, 5: {}},
+    }
+    row = {"a": 1.0, "must": 2.0, "x-1": "[1]", "look": "l", "other": "o"}
+    parameters = parameters_of(tool(schema), list(row))
+    plan = plan_columns(parameters, list(row))
+    assert arguments_from_row(row, plan, parameters) == {"a": 1, "must": 2, "x-1": [1]}
+    assert plan.unmatched == ("look", "other")
+    assert list(parameters_of(tool(schema))) == ["a", "must"]
 
 
 def test_recursive_schemas_end():
@@ -128,6 +147,8 @@ def test_typed_pairs_are_read_by_the_schema():
                     "list": {"type": "array"},
                     "any": {},
                     "union": {"type": ["string", "integer"]},
+                    "one of": {"enum": [0, 1]},
+                    "word": {"enum": ["0", "1"]},
                 }
             }
         )
@@ -139,6 +160,8 @@ def test_typed_pairs_are_read_by_the_schema():
         ("list", '["a"]'),
         ("any", "5"),
         ("union", "5"),
+        ("one of", "1"),
+        ("word", "1"),
         ("", "ignored"),
         (" n ", "6"),
         ("unknown", "x"),
@@ -150,6 +173,8 @@ def test_typed_pairs_are_read_by_the_schema():
         "list": ["a"],
         "any": "5",
         "union": "5",
+        "one of": 1,
+        "word": "1",
         "unknown": "x",
     }
     assert arguments_from_pairs([("n", "five")], parameters) == {"n": "five"}

@@ -18,6 +18,28 @@ def test_a_thousand_things_to_warn_of_are_a_few_and_a_number():
     )
 
 
+def test_what_a_tool_says_hides_nothing_in_the_warning():
+    summary = RunSummary(total=1)
+    record = CallRecord(run="r", status=CallStatus.TOOL_ERROR, error="no \u202e\x00 way")
+    summary.add(CallOutcome(record=record, tool=None))
+    assert summary.warning() == r"The call failed: no \u{202e}\u{0000} way"
+
+
+def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made():
+    tool = MCPTool.from_cell(
+        name="t",
+        description=None,
+        schema_json="{x",
+        declared_json="{<y>",
+        server_uri="http://127.0.0.1:9/mcp",
+    )
+    summary = RunSummary(total=1)
+    summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
+    page = calls_page(summary)
+    assert "{x" in page
+    assert "{&lt;y&gt;" in page
+
+
 def test_a_tool_with_a_huge_schema_makes_no_huge_page():
     tool = MCPTool("t", "", {"description": "x" * 10_000_000}, "http://127.0.0.1:9/mcp", "t")
     summary = RunSummary(total=1)
