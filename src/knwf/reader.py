@@ -225,7 +225,9 @@ class _Reader:
 
     def _files(self, nodes: tuple[Node, ...]) -> dict[str, bytes]:
         """What is neither understood nor made anew. Folders of native nodes hold only their data beside."""
-        understood = {file.rpartition("/")[0] for file in self._native_files(nodes)}
+        native = {node.id for node in nodes if isinstance(node, NativeNode)}
+        entries = [own for own in self._section("nodes") if own.integer("id") in native]
+        understood = {own.text("node_settings_file").rpartition("/")[0] for own in entries}
         kept: dict[str, bytes] = {}
         for path in self.archive:
             top = path.partition("/")[0]
@@ -236,12 +238,6 @@ class _Reader:
             except KnwfError as error:
                 self._problem("warning", path, f"{error}; it is left out")
         return kept
-
-    def _native_files(self, nodes: tuple[Node, ...]) -> list[str]:
-        native = {node.id for node in nodes if isinstance(node, NativeNode)}
-        return [
-            own.text("node_settings_file") for own in self._section("nodes") if own.integer("id") in native
-        ]
 
 
 def _container_kind(node_type: str) -> Literal["metanode", "component", "broken"]:

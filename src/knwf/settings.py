@@ -32,7 +32,7 @@ EntryType = Literal[
 ]
 Scalar = str | int | float | bool | None
 
-ENTRY_TYPES: Final = frozenset(get_args(EntryType))
+_ENTRY_TYPES: Final = frozenset(get_args(EntryType))
 MAX_DEPTH: Final = 200
 _INTEGER_BITS: Final = {"xint": 32, "xlong": 64, "xshort": 16, "xbyte": 8}
 _NAMESPACE: Final = "http://www.knime.org/2008/09/XMLConfig"
@@ -327,7 +327,7 @@ class _XmlReader:
 
     def _entry(self, key: str, attributes: dict[str, str]) -> Entry:
         entry_type, text = attributes.get("type", ""), attributes.get("value", "")
-        if entry_type not in ENTRY_TYPES:
+        if entry_type not in _ENTRY_TYPES:
             raise KnwfError(f"{self.where}: {key!r} has the type {entry_type!r}, which KNIME does not have")
         known = cast("EntryType", entry_type)
         if attributes.get("isnull") == "true":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from .nodes import KNIME_VENDOR
 from .settings import (
     Config,
-    EntryType,
     KnwfError,
     Scalar,
     array,
@@ -113,7 +112,7 @@ def _column(key: str, column: Column) -> Config:
     )
 
 
-_ENTRY_TYPES: Final[Mapping[ColumnType, EntryType]] = {"int": "xint", "long": "xlong", "double": "xdouble"}
+_NUMBERS: Final = ("int", "long", "double")
 
 
 def _cell_text(column: Column, cell: str | float | None) -> str:
@@ -122,7 +121,7 @@ def _cell_text(column: Column, cell: str | float | None) -> str:
             return ""
         case bool() if column.type == "boolean":
             return "true" if cell else "false"
-        case int() if column.type in _ENTRY_TYPES and not isinstance(cell, bool):
+        case int() if column.type in _NUMBERS and not isinstance(cell, bool):
             return str(cell)
         case float() if column.type == "double":
             return repr(cell)

@@ -192,7 +192,7 @@ class NativeNode:
         found = [i for i, own in enumerate(names or (), 1) if own == name]
         if position >= len(found):
             has = ", ".join(names or ()) or "none that the file names"
-            raise KnwfError(f"node {self.id} ({self.name}) has no {kind} {name!r} {position}; it has: {has}")
+            raise KnwfError(f"{node_label(self)} has no {kind} {name!r} {position}; it has: {has}")
         return found[position]
 
 

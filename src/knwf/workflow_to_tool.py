@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, cast, get_args
 
 from .nodes import KNIME_VENDOR
 from .settings import Config, KnwfError, string
@@ -14,11 +14,6 @@ WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.Wor
 _BUNDLE: Final = ("KNIME AI Extension Java", "org.knime.ai.core", KNIME_VENDOR)
 
 OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
-_POLICIES: Final[dict[str, OutputColumnPolicy]] = {
-    "APPEND": "APPEND",
-    "REPLACE": "REPLACE",
-    "REPLACE_AND_RENAME": "REPLACE_AND_RENAME",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +71,10 @@ def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
     if not model.text("inputColumnName"):
         raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
     policy = model.text("outputColumnPolicy", "APPEND")
-    if policy not in _POLICIES:
+    if policy not in get_args(OutputColumnPolicy):
         raise KnwfError(f"{node_label(node)}: what to do with the column, {policy!r}, is not known")
     return ToolColumn(
-        model.text("inputColumnName"), _POLICIES[policy], model.text("outputColumnName", "Tool")
+        model.text("inputColumnName"),
+        cast("OutputColumnPolicy", policy),
+        model.text("outputColumnName", "Tool"),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from .archive import is_unsafe, write_archive
 from .check import check
-from .settings import Config, Entry, KnwfError, Scalar, array, boolean, integer, string, to_xml
+from .settings import Config, Entry, KnwfError, array, boolean, integer, string, to_xml
 from .workflow import (
     FORMAT_VERSION,
     READABLE_VERSIONS,
@@ -21,7 +21,7 @@ from .workflow import (
     NativeNode,
     NodeState,
     OtherNode,
-    VariableValue,
+    node_label,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         WorkflowVariable,
     )
 
-CONTROL_VERSION: Final = "V_2019_09_13"
+_CONTROL_VERSION: Final = "V_2019_09_13"
 #: KNIME keeps letters, digits and spaces of a node's name for its folder.
 _NOT_IN_NODE_FOLDER: Final = re.compile("[^a-zA-Z0-9 ]")
 #: What file systems, or KNIME for names of workflows, do not allow.
@@ -84,7 +84,7 @@ def workflow_files(workflow: Workflow) -> dict[str, bytes]:
             try:
                 files[f"{folder}/settings.xml"] = to_xml(_node_settings(node))
             except KnwfError as error:
-                raise KnwfError(f"node {node.id} ({node.name}): {error}") from None
+                raise KnwfError(f"{node_label(node)}: {error}") from None
     files["workflow.knime"] = to_xml(_workflow_settings(workflow))
     return files
 
@@ -175,15 +175,12 @@ def _connection(key: str, connection: Connection) -> Config:
 def _variable(key: str, variable: WorkflowVariable) -> Config:
     value: Entry | Config
     if variable.type in VARIABLE_ENTRIES:
-        value = Entry("value", VARIABLE_ENTRIES[variable.type], _scalar(variable.value))
+        plain = None if isinstance(variable.value, tuple) else variable.value
+        value = Entry("value", VARIABLE_ENTRIES[variable.type], plain)
     else:
         elements = variable.value if isinstance(variable.value, tuple) else ()
         value = array("value", VARIABLE_ARRAYS[variable.type], elements)
     return Config(key, (string("name", variable.name), string("class", variable.type), value))
-
-
-def _scalar(value: VariableValue) -> Scalar:
-    return None if isinstance(value, tuple) else value
 
 
 def _annotation(key: str, note: Annotation) -> Config:
@@ -220,7 +217,7 @@ def _node_settings(node: NativeNode) -> Config:
         children.append(node.model.with_key("model"))
     if node.variables:
         tree = Config("tree", _control_tree(node.variables))
-        children.append(Config("variables", (string("version", CONTROL_VERSION), tree)))
+        children.append(Config("variables", (string("version", _CONTROL_VERSION), tree)))
     if node.annotation:
         children.append(_label(node))
     children += [
