@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
         if part is None or id(part) in found:
             continue
         found[id(part)] = part
-        waiting.append(_referred(part.get("$ref"), root))
+        waiting.extend(_referred(part.get(key), root) for key in ("$ref", "$dynamicRef"))
         for key in ("allOf", "anyOf", "oneOf"):
             waiting.extend(_list(part.get(key)))
         waiting.extend((part.get("then"), part.get("else")))
@@ -116,13 +117,28 @@ def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _referred(ref: Any, root: Mapping[str, Any]) -> Any:
-    """Follows a JSON pointer within the schema; references to anything else say nothing."""
+    """Follows a reference within the schema, by JSON pointer or by name; any other one says nothing."""
     if not isinstance(ref, str) or not ref.startswith("#"):
         return None
+    steps = unquote(ref[1:]).split("/")
+    if steps[0]:
+        return _named(root, steps[0])
     found: Any = root
-    for step in ref[1:].split("/")[1:]:
-        found = (_object(found) or {}).get(step.replace("~1", "/").replace("~0", "~"))
+    for step in steps[1:]:
+        members = _object(found) or {str(place): item for place, item in enumerate(_list(found))}
+        found = members.get(step.replace("~1", "/").replace("~0", "~"))
     return found
+
+
+def _named(root: Mapping[str, Any], name: str) -> Any:
+    waiting: deque[Any] = deque([root])
+    while waiting:
+        part = waiting.popleft()
+        if name in ((_object(part) or {}).get(key) for key in ("$anchor", "$dynamicAnchor")):
+            return part
+        waiting.extend((_object(part) or {}).values())
+        waiting.extend(_list(part))
+    return None
 
 
 def _object(value: Any) -> dict[str, Any] | None:

@@ -27,6 +27,18 @@ def schema(inner, **more):
         ({"a": {"x": SECRET}}, schema({"additionalProperties": {"format": "password"}})),
         ({"a": {"key_1": SECRET}}, schema({"patternProperties": {"^key": {"format": "password"}}})),
         ({"a": SECRET}, schema({"$ref": "#/$defs/s"}, **{"$defs": {"s": {"format": "password"}}})),
+        (
+            {"a": SECRET},
+            schema({"$ref": "#/$defs/Key%3CA~1B%3E"}, **{"$defs": {"Key<A/B>": {"writeOnly": True}}}),
+        ),
+        (
+            {"a": SECRET},
+            schema({"$ref": "#/allOf/1"}, allOf=[{"type": "object"}, {"format": "password"}]),
+        ),
+        (
+            {"a": SECRET},
+            schema({"$ref": "#key"}, **{"$defs": {"k": {"$anchor": "key", "format": "password"}}}),
+        ),
         ({"a": SECRET}, schema({"anyOf": [{"type": "null"}, {"format": "password"}]})),
         ({"a": SECRET}, json.dumps({"allOf": [{"properties": {"a": {"format": "password"}}}]})),
         (
