@@ -5,10 +5,9 @@ The SDK is loaded only where it is needed: that takes longer than everything els
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ..stdio.handshake import HandshakeSession, is_handshake
+from ..stdio.handshake import HandshakeSession
 from ..stdio.serving import serve_one
 
 if TYPE_CHECKING:
@@ -32,19 +31,19 @@ async def serve_stdio(tools: ServedTools) -> bool:
     Returns:
         Whether a signal ended it, and not the client.
     """
-    return await serve_one(partial(_serve_client, tools))
 
+    async def serve_client(lines: tuple[Incoming, Outgoing] | None) -> None:
+        if lines is not None:
+            await HandshakeSession(tools, *lines).run()
+            return
+        from ..stdio.sdk_streams import sdk_streams
+        from .server import NodeKnowledgeServer
 
-async def _serve_client(tools: ServedTools, lines: tuple[Incoming, Outgoing] | None) -> None:
-    if lines is not None and is_handshake(await lines[0].first()):
-        await HandshakeSession(tools, *lines).run()
-        return
-    from ..stdio.sdk_streams import sdk_streams
-    from .server import NodeKnowledgeServer
+        server = NodeKnowledgeServer(tools).server
+        async with sdk_streams(lines) as (reader, writer):
+            await server.run(reader, writer, server.create_initialization_options())
 
-    server = NodeKnowledgeServer(tools).server
-    async with sdk_streams(lines) as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options())
+    return await serve_one(serve_client)
 
 
 async def serve_http(

@@ -1,7 +1,8 @@
-"""Sessions over standard input and output that open with ``initialize``, as nearly all clients open them.
+"""Sessions over standard input and output that open with ``initialize``, or, of 2026-07-28, with any request.
 
 The SDK serves them, too, but takes longer to load than everything else together. The rules:
-https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle and
+https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
 
 from __future__ import annotations
@@ -21,19 +22,29 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 """Told how far a call is: done, of how much, in words."""
 
 _REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_MODERN: Final = "2026-07-28"
 _MODERN_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+_SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+_SAME_FOR_MS: Final = 3_600_000
+"""So long a client of 2026-07-28 need not ask again what never changes."""
+
+_UNSUPPORTED: Final = -32022
+_NOT_JSON: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
+_NO_MESSAGE: Final = "This is no message of JSON-RPC 2.0"
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Refused(Exception):  # noqa: N818 - the request is at fault
-    """A request that cannot be answered: JSON-RPC's code, and why."""
+    """A request that cannot be answered: JSON-RPC's code, why, and more for programs."""
 
-    def __init__(self, code: int, why: str) -> None:
+    def __init__(self, code: int, why: str, **data: Any) -> None:
         super().__init__(why)
         self.code = code
+        self.data = data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +108,8 @@ class Service(Protocol):
 
 def is_handshake(line: bytes) -> bool:
     """Whether a line is the request that opens such a session."""
-    return _message(line).get("method") == "initialize"
+    message = _parsed(line)
+    return isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize"
 
 
 class HandshakeSession:
@@ -107,7 +119,8 @@ class HandshakeSession:
         service: Lists and runs the tools.
         incoming: What the client sends.
         outgoing: Where answers go.
-        list_changes: Whether `tell_of_change` will ever be called.
+        list_changes: Whether `tell_of_change` will ever be called. Then it has to open with ``initialize``:
+            how clients of 2026-07-28 are told, only the SDK knows.
     """
 
     def __init__(
@@ -117,6 +130,7 @@ class HandshakeSession:
         self._incoming = incoming
         self._outgoing = outgoing
         self._is_open = False
+        self._is_modern = False
         self._running: dict[str, anyio.CancelScope] = {}
         self._list_changes = list_changes
 
@@ -124,39 +138,72 @@ class HandshakeSession:
         """Answers until the client sends no more; calls that still run then are ended."""
         async with anyio.create_task_group() as calls:
             async for line in self._incoming:
-                match _message(line):
-                    case {"id": str() | int() as number, "method": "tools/call", **rest}:
-                        calls.start_soon(self._answer, number, "tools/call", rest.get("params"))
-                    case {"id": str() | int() as number, "method": str() as method, **rest}:
-                        await self._answer(number, method, rest.get("params"))
-                    case {"method": "notifications/cancelled", "params": {"requestId": number}}:
-                        if (scope := self._running.get(str(number))) is not None:
-                            scope.cancel()
-                    case _:
-                        pass  # nothing that wants an answer
+                match _parsed(line):
+                    case {"method": "tools/call"} | [_, *_] as found:
+                        calls.start_soon(self._answer, found)
+                    case found:
+                        await self._answer(found)
             await anyio.sleep(0)  # what only computes is still answered
             for scope in self._running.values():
                 scope.cancel()
 
-    async def _answer(self, number: str | int, method: str, params: Any) -> None:
-        answer: dict[str, Any] = {}
+    async def _answer(self, found: Any) -> None:
+        """Answers a message, or a batch of them, as 2025-03-26 has it."""
+        batch = cast("list[Any]", found) if isinstance(found, list) and found else None
+        answers = [reply for message in batch or [found] if (reply := await self._reply(message))]
+        if answers:  # whole, however slowly it is read, also when nothing more comes in
+            await self._send(answers[0] if batch is None else answers)
+
+    async def _reply(self, message: Any) -> dict[str, Any] | None:
+        match message:
+            case {
+                "jsonrpc": "2.0",
+                "id": str() | int() | float() as number,
+                "method": str() as method,
+                **rest,
+            }:
+                return await self._reply_to(number, method, rest.get("params"))
+            case {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}:
+                if (scope := self._running.get(str(number))) is not None:
+                    scope.cancel()
+            case {"jsonrpc": "2.0", "id": _, "result": _} | {"jsonrpc": "2.0", "error": _}:
+                pass  # an answer; nothing was asked
+            case {"jsonrpc": "2.0", "method": str()} if "id" not in message:
+                pass  # a notification
+            case Refused():
+                return _failed(None, message)
+            case {"id": str() | int() | float() as number}:
+                return _failed(number, Refused(_INVALID_REQUEST, _NO_MESSAGE))
+            case _:
+                return _failed(None, Refused(_INVALID_REQUEST, _NO_MESSAGE))
+        return None
+
+    async def _reply_to(self, number: str | float, method: str, params: Any) -> dict[str, Any] | None:
+        reply: dict[str, Any] | None = None
         with anyio.CancelScope() as self._running[str(number)]:
             try:
-                answer = {"result": await self._result(method, _object(params))}
+                reply = {
+                    "jsonrpc": "2.0",
+                    "id": number,
+                    "result": await self._result(method, _object(params)),
+                }
             except Refused as refused:
-                answer = {"error": {"code": refused.code, "message": str(refused)}}
+                reply = _failed(number, refused)
         self._running.pop(str(number), None)
-        if answer:  # whole, however slowly it is read, also when nothing more comes in
-            await self._send(id=number, **answer)
+        return reply
 
     async def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        meta = _object(params.get("_meta"))
+        if not self._is_open and not self._list_changes and method != "initialize":
+            self._is_modern = self._is_modern or _MODERN_KEY in meta
+        if self._is_modern:
+            return await self._modern_result(method, params, meta)
         if method == "initialize":
             return self._welcome(params)
         if method == "ping":
             return {}
         if method not in {"tools/list", "tools/call"}:
             raise Refused(_METHOD_NOT_FOUND, f"Method not found: {method}")
-        meta = _object(params.get("_meta"))
         if not self._is_open:
             raise Refused(_INVALID_REQUEST, "Send 'initialize' first")
         if _MODERN_KEY in meta:
@@ -166,6 +213,36 @@ class HandshakeSession:
             return {"tools": self._service.tools(any_json=False)}
         return await self._call(params, meta)
 
+    async def _modern_result(
+        self, method: str, params: dict[str, Any], meta: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The result of a request that stands for itself."""
+        version = params.get("protocolVersion") if method == "initialize" else meta.get(_MODERN_KEY)
+        if isinstance(version, str) and (version != _MODERN or method == "initialize"):
+            what = f"This connection is served as of {_MODERN}"
+            raise Refused(_UNSUPPORTED, what, supported=[_MODERN], requested=version)
+        if version is None or _CAPABILITIES_KEY not in meta:
+            raise Refused(INVALID_PARAMS, f"'_meta' must have '{_MODERN_KEY}' and '{_CAPABILITIES_KEY}'")
+        info = self._service.info
+        same: dict[str, Any] = {"ttlMs": _SAME_FOR_MS, "cacheScope": "public"}
+        result: dict[str, Any]
+        match method:
+            case "server/discover":
+                result = same | {"supportedVersions": [_MODERN], "capabilities": self._capabilities}
+                result |= {} if info.instructions is None else {"instructions": info.instructions}
+            case "tools/list":
+                result = same | {"tools": self._service.tools(any_json=True)}
+            case "tools/call":
+                result = await self._call(params, meta)
+            case _:
+                raise Refused(_METHOD_NOT_FOUND, f"Method not found: {method}")
+        said = {**result.get("_meta", {}), _SERVER_KEY: _described(info)}
+        return {**result, "resultType": "complete", "_meta": said}
+
+    @property
+    def _capabilities(self) -> dict[str, Any]:
+        return {"tools": {"listChanged": self._list_changes}}
+
     def _welcome(self, params: dict[str, Any]) -> dict[str, Any]:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str):
@@ -174,8 +251,8 @@ class HandshakeSession:
         info = self._service.info
         found: dict[str, Any] = {
             "protocolVersion": asked if asked in _REVISIONS else _REVISIONS[-1],
-            "capabilities": {"tools": {"listChanged": self._list_changes}},
-            "serverInfo": {"name": info.name, "title": info.title, "version": info.version},
+            "capabilities": self._capabilities,
+            "serverInfo": _described(info),
         }
         return found if info.instructions is None else {**found, "instructions": info.instructions}
 
@@ -187,35 +264,47 @@ class HandshakeSession:
             tool=tool,
             arguments=_object(params.get("arguments")),
             meta=meta,
-            any_json=False,
+            any_json=self._is_modern,
         )
         return await self._service.call(asked, self._report(meta.get("progressToken")))
 
     def _report(self, token: Any) -> Report | None:
         async def report(done: float, _total: float | None, text: str | None) -> None:
             params = {"progressToken": token, "progress": done, "message": text}
-            await self._send(method="notifications/progress", params=params)
+            await self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
         return None if token is None else report
 
     async def tell_of_change(self) -> None:
         """Tells the client that the list of tools is another one."""
         if self._is_open:
-            await self._send(method="notifications/tools/list_changed")
+            await self._send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
-    async def _send(self, **message: Any) -> None:
+    async def _send(self, message: Any) -> None:
         with suppress(anyio.BrokenResourceError):  # who reads no more sends no more either: `run` ends
-            await self._outgoing.send(_to_json({"jsonrpc": "2.0", **message}))
+            await self._outgoing.send(_to_json(message))
 
 
-def _message(line: bytes) -> dict[str, Any]:
-    """A message of JSON-RPC; empty if the line is none."""
+def _parsed(line: bytes) -> Any:
+    """The JSON in a line, or why there is none."""
     try:
-        found = json.loads(line.decode("utf-8", "replace"))
+        # Programs on Windows begin what they write with a mark of its encoding.
+        return json.loads(line.decode("utf-8-sig", "replace"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        return {}
-    is_message = isinstance(found, dict) and cast("dict[str, Any]", found).get("jsonrpc") == "2.0"
-    return cast("dict[str, Any]", found) if is_message else {}
+        return Refused(_NOT_JSON, "This line is no JSON")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and the like are Python's, not JSON's
+
+
+def _failed(number: str | float | None, refused: Refused) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": refused.code, "message": str(refused)}
+    return {"jsonrpc": "2.0", "id": number, "error": error | ({"data": refused.data} if refused.data else {})}
+
+
+def _described(info: Info) -> dict[str, Any]:
+    return {"name": info.name, "title": info.title, "version": info.version}
 
 
 def _object(value: Any) -> dict[str, Any]:
