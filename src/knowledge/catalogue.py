@@ -10,6 +10,7 @@ import json
 import sqlite3
 import threading
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from . import stored
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _REBUILD: Final = "Build it again: knime-mcp nodes build"
 _MOST_IDLE: Final = 8
-_SUMMARY: Final = "row, id, node_type, subtype, name, category, short_description, deprecated, successor"
+_SUMMARY: Final = tuple(field.name for field in fields(NodeSummary))
 
 Fingerprint = tuple[int, int, int, int]
 
@@ -89,7 +90,7 @@ class CatalogueReader:
         """
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
         rows = self.rows(
-            f"SELECT {_SUMMARY} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
+            f"SELECT {', '.join(_SUMMARY)} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
             *values,
             limit,
             offset,
@@ -146,18 +147,15 @@ class CatalogueReader:
         )
         if application != APPLICATION_ID:
             raise CatalogueError(f"{path} is a database, but no node catalogue", fix=f"{_REBUILD}.")
-        if version > SCHEMA_VERSION:
-            raise CatalogueError(
-                f"The node catalogue {path} was built by a newer knime-mcp"
-                f" (its format is {version}, this one reads {SCHEMA_VERSION})",
-                fix=f"Update knime-mcp, or {_REBUILD[0].lower()}{_REBUILD[1:]} with this one.",
-            )
-        if version < SCHEMA_VERSION:
-            raise CatalogueError(
-                f"The node catalogue {path} was built by an older knime-mcp"
-                f" (its format is {version}, this one reads {SCHEMA_VERSION})",
-                fix=f"{_REBUILD}.",
-            )
+        if version != SCHEMA_VERSION:
+            age, fix = "an older", f"{_REBUILD}."
+            if version > SCHEMA_VERSION:
+                age, fix = (
+                    "a newer",
+                    f"Update knime-mcp, or {_REBUILD[0].lower()}{_REBUILD[1:]} with this one.",
+                )
+            what = f"(its format is {version}, this one reads {SCHEMA_VERSION})"
+            raise CatalogueError(f"The node catalogue {path} was built by {age} knime-mcp {what}", fix=fix)
         if pages * size != path.stat().st_size and fingerprint(path) == self.fingerprint:
             raise _damaged(path, "it is cut off")
         rows = self.rows("SELECT origin FROM meta")
@@ -293,18 +291,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _summary(row: tuple[Any, ...]) -> NodeSummary:
-    number, node_id, node_type, subtype, name, category, short_description, deprecated, successor = row
-    return NodeSummary(
-        row=number,
-        id=node_id,
-        node_type=node_type,
-        subtype=subtype,
-        name=name,
-        category=category,
-        short_description=short_description,
-        deprecated=bool(deprecated),
-        successor=successor,
-    )
+    values: dict[str, Any] = dict(zip(_SUMMARY, row, strict=True))
+    values["deprecated"] = bool(values["deprecated"])
+    return NodeSummary(**values)
 
 
 def _damaged(path: Path, why: str) -> CatalogueError:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from .answers.arguments import read_arguments
-from .answers.compatibility import Direction, UnknownPortError, find_compatible
+from .answers.compatibility import find_compatible
 from .answers.configuration_check import check_configuration
 from .answers.corrections import resolve_type
 from .answers.detail_levels import DetailLevel
-from .answers.details import brief
+from .answers.details import brief, filled
 from .answers.node_service import (
     NodeKnowledgeService,
     NodeSpecRegistryWrapper,
     details_as_json,
     hits_as_json,
-    not_found,
     resolved_node,
 )
 from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
@@ -26,7 +26,7 @@ from .searching.search_index import index_of
 from .searching.vocabulary import vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from .answers.tool_definitions import ToolDefinition
     from .catalogue import Catalogue, CatalogueReader
@@ -60,20 +60,6 @@ class NodeKnowledgeMCPService:
         """The tools, always in the same order."""
         return TOOLS
 
-    def get_tool(self, name: str) -> ToolDefinition:
-        """A tool by its name.
-
-        Raises:
-            ToolNotFound: There is none.
-        """
-        found = TOOLS_BY_NAME.get(name)
-        if found is None:
-            known = tuple(TOOLS_BY_NAME)
-            raise ToolNotFound(
-                f"There is no tool '{name[:80]}'", suggestions=known, fix=f"Tools: {', '.join(known)}."
-            )
-        return found
-
     def invoke_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Calls a tool.
 
@@ -89,10 +75,14 @@ class NodeKnowledgeMCPService:
             ArgumentsInvalid: The arguments cannot be used; says what is allowed.
             CatalogueError: The catalogue is missing, damaged, or another version's.
         """
-        tool = self.get_tool(name)
-        read, changed = read_arguments(tool, arguments)
+        if name not in TOOLS_BY_NAME:
+            known = tuple(TOOLS_BY_NAME)
+            raise ToolNotFound(
+                f"There is no tool '{name[:80]}'", suggestions=known, fix=f"Tools: {', '.join(known)}."
+            )
+        read, changed = read_arguments(TOOLS_BY_NAME[name], arguments)
         with self.catalogue.reading() as reader:
-            found = _HANDLERS[name](reader, read)
+            found = _HANDLERS[name](_Call(name, read, reader))
             origin = origin_as_json(reader.origin)
         under = "_" if name == "get_node_types" else ""
         if changed:
@@ -139,84 +129,131 @@ def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
     }
 
 
-def _get_node_types(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-    types = reader.types()
-    warning = ""
-    wanted = arguments.get("type_filter")
-    if wanted is not None:
-        name, warning = _known_type(reader, wanted, types, "type_filter", "get_node_types")
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a tool, and the catalogue that answers it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    reader: CatalogueReader
+
+    def get(self, name: str) -> Any:
+        return self.arguments.get(name)
+
+    def invalid(self, name: str, what: str, fix: str) -> ArgumentsInvalid:
+        return ArgumentsInvalid(what, pointer=f"/{name}", tool=self.tool, fix=fix)
+
+    def node(self) -> tuple[NodeSummary, str]:
+        """The node that is meant by `node`, and what was corrected."""
+        given: Mapping[str, str] = self.arguments["node"]
+        resolved = resolved_node(self.reader, given)
+        if resolved.node is None:
+            written = given.get("id") or f"{given.get('node_type', '')}.{given.get('subtype', '')}"
+            raise self.invalid("node", f"{resolved.error}: '{written[:120]}'", resolved.hint)
+        return resolved.node, resolved.warning
+
+    def node_type(self, name: str) -> tuple[str | None, str]:
+        """The type that is meant by an argument, if it is given, and what was corrected."""
+        wanted = self.get(name)
+        if wanted is None:
+            return None, ""
+        types = self.reader.type_names()
+        found, warning = resolve_type(wanted, types, index_of(self.reader).old_names)
+        if found is None:
+            fix = f"Node types: {', '.join(types)}."
+            raise self.invalid(name, f"There is no node type '{wanted[:80]}'", fix)
+        return found, warning
+
+    def page(self) -> tuple[int, int]:
+        """How many results to leave out at first, and how many to give."""
+        version, _, offset = (self.get("cursor") or f"{self.reader.origin.version}:0").partition(":")
+        if not (offset.isascii() and offset.isdigit() and len(offset) < 9):
+            what = "The cursor is not one of this server"
+            raise self.invalid("cursor", what, "Leave it out to begin at the first result.")
+        if version != self.reader.origin.version:
+            what = "The catalogue was built anew since the answer before"
+            raise self.invalid("cursor", what, "Leave the cursor out to begin again.")
+        return int(offset), self.arguments["max_results"]
+
+    def next_cursor(self, total: int) -> str | None:
+        """The cursor of the page after this one; None if this is the last."""
+        end = sum(self.page())
+        return f"{self.reader.origin.version}:{end}" if end < total else None
+
+
+def _get_node_types(call: _Call) -> dict[str, Any]:
+    types = call.reader.types()
+    name, warning = call.node_type("type_filter")
+    if name is not None:
         types = {name: types[name]}
     pairs = [(name, subtype) for name, subtypes in types.items() for subtype in subtypes]
-    offset, limit = _offset(reader, arguments, "get_node_types"), arguments["max_results"]
+    offset, limit = call.page()
     found: dict[str, Any] = {}
     for name, subtype in pairs[offset : offset + limit]:
         found.setdefault(name, []).append(subtype)
-    if warning:
-        found["_warning"] = warning
-    if offset + limit < len(pairs):
-        found |= {"_total": len(pairs), "_next_cursor": _cursor(reader, offset + limit)}
-    return found
+    if cursor := call.next_cursor(len(pairs)):
+        found |= {"_total": len(pairs), "_next_cursor": cursor}
+    return found | filled(_warning=warning)
 
 
-def _get_node_details(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
+def _get_node_details(call: _Call) -> dict[str, Any]:
     nodes = details_as_json(
-        reader,
-        arguments["nodes"],
-        DetailLevel(arguments["detail"]),
-        include_examples=arguments["include_examples"],
-        include_schemas=arguments["include_schemas"],
+        call.reader,
+        call.arguments["nodes"],
+        DetailLevel(call.arguments["detail"]),
+        include_examples=call.arguments["include_examples"],
+        include_schemas=call.arguments["include_schemas"],
     )
     return {"nodes": nodes}
 
 
-def _search_nodes(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-    offset, limit = _offset(reader, arguments, "search_nodes"), arguments["max_results"]
-    node_type, warning = arguments.get("node_type"), ""
-    if node_type is not None:
-        node_type, warning = _known_type(reader, node_type, reader.type_names(), "node_type", "search_nodes")
-    answer = search(reader, arguments["query"], limit=limit, offset=offset, node_type=node_type)
-    detail = DetailLevel.FULL if arguments["include_details"] else None
-    if arguments.get("detail"):
-        detail = DetailLevel(arguments["detail"])
-    found: dict[str, Any] = {"nodes": hits_as_json(reader, answer, detail), "total": answer.total}
-    if offset + limit < answer.total:
-        found["next_cursor"] = _cursor(reader, offset + limit)
+def _search_nodes(call: _Call) -> dict[str, Any]:
+    offset, limit = call.page()
+    node_type, warning = call.node_type("node_type")
+    answer = search(call.reader, call.arguments["query"], limit=limit, offset=offset, node_type=node_type)
+    detail = call.get("detail") or ("full" if call.arguments["include_details"] else None)
+    hits = hits_as_json(call.reader, answer, DetailLevel(detail) if detail else None)
     warnings = [warning, *(f"'{word}' was not found, '{instead}' was." for word, instead in answer.corrected)]
     if answer.cut:
         warnings.append("Only the beginning of the query was looked at.")
-    if any(warnings):
-        found["warning"] = " ".join(filter(None, warnings))
+    hint = ""
     if not answer.total:
-        found["hint"] = "Use other or fewer words: what the node does, or what it is called elsewhere."
-        if not any(source.kind is SourceKind.KNIME for source in reader.origin.sources):
-            found["hint"] += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."
-    return found
+        hint = "Use other or fewer words: what the node does, or what it is called elsewhere."
+        if not any(source.kind is SourceKind.KNIME for source in call.reader.origin.sources):
+            hint += " Of KNIME only well-known nodes are here; knime-mcp nodes build takes in all."
+    found: dict[str, Any] = {"nodes": hits, "total": answer.total}
+    return found | filled(
+        next_cursor=call.next_cursor(answer.total),
+        warning=" ".join(filter(None, warnings)),
+        hint=hint,
+    )
 
 
-def _find_compatible(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-    offset, limit = _offset(reader, arguments, "find_compatible"), arguments["max_results"]
-    node, warning = _node_argument(reader, arguments["node"], "find_compatible")
-    direction = Direction(arguments["direction"])
+def _find_compatible(call: _Call) -> dict[str, Any]:
+    offset, limit = call.page()
+    node, warning = call.node()
     among: dict[int, int] | None = None
-    if (arguments.get("query") or "").strip():
-        hits = search(reader, arguments["query"], limit=_MOST_NARROWED).hits
+    if (call.get("query") or "").strip():
+        hits = search(call.reader, call.arguments["query"], limit=_MOST_NARROWED).hits
         among = {hit.node.row: place for place, hit in enumerate(hits)}
-    try:
-        listed, total = find_compatible(
-            reader,
-            index_of(reader),
-            reader.at(node.row),
-            direction=direction,
-            port=arguments.get("port"),
-            offset=offset,
-            limit=limit,
-            among=among,
-        )
-    except UnknownPortError as error:
-        raise ArgumentsInvalid(str(error), pointer="/port", tool="find_compatible") from None
+    listed, total = find_compatible(
+        call.reader,
+        index_of(call.reader),
+        call.reader.at(node.row),
+        after=call.arguments["direction"] == "after",
+        port=call.get("port"),
+        offset=offset,
+        limit=limit,
+        among=among,
+    )
+    hint = ""
+    if not total:
+        hint = "Nothing in this catalogue fits. Other ports, or another query, may find something."
+    elif listed and not listed[0].is_certain:
+        hint = "The types of these ports are not known, so this is only what may fit."
     found: dict[str, Any] = {
         "node": brief(node),
-        "direction": direction.value,
+        "direction": call.arguments["direction"],
         "nodes": [
             brief(entry.node)
             | {"via": [{"output": output, "input": into, "type": kind} for output, into, kind in entry.via]}
@@ -224,20 +261,12 @@ def _find_compatible(reader: CatalogueReader, arguments: dict[str, Any]) -> dict
         ],
         "total": total,
     }
-    if offset + limit < total:
-        found["next_cursor"] = _cursor(reader, offset + limit)
-    if warning:
-        found["warning"] = warning
-    if not total:
-        found["hint"] = "Nothing in this catalogue fits. Other ports, or another query, may find something."
-    elif listed and not listed[0].is_certain:
-        found["hint"] = "The types of these ports are not known, so this is only what may fit."
-    return found
+    return found | filled(next_cursor=call.next_cursor(total), warning=warning, hint=hint)
 
 
-def _check_configuration(reader: CatalogueReader, arguments: dict[str, Any]) -> dict[str, Any]:
-    node, warning = _node_argument(reader, arguments["node"], "check_configuration")
-    check = check_configuration(reader.at(node.row), arguments["settings"])
+def _check_configuration(call: _Call) -> dict[str, Any]:
+    node, warning = call.node()
+    check = check_configuration(call.reader.at(node.row), call.arguments["settings"])
     found: dict[str, Any] = {
         "node": brief(node),
         "valid": check.valid,
@@ -247,61 +276,10 @@ def _check_configuration(reader: CatalogueReader, arguments: dict[str, Any]) -> 
         "notes": list(check.notes),
         "defaults": dict(check.defaults or {}),
     }
-    return found | ({"warning": warning} if warning else {})
+    return found | filled(warning=warning)
 
 
-def _node_argument(reader: CatalogueReader, given: Mapping[str, str], tool: str) -> tuple[NodeSummary, str]:
-    resolved = resolved_node(reader, given)
-    if resolved.node is None:
-        entry = not_found(resolved, given)
-        written = given.get("id") or f"{given.get('node_type', '')}.{given.get('subtype', '')}"
-        raise ArgumentsInvalid(
-            f"{entry['error']}: '{written[:120]}'", pointer="/node", tool=tool, fix=entry["hint"]
-        )
-    return resolved.node, resolved.warning
-
-
-def _known_type(
-    reader: CatalogueReader, wanted: str, types: Iterable[str], argument: str, tool: str
-) -> tuple[str, str]:
-    meant = resolve_type(wanted, types, index_of(reader).old_names)
-    if meant.name is None:
-        raise ArgumentsInvalid(
-            f"There is no node type '{wanted[:80]}'",
-            pointer=f"/{argument}",
-            tool=tool,
-            fix=f"Node types: {', '.join(types)}.",
-        )
-    return meant.name, meant.warning
-
-
-def _cursor(reader: CatalogueReader, offset: int) -> str:
-    return f"{reader.origin.version}:{offset}"
-
-
-def _offset(reader: CatalogueReader, arguments: dict[str, Any], tool: str) -> int:
-    cursor = arguments.get("cursor")
-    if not cursor:
-        return 0
-    version, _, offset = cursor.partition(":")
-    if not (offset.isascii() and offset.isdigit() and len(offset) < 9):
-        raise ArgumentsInvalid(
-            "The cursor is not one of this server",
-            pointer="/cursor",
-            tool=tool,
-            fix="Leave it out to begin at the first result.",
-        )
-    if version != reader.origin.version:
-        raise ArgumentsInvalid(
-            "The catalogue was built anew since the answer before",
-            pointer="/cursor",
-            tool=tool,
-            fix="Leave the cursor out to begin again.",
-        )
-    return int(offset)
-
-
-_HANDLERS: Final[Mapping[str, Callable[[CatalogueReader, dict[str, Any]], dict[str, Any]]]] = {
+_HANDLERS: Final[Mapping[str, Callable[[_Call], dict[str, Any]]]] = {
     "get_node_types": _get_node_types,
     "get_node_details": _get_node_details,
     "search_nodes": _search_nodes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from .model import (
@@ -101,23 +101,11 @@ def _value(kind: type[T], document: Mapping[str, Any]) -> T:
     return kind(**found)
 
 
-def _data_format(document: Mapping[str, Any] | None) -> DataFormat | None:
-    return None if document is None else _value(DataFormat, document)
-
-
-def _origin(document: Mapping[str, Any]) -> Origin:
-    return _value(Origin, document)
-
-
-def _texts(entries: list[str] | None) -> tuple[str, ...] | None:
-    return None if entries is None else tuple(entries)
-
-
 _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "origin": _origin,
+    "origin": partial(_value, Origin),
     "kind": SourceKind,
-    "data_format": _data_format,
-    **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), _texts),
+    "data_format": partial(_value, DataFormat),
+    **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), tuple),
 }
 """How fields are read that JSON has no form for."""
 

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge.building import plugins
@@ -27,7 +27,7 @@ def ports(found):
 
 
 def test_a_chain_of_calls():
-    found = read_class(compiled("Chain"))
+    found = read_class(ClassFile(compiled("Chain")))
     assert (found.name, found.node_type) == ("Chain Links", "LEARNER")
     assert found.short_description == "Joins links & more."
     assert found.description == "First.\n\n- one\n- More (https://a.example/)"
@@ -40,7 +40,7 @@ def test_a_chain_of_calls():
 
 
 def test_a_chain_with_its_ports_in_a_lambda():
-    found = read_class(compiled("Lambda"))
+    found = read_class(ClassFile(compiled("Lambda")))
     assert (found.name, found.node_type) == ("With Lambda", "MANIPULATOR")
     assert found.short_description == "Has its ports in a lambda."
     assert found.description == "Full: ä € 😀."
@@ -52,13 +52,13 @@ def test_a_chain_with_its_ports_in_a_lambda():
 
 
 def test_a_chain_in_the_method_itself():
-    found = read_class(compiled("Local"))
+    found = read_class(ClassFile(compiled("Local")))
     assert (found.name, found.short_description) == ("In a Variable", "Is built where it is used.")
     assert ports(found.input_ports) == [("Rows", "Table", "What goes in.", False, False)]
 
 
 def test_one_call_with_everything():
-    found = read_class(compiled("Call"))
+    found = read_class(ClassFile(compiled("Call")))
     assert (found.name, found.node_type) == ("One Call", "MANIPULATOR")
     assert (found.short_description, found.description) == ("Short.", "Full text.")
     assert ports(found.input_ports) == [
@@ -72,16 +72,17 @@ def test_one_call_with_everything():
 
 
 def test_another_way_of_writing_is_not_guessed_at():
-    assert read_class(compiled("Other")) is None
+    assert read_class(ClassFile(compiled("Other"))) is None
 
 
+@example(at=59, byte=1, cut=None)  # a class's name becomes something else
 @given(at=st.integers(0, 1600), byte=st.integers(0, 255), cut=st.none() | st.integers(0, 1600))
 def test_a_damaged_class_is_refused_or_read_and_nothing_else(at, byte, cut):
     data = bytearray(compiled("Chain")[:cut])
     if at < len(data):
         data[at] = byte
     with contextlib.suppress(ClassFileError):
-        found = read_class(bytes(data))
+        found = read_class(ClassFile(bytes(data)))
         assert found is None or found.name
 
 
@@ -123,3 +124,32 @@ def test_a_factory_takes_the_description_of_the_class_it_extends(tmp_path):
     assert [(found.id, found.name) for found in read_plugins([tmp_path]).nodes] == [
         ("example.OtherNodeFactory", "Inherited")
     ]
+
+
+POSSIBLE = [f"org.knime.core.test.{name}" for name in ("BufferedDataTable", "DatabasePortObject")]
+MODELS = CLASSES.parent / "org" / "knime" / "core" / "test"
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs"),
+    [
+        ("Counted", ["Table", "Table"], ["Table"]),
+        ("Listed", ["Database", "DB Tree"], ["DB Tree"]),
+        ("Inherited", ["Database", "Table"], [""]),  # it makes no output, its description has one
+        ("Swapped", ["Table", "Table"], ["Table"]),
+        ("Added", ["Table", "Database"], ["Database"]),
+        ("Chosen", ["", ""], [""]),
+    ],
+)
+def test_types_of_ports_are_those_that_the_model_is_made_with(tmp_path, name, inputs, outputs):
+    factory = f"org.knime.core.test.{name}NodeFactory"
+    files = {f"org/knime/core/test/{file.name}": file.read_bytes() for file in MODELS.iterdir()}
+    files["plugin.xml"] = plugin_xml(f'factory-class="{factory}"')
+    files[f"{factory.replace('.', '/')}.xml"] = node("Unlike any other")
+    write_jar(tmp_path / "a.jar", files)
+    (found,) = read_plugins([tmp_path]).nodes
+    first, group, last = found.input_ports
+    assert [first.type, last.type] == inputs
+    assert [port.type for port in found.output_ports] == outputs
+    assert group.type == ""
+    assert first.type_id in (None, "org.knime.core.node.BufferedDataTable", *POSSIBLE)

@@ -302,3 +302,18 @@ def test_one_edit_is_what_its_definition_says(left, right):
         yield from (a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1)
 
     assert within_one_edit(left, right) == (right in set(neighbours(left)))
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("jion tables", "Joiner"),  # not JSON, which has other letters
+        ("mising value", "Missing Value"),
+        ("excl reader", "Excel Reader"),  # exclude begins so
+        ("text to number", "String to Number"),  # and not the other way round
+        ("rename columns", "Column Renamer"),
+        ("tabellen aneinanderhängen", "Concatenate"),
+    ],
+)
+def test_slips_and_order_of_words(reader, query, name):
+    assert [hit.node.name for hit in search(reader, query, limit=1).hits] == [name]

@@ -49,7 +49,7 @@ def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tup
                 f"The argument '{name}' is missing",
                 pointer=f"/{name}",
                 tool=tool.name,
-                fix=f"Arguments: {_listed(tool)}.",
+                fix=f"Arguments: {listed(tool.parameters)}.",
             )
     return found, changed
 
@@ -61,15 +61,14 @@ def _unknown(tool: ToolDefinition, name: str, known: list[str]) -> ArgumentsInva
         f"There is no argument '{name[:80]}'",
         pointer=f"/{name}",
         tool=tool.name,
-        fix=f"{meant}Allowed arguments: {_listed(tool)}.",
+        fix=f"{meant}Allowed arguments: {listed(tool.parameters)}.",
     )
 
 
-def _listed(tool: ToolDefinition) -> str:
-    required = tool.parameters.get("required", ())
-    return ", ".join(
-        f"{name} (required)" if name in required else name for name in tool.parameters["properties"]
-    )
+def listed(schema: Mapping[str, Any]) -> str:
+    """The arguments that a schema of arguments has."""
+    required = schema.get("required", ())
+    return ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
 
 
 @dataclass(frozen=True, slots=True)

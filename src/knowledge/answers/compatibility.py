@@ -9,10 +9,10 @@ are attached.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from ...types.errors import ArgumentsInvalid
 from ..schema import folded
 from .port_index import Reachable, fits, is_typed, takes_anything
 
@@ -27,15 +27,6 @@ _BEGINS: Final = frozenset({"TRIGGER"})
 _ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
 _MOST_DIGITS: Final = 6
 _SHOWN: Final = 80
-ATTACHED: Final = "attached"
-NEXT: Final = "output"
-
-
-class Direction(StrEnum):
-    """Which side of the node is asked about."""
-
-    AFTER = "after"
-    BEFORE = "before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +35,7 @@ class Compatible:
 
     Attributes:
         node: What lists show of it.
-        via: How: pairs of port names with the type, as (from, to, type).
+        via: How: pairs of port names with the type, as (output, input, type).
         is_certain: Whether it is known what the ports of some pair are, or the nodes have none.
     """
 
@@ -53,20 +44,16 @@ class Compatible:
     is_certain: bool
 
 
-class UnknownPortError(Exception):
-    """The node has no such port; the text names those that it has."""
-
-
 def find_compatible(
     reader: CatalogueReader,
     index: NodeIndex,
     spec: NodeSpec,
     *,
-    direction: Direction = Direction.AFTER,
-    port: str | int | None = None,
-    offset: int = 0,
-    limit: int = 10,
-    among: dict[int, int] | None = None,
+    after: bool,
+    port: str | int | None,
+    offset: int,
+    limit: int,
+    among: dict[int, int] | None,
 ) -> tuple[list[Compatible], int]:
     """Finds the nodes that can be connected.
 
@@ -74,7 +61,7 @@ def find_compatible(
         reader: The catalogue.
         index: Its names.
         spec: The node that is there already.
-        direction: Whether what follows it is wanted, or what comes before it.
+        after: Whether what follows it is wanted, or what comes before it.
         port: The name or the number (from 0) of one of its ports; None for all of them.
         offset: How many to leave out at first.
         limit: How many at most.
@@ -85,17 +72,16 @@ def find_compatible(
         of the same category, then by name; deprecated ones last.
 
     Raises:
-        UnknownPortError: The node has no such port.
+        ArgumentsInvalid: The node has no such port.
         CatalogueError: The catalogue is damaged.
     """
-    after = direction is Direction.AFTER
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
     if ports:
         found = index.ports(reader).reachable(ports, "input" if after else "output")
     elif spec.input_ports or spec.output_ports:
         found = ()
     else:
-        found = _without_ports(index, reader, spec, direction)
+        found = _without_ports(index, reader, spec, after)
     if among is not None:
         fitting = [entry for entry in found if entry.row in among]
         listed = [e.row for e in sorted(fitting, key=lambda e: (e.deprecated, among[e.row]))]
@@ -103,12 +89,9 @@ def find_compatible(
     else:
         listed = _first(index, found, " / ".join(spec.category), offset + limit)
         total = len(found)
-    attached = direction is Direction.AFTER and spec.node_type in _ATTACHED
-    shown = [
-        _with_ports(reader, index.summaries[row], ports, direction, attached=attached)
-        for row in listed[offset : offset + limit]
-    ]
-    return shown, total
+    attached = after and spec.node_type in _ATTACHED
+    rows = listed[offset : offset + limit]
+    return [_with_ports(reader, index.summaries[row], ports, after, attached) for row in rows], total
 
 
 def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: int) -> list[int]:
@@ -136,18 +119,17 @@ def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ..
         if named:
             return named[:1]
     known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports)) or "none"
-    raise UnknownPortError(f"There is no port '{str(wanted)[:_SHOWN]}' on that side. Ports: {known}.")
+    what = f"There is no port '{str(wanted)[:_SHOWN]}' on that side. Ports: {known}."
+    raise ArgumentsInvalid(what, pointer="/port", tool="find_compatible")
 
 
-def _without_ports(
-    index: NodeIndex, reader: CatalogueReader, spec: NodeSpec, direction: Direction
-) -> list[Reachable]:
+def _without_ports(index: NodeIndex, reader: CatalogueReader, spec: NodeSpec, after: bool) -> list[Reachable]:
     """Nodes of the same pack that can be next by what they put out, or that are attached."""
     found: list[Reachable] = []
     for row, other in index.without_ports(reader):
         if other.origin.name != spec.origin.name or other.id == spec.id:
             continue
-        source, target = (spec, other) if direction is Direction.AFTER else (other, spec)
+        source, target = (spec, other) if after else (other, spec)
         if _attaches(source, target) or _follows(source, target):
             found.append(Reachable(row=row, rarity=0, deprecated=other.deprecated))
     return sorted(found, key=lambda entry: (entry.deprecated, index.place_by_name(entry.row)))
@@ -166,26 +148,21 @@ def _follows(source: NodeSpec, target: NodeSpec) -> bool:
 
 
 def _with_ports(
-    reader: CatalogueReader,
-    node: NodeSummary,
-    ports: tuple[Port, ...],
-    direction: Direction,
-    *,
-    attached: bool,
+    reader: CatalogueReader, node: NodeSummary, ports: tuple[Port, ...], after: bool, attached: bool
 ) -> Compatible:
     other = reader.at(node.row)
-    theirs = other.input_ports if direction is Direction.AFTER else other.output_ports
+    theirs = other.input_ports if after else other.output_ports
     via: list[tuple[str, str, str]] = []
     is_certain = False
     for own in ports:
         for entry in theirs:
             if fits(own, entry):
                 kind = entry.type if takes_anything(own) else own.type
-                pair = (own.name, entry.name) if direction is Direction.AFTER else (entry.name, own.name)
+                pair = (own.name, entry.name) if after else (entry.name, own.name)
                 via.append((*pair, kind))
                 is_certain = is_certain or (is_typed(own) and is_typed(entry))
     if not via:
-        way = ATTACHED if attached or node.node_type in _ATTACHED else NEXT
+        way = "attached" if attached or node.node_type in _ATTACHED else "output"
         via.append((way, way, ""))
         is_certain = True
     return Compatible(node=node, via=tuple(via), is_certain=is_certain)

@@ -35,6 +35,9 @@ _LONGEST_MATCHED: Final = 2_000
 _MOST_UNKNOWN: Final = 50
 """So many keys that do not exist are named."""
 
+_Wrong = tuple[str, str]
+"""What is wrong with a setting, and what to do."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -90,14 +93,16 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
     problems: list[Problem] = []
     notes: list[str] = []
     for name, parameter in known.items():
-        if name not in given and name not in controlled:
-            problems += _missing(parameter, given)
-            continue
         value = given.get(name)
-        if name in controlled or _filled_in_later(value):
+        wrong: _Wrong | None = None
+        if name not in given and name not in controlled:
+            wrong = _missing(parameter, given)
+        elif name in controlled or _filled_in_later(value):
             notes.append(f"'{name}' is filled in later and was not judged.")
-            continue
-        problems += _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
+        else:
+            wrong = _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
+        if wrong is not None:
+            problems.append(Problem(setting=name, problem=wrong[0], fix=wrong[1]))
     unknown = [name for name in given if name not in known and not _own_entry(name)]
     problems += [_unknown(name, known) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
@@ -165,19 +170,14 @@ def _controlled(settings: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def _missing(parameter: Parameter, given: Mapping[str, Any]) -> list[Problem]:
+def _missing(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:
     if not parameter.required or parameter.has_default:
-        return []
+        return None
     if any(key.startswith(f"{parameter.name}.") or folded(key) == folded(parameter.name) for key in given):
-        return []  # said about the key that is there
+        return None  # said about the key that is there
     allowed = f" Allowed: {_listed(parameter.enum_values)}." if parameter.enum_values else ""
-    return [
-        Problem(
-            setting=parameter.name,
-            problem="is required and has no default",
-            fix=f"Give it a value{f' of type {parameter.type}' if parameter.type else ''}.{allowed}",
-        )
-    ]
+    kind = f" of type {parameter.type}" if parameter.type else ""
+    return "is required and has no default", f"Give it a value{kind}.{allowed}"
 
 
 def _unknown(name: str, known: Mapping[str, Parameter]) -> Problem:
@@ -191,42 +191,32 @@ def _unknown(name: str, known: Mapping[str, Parameter]) -> Problem:
     )
 
 
-def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> list[Problem]:
-    def problem(what: str, fix: str) -> list[Problem]:
-        return [Problem(setting=parameter.name, problem=what, fix=fix)]
-
-    if value is None:
-        if parameter.required and not parameter.has_default:
-            return problem("is required and is null", "Give it a value.")
-        return []
-    if parameter.enum_values:
-        return (
-            []
-            if _is_option(parameter, value)
-            else problem(f"{_shown(value)} is not allowed", f"Allowed: {_listed(parameter.enum_values)}.")
-        )
+def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> _Wrong | None:
     kind = (parameter.type or "").lower()
+    if value is None:
+        needed = parameter.required and not parameter.has_default
+        return ("is required and is null", "Give it a value.") if needed else None
+    if parameter.enum_values:
+        allowed = f"Allowed: {_listed(parameter.enum_values)}."
+        return None if _is_option(parameter, value) else (f"{_shown(value)} is not allowed", allowed)
     if kind in NUMBERS or kind in INTEGERS:
         number = _number(value)
         if number is None:
-            return problem(f"{_shown(value)} is no number", f"Give a number, type {parameter.type}.")
+            return f"{_shown(value)} is no number", f"Give a number, type {parameter.type}."
         if kind in INTEGERS and number != int(number):
-            return problem(f"{_shown(value)} is no whole number", "Give a whole number.")
+            return f"{_shown(value)} is no whole number", "Give a whole number."
         return _out_of_range(parameter, number)
     if kind in BOOLEANS and not _is_boolean(value):
-        return problem(f"{_shown(value)} is neither true nor false", "Give true or false.")
-    container = _wrong_container(kind, value) if exact_types else None
-    if container is not None:
-        return problem(*container)
+        return f"{_shown(value)} is neither true nor false", "Give true or false."
+    if exact_types and (wrong := _wrong_container(kind, value)):
+        return wrong
     if parameter.validation_pattern and isinstance(value, str) and not _matches(parameter, value):
-        return problem(
-            f"{_shown(value)} has not the form that is wanted",
-            f"It has to match {parameter.validation_pattern}",
-        )
-    return []
+        wanted = f"It has to match {parameter.validation_pattern}"
+        return f"{_shown(value)} has not the form that is wanted", wanted
+    return None
 
 
-def _wrong_container(kind: str, value: Any) -> tuple[str, str] | None:
+def _wrong_container(kind: str, value: Any) -> _Wrong | None:
     """What is wrong with the form of a value; KNIME saves choices and credentials as small groups instead."""
     if kind in LISTS and isinstance(value, Mapping):
         return "is a mapping where a list belongs", "Give a list."
@@ -237,23 +227,17 @@ def _wrong_container(kind: str, value: Any) -> tuple[str, str] | None:
     return None
 
 
-def _out_of_range(parameter: Parameter, number: float | int) -> list[Problem]:
+def _out_of_range(parameter: Parameter, number: float | int) -> _Wrong | None:
     low, high = parameter.min, parameter.max
     below = low is not None and (number < low or (parameter.min_exclusive and number == low))
     above = high is not None and (number > high or (parameter.max_exclusive and number == high))
     if not below and not above:
-        return []
+        return None
     ends = [
         f"{'more than' if parameter.min_exclusive else 'at least'} {low}" if low is not None else "",
         f"{'less than' if parameter.max_exclusive else 'at most'} {high}" if high is not None else "",
     ]
-    return [
-        Problem(
-            setting=parameter.name,
-            problem=f"{_shown(number)} is out of range",
-            fix=f"It must be {' and '.join(filter(None, ends))}.",
-        )
-    ]
+    return f"{_shown(number)} is out of range", f"It must be {' and '.join(filter(None, ends))}."
 
 
 def _is_option(parameter: Parameter, value: Any) -> bool:

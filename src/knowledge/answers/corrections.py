@@ -45,19 +45,6 @@ class Resolved:
     valid: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedType:
-    """What a type stands for.
-
-    Attributes:
-        name: The type as it is called in the catalogue, or None.
-        warning: What was corrected.
-    """
-
-    name: str | None
-    warning: str = ""
-
-
 def auto_corrected(written: str, meant: str) -> str:
     """The warning about a correction, in the sources' words where it is the suffix."""
     only_suffix = written.upper() == f"{meant.upper()}{_SUFFIX}"
@@ -65,11 +52,15 @@ def auto_corrected(written: str, meant: str) -> str:
     return f"Auto-corrected: '{written}' → '{meant}'. Please use correct format {how}."
 
 
-def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName]) -> ResolvedType:
-    """Finds a type: as it is written, in another case, without its suffix, or by its old name."""
+def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName]) -> tuple[str | None, str]:
+    """Finds a type: as it is written, in another case, without its suffix, or by its old name.
+
+    Returns:
+        The type as it is called in the catalogue, or None; and what was corrected.
+    """
     known = list(types)
     if written in known:
-        return ResolvedType(name=written)
+        return written, ""
     plain = folded(written).replace(" ", "_").upper()
     by_key = {name.upper(): name for name in known}
     old = {
@@ -79,8 +70,8 @@ def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName
     }
     meant = by_key.get(plain) or old.get(plain) or by_key.get(plain.removesuffix(_SUFFIX))
     if meant is None or meant not in known:
-        return ResolvedType(name=None)
-    return ResolvedType(name=meant, warning=auto_corrected(written, meant))
+        return None, ""
+    return meant, auto_corrected(written, meant)
 
 
 def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: str) -> Resolved:
@@ -98,15 +89,14 @@ def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: 
     exact = index.by_type(node_type, subtype)
     if exact is not None:
         return Resolved(node=exact)
-    types = reader.type_names()
-    kind = resolve_type(node_type, types, index.old_names)
+    known_type, corrected = resolve_type(node_type, reader.type_names(), index.old_names)
     old = _old(index, node_type, subtype)
     if old is not None and old.exact:
         return _renamed(index, old, node_type, subtype)
-    if kind.name is not None:
-        found = _in_type(index, kind.name, subtype)
+    if known_type is not None:
+        found = _in_type(index, known_type, subtype)
         if found is not None:
-            warnings = [kind.warning]
+            warnings = [corrected]
             if found.subtype != subtype:
                 warnings.append(auto_corrected(subtype, found.subtype))
             return Resolved(node=found, warning=" ".join(filter(None, warnings)))
@@ -114,7 +104,7 @@ def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: 
     if found is not None:
         written = f"{node_type}.{subtype}" if node_type else subtype
         return Resolved(node=found, warning=auto_corrected(written, f"{found.node_type}.{found.subtype}"))
-    return _not_found(reader, index, node_type, subtype, kind.name, old)
+    return _not_found(reader, index, node_type, subtype, known_type, old)
 
 
 def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str) -> Resolved:

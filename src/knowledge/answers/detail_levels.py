@@ -10,7 +10,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from .details import brief, full_description, node_details
+from .details import brief, filled, full_description, node_details
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,19 +134,12 @@ def _port_in_short(port: Port) -> str:
 
 def _port_standard(port: Port, share: float) -> dict[str, Any]:
     found: dict[str, Any] = {"name": _shortened(port.name, 80), "type": port.type}
-    if port.optional:
-        found["optional"] = True
-    if port.group:
-        found["group"] = True
-    if share > 0.3 and port.description:
-        found["description"] = _shortened(port.description, int(200 * share))
-    return found
+    text = _shortened(port.description, int(200 * share)) if share > 0.3 else ""
+    return found | filled(optional=port.optional, group=port.group, description=text)
 
 
 def _setting(parameter: Parameter, share: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": parameter.type} if parameter.type else {}
-    if parameter.required:
-        found["required"] = True
+    found = filled(type=parameter.type, required=parameter.required)
     if parameter.has_default:
         found["default"] = parameter.default_value
     if parameter.enum_values:

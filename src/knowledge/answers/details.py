@@ -98,6 +98,11 @@ def deprecation(node: NodeSpec | NodeSummary) -> dict[str, Any]:
     return {"deprecated": True, "successor": node.successor} if node.deprecated else {}
 
 
+def filled(**values: Any) -> dict[str, Any]:
+    """Those values that say something."""
+    return {name: value for name, value in values.items() if value}
+
+
 def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
     """A value for each: the declared default, else an allowed one, else an empty one of its type."""
     return {entry.name: _default(entry) for entry in parameters}
@@ -153,11 +158,7 @@ def _configuration(parameter: Parameter) -> dict[str, Any]:
         "validation_pattern": parameter.validation_pattern,
     }
     found |= {key: value for key, value in optional.items() if value is not None}
-    if parameter.min_exclusive:
-        found["min_exclusive"] = True
-    if parameter.max_exclusive:
-        found["max_exclusive"] = True
-    return found
+    return found | filled(min_exclusive=parameter.min_exclusive, max_exclusive=parameter.max_exclusive)
 
 
 def _run_time(parameter: Parameter, *, output: bool = False) -> dict[str, Any]:
@@ -173,28 +174,23 @@ def _run_time(parameter: Parameter, *, output: bool = False) -> dict[str, Any]:
 
 
 def _dialog(parameter: Parameter) -> dict[str, Any]:
-    """What only nodes with a dialog have; left out where there is nothing to say."""
-    found: dict[str, Any] = {}
-    if parameter.label and parameter.label != parameter.name:
-        found["label"] = parameter.label
-    if parameter.tab:
-        found["tab"] = parameter.tab
-    if parameter.advanced:
-        found["advanced"] = True
-    if parameter.secret:
-        found["secret"] = True
+    """What only nodes with a dialog have."""
     described = [
         {"value": option.value, "label": option.label, "description": option.description}
         for option in parameter.options
         if option.label or option.description
     ]
-    if described:
-        found["options"] = described
-    return found
+    return filled(
+        label=parameter.label if parameter.label != parameter.name else "",
+        tab=parameter.tab,
+        advanced=parameter.advanced,
+        secret=parameter.secret,
+        options=described,
+    )
 
 
 def _port(port: Port, *, include_schemas: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    return {
         "name": port.name,
         "type": port.type,
         "required": port.required,
@@ -204,14 +200,7 @@ def _port(port: Port, *, include_schemas: bool) -> dict[str, Any]:
         "validation_schema": (
             dict(port.validation_schema) if port.validation_schema is not None and include_schemas else None
         ),
-    }
-    if port.type_id:
-        found["type_id"] = port.type_id
-    if port.optional:
-        found["optional"] = True
-    if port.group:
-        found["group"] = True
-    return found
+    } | filled(type_id=port.type_id, optional=port.optional, group=port.group)
 
 
 def _data_format(data_format: DataFormat) -> dict[str, Any]:
@@ -224,18 +213,12 @@ def _data_format(data_format: DataFormat) -> dict[str, Any]:
 
 def _beyond(spec: NodeSpec) -> dict[str, Any]:
     """What the sources' replies do not have."""
-    found: dict[str, Any] = {}
-    if spec.views:
-        found["views"] = [{"name": view.name, "description": view.description} for view in spec.views]
-    if spec.aliases:
-        found["aliases"] = list(spec.aliases)
-    if spec.keywords:
-        found["keywords"] = list(spec.keywords)
-    if not spec.settings_known:
-        found["settings_known"] = False
-    if spec.hidden:
-        found["hidden"] = True
-    found |= deprecation(spec)
+    found = filled(
+        views=[{"name": view.name, "description": view.description} for view in spec.views],
+        aliases=list(spec.aliases),
+        keywords=list(spec.keywords),
+    )
+    found |= {} if spec.settings_known else {"settings_known": False}
+    found |= filled(hidden=spec.hidden) | deprecation(spec)
     origin = spec.origin
-    found["origin"] = {"kind": origin.kind.value, "name": origin.name, "version": origin.version}
-    return found
+    return found | {"origin": {"kind": origin.kind.value, "name": origin.name, "version": origin.version}}

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     from ..catalogue import Catalogue, CatalogueReader
     from ..model import NodeSpec
-    from ..searching.search import Hit, SearchAnswer
+    from ..searching.search import SearchAnswer
     from .corrections import Resolved
 
 
 _LONGEST_SHOWN: Final = 500
+_MOST_VALID: Final = 50
 
 
 class NodeSpecRegistryWrapper:
@@ -79,7 +80,7 @@ class NodeKnowledgeService:
         if type_filter is None:
             return types
         with self.catalogue.reading() as reader:
-            meant = resolve_type(type_filter, types, index_of(reader).old_names).name
+            meant, _ = resolve_type(type_filter, types, index_of(reader).old_names)
         return {meant: types[meant]} if meant is not None else {}
 
     def get_node_details(
@@ -87,8 +88,6 @@ class NodeKnowledgeService:
         nodes: Sequence[Mapping[str, str]],
         include_examples: bool = True,
         include_schemas: bool = True,
-        *,
-        detail: DetailLevel = DetailLevel.FULL,
     ) -> list[dict[str, Any]]:
         """The nodes that were asked for, in that order.
 
@@ -96,7 +95,6 @@ class NodeKnowledgeService:
             nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
             include_examples: With examples.
             include_schemas: With schemas of run-time parameters and ports.
-            detail: How much of each.
 
         Returns:
             One entry each. One that is not there has ``error`` with ``hint``, ``suggestions`` and ``valid``,
@@ -109,7 +107,7 @@ class NodeKnowledgeService:
             return details_as_json(
                 reader,
                 nodes,
-                detail,
+                DetailLevel.FULL,
                 include_examples=include_examples,
                 include_schemas=include_schemas,
             )
@@ -165,26 +163,24 @@ def hits_as_json(
     reader: CatalogueReader, found: SearchAnswer, detail: DetailLevel | None
 ) -> list[dict[str, Any]]:
     """What a search found, with everything about each node or in short."""
-    return [_hit(reader, hit, detail) for hit in found.hits]
+    return [
+        (brief(hit.node) if detail is None else details_at(detail, reader.at(hit.node.row)))
+        | {"relevance_score": hit.score, "matched_field": hit.field, "matched": list(hit.words)}
+        for hit in found.hits
+    ]
 
 
 def not_found(resolved: Resolved, given: Mapping[str, str]) -> dict[str, Any]:
     """The entry for a node that is not there."""
-    node_type, subtype = given.get("node_type", ""), given.get("subtype", given.get("id", ""))
     found: dict[str, Any] = {
-        "node_type": node_type[:_LONGEST_SHOWN],
-        "subtype": subtype[:_LONGEST_SHOWN],
+        "node_type": given.get("node_type", "")[:_LONGEST_SHOWN],
+        "subtype": given.get("subtype", given.get("id", ""))[:_LONGEST_SHOWN],
         "error": resolved.error,
+        "hint": resolved.hint,
+        "suggestions": [brief(node) for node in resolved.suggestions],
     }
-    found |= {"hint": resolved.hint, "suggestions": [brief(node) for node in resolved.suggestions]}
     if resolved.valid:
-        most = 50
-        left_out = len(resolved.valid) - most
+        left_out = len(resolved.valid) - _MOST_VALID
         more = [f"and {left_out} more"] if left_out > 0 else []
-        found["valid"] = [*resolved.valid[:most], *more]
+        found["valid"] = [*resolved.valid[:_MOST_VALID], *more]
     return found
-
-
-def _hit(reader: CatalogueReader, hit: Hit, detail: DetailLevel | None) -> dict[str, Any]:
-    found = brief(hit.node) if detail is None else details_at(detail, reader.at(hit.node.row))
-    return found | {"relevance_score": hit.score, "matched_field": hit.field, "matched": list(hit.words)}

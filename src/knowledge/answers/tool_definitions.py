@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .detail_levels import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel
-from .tool_outputs import CHECK_OUTPUT, COMPATIBLE_OUTPUT, DETAILS_OUTPUT, SEARCH_OUTPUT, TYPES_OUTPUT
+from .tool_outputs import (
+    CHECK_OUTPUT,
+    COMPATIBLE_OUTPUT,
+    DETAILS_OUTPUT,
+    SEARCH_OUTPUT,
+    TYPES_OUTPUT,
+    said,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,10 +75,7 @@ _HUMAN: Final = (
     "❌ ANTI-PATTERN: HIL → AI_AGENT → IF. ✅ CORRECT: a single HUMAN_IN_THE_LOOP node, which analyses the"
     " response itself and has an output for each outcome."
 )
-_CURSOR: Final = {
-    "type": "string",
-    "description": "Where to go on: the next_cursor of the answer before. Leave it out to begin.",
-}
+_CURSOR: Final = said("Where to go on: the next_cursor of the answer before. Leave it out to begin.")
 _DETAIL: Final = {
     "type": "string",
     "enum": [level.value for level in DetailLevel],
@@ -83,18 +87,15 @@ _DETAIL: Final = {
 _REFERENCE: Final = {
     "type": "object",
     "properties": {
-        "node_type": {"type": "string", "description": "Such as TRIGGER"},
-        "subtype": {"type": "string", "description": "Such as WEBHOOK"},
-        "id": {"type": "string", "description": "Instead of both: the node's id or its exact name"},
+        "node_type": said("Such as TRIGGER"),
+        "subtype": said("Such as WEBHOOK"),
+        "id": said("Instead of both: the node's id or its exact name"),
     },
     "additionalProperties": False,
     "anyOf": [{"required": ["node_type", "subtype"]}, {"required": ["id"]}],
 }
 _NODE: Final = {
-    "anyOf": [
-        {"type": "string", "description": "The node's id, its exact name, or TYPE.SUBTYPE"},
-        _REFERENCE,
-    ],
+    "anyOf": [said("The node's id, its exact name, or TYPE.SUBTYPE"), _REFERENCE],
     "description": "The node",
 }
 
@@ -104,14 +105,12 @@ def _arguments(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     return schema | ({"required": list(required)} if required else {})
 
 
-def _max_results(what: str) -> dict[str, Any]:
-    return {
-        "type": "integer",
-        "default": DEFAULT_RESULTS,
-        "minimum": 1,
-        "maximum": MOST_RESULTS,
-        "description": what,
-    }
+def _count(what: str, default: int = DEFAULT_RESULTS, most: int = MOST_RESULTS) -> dict[str, Any]:
+    return {"type": "integer", "default": default, "minimum": 1, "maximum": most, "description": what}
+
+
+def _flag(what: str, *, default: bool) -> dict[str, Any]:
+    return {"type": "boolean", "default": default, "description": what}
 
 
 GET_NODE_TYPES: Final = ToolDefinition(
@@ -136,13 +135,7 @@ GET_NODE_TYPES: Final = ToolDefinition(
                 ],
                 "description": "Filter by node type (optional)",
             },
-            "max_results": {
-                "type": "integer",
-                "default": DEFAULT_SUBTYPES,
-                "minimum": 1,
-                "maximum": MOST_SUBTYPES,
-                "description": "How many subtypes in one answer",
-            },
+            "max_results": _count("How many subtypes in one answer", DEFAULT_SUBTYPES, MOST_SUBTYPES),
             "cursor": _CURSOR,
         }
     ),
@@ -171,12 +164,8 @@ GET_NODE_DETAILS: Final = ToolDefinition(
                 "maxItems": MOST_NODES,
                 "description": "List of nodes to get details for",
             },
-            "include_examples": {"type": "boolean", "default": True, "description": "Include usage examples"},
-            "include_schemas": {
-                "type": "boolean",
-                "default": True,
-                "description": "Include input/output schemas",
-            },
+            "include_examples": _flag("Include usage examples", default=True),
+            "include_schemas": _flag("Include input/output schemas", default=True),
             "detail": _DETAIL | {"default": DetailLevel.FULL.value},
         },
         "nodes",
@@ -200,18 +189,11 @@ SEARCH_NODES: Final = ToolDefinition(
     ),
     parameters=_arguments(
         {
-            "query": {
-                "type": "string",
-                "description": "Search query (e.g., 'HTTP request', 'send email', 'VLOOKUP')",
-            },
-            "max_results": _max_results("Maximum number of results to return"),
-            "include_details": {
-                "type": "boolean",
-                "default": False,
-                "description": "Include full node specifications in results",
-            },
+            "query": said("Search query (e.g., 'HTTP request', 'send email', 'VLOOKUP')"),
+            "max_results": _count("Maximum number of results to return"),
+            "include_details": _flag("Include full node specifications in results", default=False),
             "detail": _DETAIL,
-            "node_type": {"type": "string", "description": "Only nodes of this type"},
+            "node_type": said("Only nodes of this type"),
             "cursor": _CURSOR,
         },
         "query",
@@ -243,8 +225,8 @@ FIND_COMPATIBLE: Final = ToolDefinition(
                 "default": "after",
                 "description": "What can follow, or what can come before",
             },
-            "query": {"type": "string", "description": "Only nodes that this finds, the best first"},
-            "max_results": _max_results("Maximum number of nodes to return"),
+            "query": said("Only nodes that this finds, the best first"),
+            "max_results": _count("Maximum number of nodes to return"),
             "cursor": _CURSOR,
         },
         "node",
@@ -265,7 +247,7 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
     parameters=_arguments(
         {
             "node": _NODE,
-            "settings": {"type": "object", "description": "Values by key, as in default_configurations"},
+            "settings": said("Values by key, as in default_configurations", "object"),
         },
         "node",
         "settings",

@@ -4,211 +4,155 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-_TEXT: Final[dict[str, Any]] = {"type": "string"}
-_FLAG: Final[dict[str, Any]] = {"type": "boolean"}
-_TEXTS: Final[dict[str, Any]] = {"type": "array", "items": _TEXT}
-_MAPPING: Final[dict[str, Any]] = {"type": "object"}
-_WARNING: Final = {"type": "string", "description": "What was corrected or left out"}
-_NEXT: Final = {"type": "string", "description": "Call again with this as cursor to go on"}
-_TOTAL: Final = {"type": "integer", "description": "How many there are in all"}
-_CATALOGUE: Final[dict[str, Any]] = {
-    "type": "object",
-    "description": "What this answer comes from",
-    "properties": {
-        "version": {"type": "string", "description": "Changes exactly when the catalogue's content does"},
-        "built_at": {"type": "string", "description": "UTC, ISO 8601"},
+_Schema = dict[str, Any]
+
+
+def _object(properties: _Schema, *required: str, description: str = "") -> _Schema:
+    schema: _Schema = {"type": "object"} | ({"description": description} if description else {})
+    schema["properties"] = properties
+    return schema | ({"required": list(required)} if required else {})
+
+
+def _array(items: _Schema, description: str = "") -> _Schema:
+    return {"type": "array"} | ({"description": description} if description else {}) | {"items": items}
+
+
+def _maybe(kind: str) -> _Schema:
+    return {"type": [kind, "null"]}
+
+
+def said(description: str, kind: str = "string") -> _Schema:
+    """A schema that is no more than a type and a description."""
+    return {"type": kind, "description": description}
+
+
+_TEXT: Final[_Schema] = {"type": "string"}
+_FLAG: Final[_Schema] = {"type": "boolean"}
+_TEXTS: Final = _array(_TEXT)
+_LIST: Final[_Schema] = {"type": "array"}
+_MAPPING: Final[_Schema] = {"type": "object"}
+_WARNING: Final = said("What was corrected or left out")
+_NEXT: Final = said("Call again with this as cursor to go on")
+_TOTAL: Final = said("How many there are in all", "integer")
+_CATALOGUE: Final = _object(
+    {
+        "version": said("Changes exactly when the catalogue's content does"),
+        "built_at": said("UTC, ISO 8601"),
         "nodes": {"type": "integer"},
-        "origin": {"type": "string", "description": "What it was built from"},
+        "origin": said("What it was built from"),
     },
-    "required": ["version", "built_at", "nodes", "origin"],
-}
-_BRIEF: Final[dict[str, Any]] = {
-    "node_type": _TEXT,
-    "subtype": _TEXT,
-    "id": _TEXT,
-    "name": _TEXT,
-    "description": _TEXT,
+    *("version", "built_at", "nodes", "origin"),
+    description="What this answer comes from",
+)
+_BRIEF: Final[_Schema] = {
+    **dict.fromkeys(("node_type", "subtype", "id", "name", "description"), _TEXT),
     "deprecated": _FLAG,
-    "successor": {"type": ["string", "null"], "description": "The node to use instead"},
+    "successor": _maybe("string") | {"description": "The node to use instead"},
 }
-_PARAMETER: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
+_PARAMETER: Final = _object(
+    {
         "name": _TEXT,
-        "type": {"type": ["string", "null"]},
+        "type": _maybe("string"),
         "required": _FLAG,
         "default_value": {},
         "description": _TEXT,
-        "enum_values": {"type": ["array", "null"]},
-        "validation_pattern": {"type": ["string", "null"]},
+        "enum_values": _maybe("array"),
+        "validation_pattern": _maybe("string"),
     },
-    "required": ["name"],
-}
-_SETTING: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "type": {"type": ["string", "null"]},
+    "name",
+)
+_SETTING: Final = _object(
+    {
+        "type": _maybe("string"),
         "default": {},
         "description": _TEXT,
         "required": _FLAG,
         "min": {"type": "number"},
         "max": {"type": "number"},
-        "options": {"type": "array"},
-        "enum_values": {"type": "array"},
+        "options": _LIST,
+        "enum_values": _LIST,
         "validation_pattern": _TEXT,
-    },
-}
-_PORT: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
+    }
+)
+_DATA_FORMAT: Final = {"mime_type": _TEXT, "schema": _maybe("string"), "examples": _LIST}
+_PORT: Final = _object(
+    {
         "name": _TEXT,
         "type": _TEXT,
         "required": _FLAG,
         "description": _TEXT,
-        "max_connections": {"type": "integer", "description": "-1: any number"},
-        "data_format": {
-            "type": ["object", "null"],
-            "properties": {
-                "mime_type": _TEXT,
-                "schema": {"type": ["string", "null"]},
-                "examples": {"type": "array"},
-            },
-        },
-        "validation_schema": {"type": ["object", "null"]},
+        "max_connections": said("-1: any number", "integer"),
+        "data_format": _maybe("object") | {"properties": _DATA_FORMAT},
+        "validation_schema": _maybe("object"),
     },
-    "required": ["name", "type"],
-}
-_SCHEMA_MAP: Final[dict[str, Any]] = {"type": "object", "additionalProperties": _SETTING}
-_DETAILS: Final[dict[str, Any]] = _BRIEF | {
+    *("name", "type"),
+)
+_SCHEMA_MAP: Final[_Schema] = {"type": "object", "additionalProperties": _SETTING}
+_DETAILS: Final[_Schema] = _BRIEF | {
     "version": _TEXT,
     "category": _TEXTS,
-    "parameters": {"type": "array", "items": _PARAMETER},
-    "configurations": _SCHEMA_MAP,
-    "input_params_schema": _SCHEMA_MAP,
-    "output_params_schema": _SCHEMA_MAP,
-    "default_configurations": _MAPPING,
-    "default_input_params": _MAPPING,
-    "default_output_params": _MAPPING,
-    "input_ports": {"type": "array", "items": _PORT},
-    "output_ports": {"type": "array", "items": _PORT},
+    "parameters": _array(_PARAMETER),
+    **dict.fromkeys(("configurations", "input_params_schema", "output_params_schema"), _SCHEMA_MAP),
+    **dict.fromkeys(("default_configurations", "default_input_params", "default_output_params"), _MAPPING),
+    "input_ports": _array(_PORT),
+    "output_ports": _array(_PORT),
     "tags": _TEXTS,
     "attached_nodes": _TEXTS | {"description": "Only for nodes that others are attached to"},
-    "examples": {"type": "array", "items": _MAPPING},
+    "examples": _array(_MAPPING),
     "warning": _WARNING,
-    "error": {"type": "string", "description": "Why there is no such node"},
+    "error": said("Why there is no such node"),
     "hint": _TEXT,
-    "suggestions": {"type": "array", "items": {"type": "object", "properties": _BRIEF}},
+    "suggestions": _array(_object(_BRIEF)),
     "valid": _TEXTS | {"description": "The subtypes, or types, that there are"},
 }
 
 
-def _answer(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties | {"catalogue": _CATALOGUE},
-        "required": [*required, "catalogue"],
-    }
+def _answer(properties: _Schema, *required: str) -> _Schema:
+    return _object(properties | {"catalogue": _CATALOGUE}, *required, "catalogue")
 
 
-TYPES_OUTPUT: Final[dict[str, Any]] = {
-    "type": "object",
-    "description": "Subtypes by type. Keys that begin with _ are no types.",
-    "properties": {
-        "_catalogue": _CATALOGUE,
-        "_warning": _WARNING,
-        "_total": _TOTAL,
-        "_next_cursor": _NEXT,
-    },
-    "patternProperties": {"^[^_]": _TEXTS},
-    "additionalProperties": False,
-    "required": ["_catalogue"],
-}
+TYPES_OUTPUT: Final[_Schema] = _object(
+    {"_catalogue": _CATALOGUE, "_warning": _WARNING, "_total": _TOTAL, "_next_cursor": _NEXT},
+    description="Subtypes by type. Keys that begin with _ are no types.",
+) | {"patternProperties": {"^[^_]": _TEXTS}, "additionalProperties": False, "required": ["_catalogue"]}
 DETAILS_OUTPUT: Final = _answer(
     {
-        "nodes": {
-            "type": "array",
-            "description": "In the order they were asked for",
-            "items": {"type": "object", "properties": _DETAILS, "required": ["node_type", "subtype"]},
-        },
+        "nodes": _array(_object(_DETAILS, "node_type", "subtype"), "In the order they were asked for"),
         "warning": _WARNING,
     },
     "nodes",
 )
-SEARCH_OUTPUT: Final = _answer(
-    {
-        "nodes": {
-            "type": "array",
-            "description": "The best first",
-            "items": {
-                "type": "object",
-                "properties": _DETAILS
-                | {
-                    "relevance_score": {"type": "number"},
-                    "matched_field": {
-                        "type": "string",
-                        "description": "name, id, aliases, vocabulary, category, parameters or description",
-                    },
-                    "matched": _TEXTS | {"description": "What matched there"},
-                },
-                "required": ["node_type", "subtype", "description", "relevance_score", "matched_field"],
-            },
-        },
-        "total": _TOTAL,
-        "next_cursor": _NEXT,
-        "warning": _WARNING,
-        "hint": _TEXT,
+_FIELD: Final = said("name, id, aliases, vocabulary, category, parameters or description")
+_HIT: Final = _object(
+    _DETAILS
+    | {
+        "relevance_score": {"type": "number"},
+        "matched_field": _FIELD,
+        "matched": _TEXTS | {"description": "What matched there"},
     },
-    "nodes",
-    "total",
+    *("node_type", "subtype", "description", "relevance_score", "matched_field"),
 )
+_PAGE: Final = {"total": _TOTAL, "next_cursor": _NEXT, "warning": _WARNING, "hint": _TEXT}
+SEARCH_OUTPUT: Final = _answer({"nodes": _array(_HIT, "The best first"), **_PAGE}, "nodes", "total")
+_VIA: Final = _object({"output": _TEXT, "input": _TEXT, "type": _TEXT})
 COMPATIBLE_OUTPUT: Final = _answer(
     {
-        "node": {"type": "object", "properties": _BRIEF},
+        "node": _object(_BRIEF),
         "direction": {"enum": ["after", "before"]},
-        "nodes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": _BRIEF
-                | {
-                    "via": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {"output": _TEXT, "input": _TEXT, "type": _TEXT},
-                        },
-                    }
-                },
-                "required": ["node_type", "subtype", "via"],
-            },
-        },
-        "total": _TOTAL,
-        "next_cursor": _NEXT,
-        "warning": _WARNING,
-        "hint": _TEXT,
+        "nodes": _array(_object(_BRIEF | {"via": _array(_VIA)}, "node_type", "subtype", "via")),
+        **_PAGE,
     },
-    "node",
-    "direction",
-    "nodes",
-    "total",
+    *("node", "direction", "nodes", "total"),
 )
+_PROBLEM: Final = {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT}
 CHECK_OUTPUT: Final = _answer(
     {
-        "node": {"type": "object", "properties": _BRIEF},
-        "valid": {"type": ["boolean", "null"], "description": "null: nothing can be said about it"},
-        "problems": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT},
-                "required": ["setting", "problem", "fix"],
-            },
-        },
+        "node": _object(_BRIEF),
+        "valid": _maybe("boolean") | {"description": "null: nothing can be said about it"},
+        "problems": _array(_object(_PROBLEM, *_PROBLEM)),
         "notes": _TEXTS,
-        "defaults": {"type": "object", "description": "Settings that were not given, and what they are then"},
+        "defaults": said("Settings that were not given, and what they are then", "object"),
         "warning": _WARNING,
     },
-    "node",
-    "valid",
-    "problems",
+    *("node", "valid", "problems"),
 )

@@ -69,8 +69,13 @@ class Bundle:
     def place(self, name: str) -> str:
         """A file inside as people find it."""
         if self.location.is_dir():
-            return str(self.location / name)
-        return f"{self.location}!/{name}"
+            return shown(self.location / name)
+        return f"{shown(self.location)}!/{name}"
+
+
+def shown(path: Path | str) -> str:
+    """A path as text, also where its name is no Unicode."""
+    return str(path).encode("utf-8", "replace").decode()
 
 
 def find_bundles(root: Path) -> list[Path]:
@@ -173,8 +178,8 @@ def _list_folder(bundle: Bundle) -> None:
             name for name in folders if name not in _NEVER and not _is_bundle(Path(folder, name))
         )
         for name in sorted(names):
-            if name.endswith(wanted) or name == "MANIFEST.MF":
-                path = Path(folder, name)
+            path = Path(folder, name)
+            if (name.endswith(wanted) or name == "MANIFEST.MF") and path.is_file():  # who reads a pipe waits
                 bundle.files[path.relative_to(bundle.location).as_posix()] = _file_reader(path)
 
 
@@ -244,7 +249,7 @@ def _headers(bundle: Bundle) -> dict[str, str]:
 
 def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
     named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
-    bundle.name = named or bundle.location.name.removesuffix(".jar")
+    bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
     # Source checkouts say `.qualifier` for what the build fills in.
     bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
 

@@ -16,7 +16,7 @@ _MOST_STEPS: Final = 20_000
 _DESCRIPTOR: Final = re.compile(r"\[*(?:[BCDFIJSZ]|L[^;]+;)")
 _MAGIC: Final = 0xCAFEBABE
 _WIDE_CONSTANTS: Final = (5, 6)
-_UNREADABLE: Final = (struct.error, IndexError, KeyError, TypeError, ValueError, RecursionError)
+_UNREADABLE: Final = (struct.error, LookupError, TypeError, AttributeError, ValueError, RecursionError)
 """What damaged bytes lead to."""
 
 
@@ -47,11 +47,15 @@ class Call:
         name: The method.
         args: What it was given.
         target: What it was called on; None for static methods.
+        owner: The class that has the method.
+        descriptor: What it takes and gives, as in class files.
     """
 
     name: str
     args: list[Any] = field(default_factory=list[Any])
     target: Any = None
+    owner: str = ""
+    descriptor: str = ""
 
 
 class ClassFile:
@@ -67,7 +71,7 @@ class ClassFile:
     def __init__(self, data: bytes) -> None:
         try:
             self._read(data)
-        except (*_UNREADABLE, UnicodeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise ClassFileError(f"is no readable class file: {error}") from None
 
     def run(
@@ -76,7 +80,7 @@ class ClassFile:
         """Follows a method to its end, its first branch, or what is not understood.
 
         Args:
-            method: Its name; the first of this name.
+            method: Its name, or its name with its descriptor; the first of this name.
             arguments: What it is given.
             fields: Static fields of this class, read and written.
 
@@ -169,16 +173,18 @@ class ClassFile:
         (count,) = struct.unpack_from(">H", self._data, at)
         at += 2
         for _ in range(count):
-            _, name_index, _, attributes = struct.unpack_from(">HHHH", self._data, at)
+            _, name_index, type_index, attributes = struct.unpack_from(">HHHH", self._data, at)
+            member = str(self.constant(name_index))
             at += 8
             for _ in range(attributes):
                 name, body, at = self._attribute(at)
                 if is_method and name == "Code":
                     (size,) = struct.unpack_from(">I", body, 4)
-                    self.methods.setdefault(str(self.constant(name_index)), body[8 : 8 + size])
+                    for key in (member, f"{member}{self.constant(type_index)}"):
+                        self.methods.setdefault(key, body[8 : 8 + size])
                 elif not is_method and name == "ConstantValue":
                     (index,) = struct.unpack(">H", body)
-                    self.field_values[str(self.constant(name_index))] = self.constant(index)
+                    self.field_values[member] = self.constant(index)
         return at
 
     def _attribute(self, at: int) -> tuple[str, bytes, int]:
@@ -298,16 +304,18 @@ class _Follower:
             self._stack.append(Static(owner.replace("/", "."), name))
 
     def _invoke(self, op: int, index: int) -> None:
-        _, name, descriptor = self._class.constant(index)
+        owner, name, descriptor = self._class.constant(index)
         inside, _, result = descriptor[1:].rpartition(")")
         count = len(_DESCRIPTOR.findall(inside))
         args = [self._stack.pop() for _ in range(count)][::-1]
         if op == 186:
             self._stack.append(self._class.lambda_of(self._class.constant(index)[0]))
             return
-        call = Call(name, args, None if op == 184 else self._stack.pop())
+        target = None if op == 184 else self._stack.pop()
+        call = Call(name, args, target, owner.replace("/", "."), descriptor)
         self.calls.append(call)
-        if name == "<init>" and isinstance(call.target, Call):
-            call.target.args += args
+        if name == "<init>" and isinstance(target, Call):
+            target.args += args
+            target.descriptor = descriptor
         if result != "V":
             self._stack.append(call)

@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import Port, View
-from .class_files import Call, ClassFile, Lambda, Static
-from .node_descriptions import NodeDescription, node_type_of
+from .class_files import Call, Lambda, Static
+from .node_descriptions import described, node_type_of
+from .port_types import type_of
 from .safe_xml import XmlRefusedError, parse_xml
 from .xhtml import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TYPES: Final = {
-    "BufferedDataTable": "Table",
-    "FlowVariablePortObject": "Flow Variable",
-    "ImagePortObject": "Image",
-}
+    from ..model import NodeSpec
+    from .class_files import ClassFile
+
 _DEEPEST: Final = 2
 """Compilers nest no deeper; whoever made a class file by hand could, without end."""
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -41,19 +40,15 @@ class _Told:
     links: list[str] = field(default_factory=list[str])
 
 
-def read_class(data: bytes) -> NodeDescription | None:
+def read_class(code: ClassFile) -> NodeSpec | None:
     """Reads the description in a node factory's class.
 
     Args:
-        data: The class file.
+        code: The class.
 
     Returns:
         The description without options; None if it is not written in a way that is known.
-
-    Raises:
-        ClassFileError: It is no class file.
     """
-    code = ClassFile(data)
     fields = dict(code.field_values)
     _, first = code.run("<clinit>", fields=fields)
     _, second = code.run("createNodeDescription", ["this"], fields)
@@ -70,27 +65,16 @@ def read_class(data: bytes) -> NodeDescription | None:
     name, short = told.texts.get("name"), told.texts.get("shortDescription")
     if not name or short is None:
         return None
-    return NodeDescription(
+    return described(
         name=" ".join(name.split()),
         node_type=told.node_type,
-        deprecated=False,
         short_description=" ".join(_text(short).split()),
         description="\n".join([_text(told.texts.get("fullDescription", "")), *told.links]).strip(),
-        parameters=(),
         input_ports=tuple(told.inputs),
         output_ports=tuple(told.outputs),
         views=tuple(told.views),
         keywords=tuple(told.keywords),
     )
-
-
-def superclass_of(data: bytes) -> str:
-    """The class that a class extends.
-
-    Raises:
-        ClassFileError: It is no class file.
-    """
-    return ClassFile(data).superclass
 
 
 def _link_of_chain(code: ClassFile, call: Call, told: _Told, depth: int = 0) -> None:
@@ -172,11 +156,11 @@ def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
     kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
     table = call.name.endswith("Table")
     owner = kind.owner if kind is not None else "org.knime.core.node.BufferedDataTable" if table else ""
-    simple = owner.rpartition(".")[2]
+    type_name, type_id = type_of(owner)
     return Port(
         name=texts[-2] if len(texts) > 1 else texts[0],
-        type=_TYPES.get(simple, simple.removesuffix("PortObject")),
-        type_id=owner or None,
+        type=type_name,
+        type_id=type_id,
         description=_text(texts[-1]) if len(texts) > 1 else "",
         optional=optional,
         required=not optional,

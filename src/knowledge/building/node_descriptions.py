@@ -7,10 +7,9 @@ stays unsaid.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ..model import Parameter, Port, View
+from ..model import NodeSpec, Origin, Parameter, Port, SourceKind, View
 from .safe_xml import XmlRefusedError, local_name, parse_xml
 from .xhtml import line_of, text_of
 
@@ -35,33 +34,9 @@ _KIND_OF_PORT: Final = {
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDescription:
-    """What a description says.
-
-    Attributes:
-        name: As it is shown, in one line.
-        node_type: KNIME's kind of node in capitals: ``LOOP_START``; ``UNKNOWN`` where it is not said.
-        deprecated: Whether the description itself says so.
-        short_description: One line.
-        description: Plain text.
-        parameters: The options, with their labels as names.
-        input_ports: In order, groups where their ports go.
-        output_ports: In order.
-        views: The interactive view first.
-        keywords: As they are given.
-    """
-
-    name: str
-    node_type: str
-    deprecated: bool
-    short_description: str
-    description: str
-    parameters: tuple[Parameter, ...]
-    input_ports: tuple[Port, ...]
-    output_ports: tuple[Port, ...]
-    views: tuple[View, ...]
-    keywords: tuple[str, ...]
+def described(**said: Any) -> NodeSpec:
+    """A node as its description says it; which one it is, who registers it says."""
+    return NodeSpec(id="", subtype="", origin=Origin(kind=SourceKind.KNIME, name=""), **said)
 
 
 def is_node_description(data: bytes) -> bool:
@@ -69,7 +44,7 @@ def is_node_description(data: bytes) -> bool:
     return b"knimeNode" in data[:4096].replace(b"\0", b"")
 
 
-def read_node_description(data: bytes) -> NodeDescription:
+def read_node_description(data: bytes) -> NodeSpec:
     """Reads a description.
 
     Args:
@@ -86,7 +61,7 @@ def read_node_description(data: bytes) -> NodeDescription:
     if not name:
         raise XmlRefusedError("names no node: <name> is missing or empty")
     inputs, outputs = _ports(root)
-    return NodeDescription(
+    return described(
         name=name,
         node_type=node_type_of(root.get("type", "Unknown")),
         deprecated=_is_true(root.get("deprecated")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from .safe_xml import local_name, parse_xml
@@ -36,7 +36,7 @@ class Registration:
     hidden: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PluginXml:
     """What a plug-in registers.
 
@@ -46,36 +46,33 @@ class PluginXml:
         categories: Full path (``/io/read``) -> name as it is shown.
     """
 
-    nodes: tuple[Registration, ...] = ()
-    node_sets: tuple[str, ...] = ()
-    categories: Mapping[str, str]
+    nodes: list[Registration] = field(default_factory=list[Registration])
+    node_sets: list[str] = field(default_factory=list[str])
+    categories: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def read_plugin_xml(data: bytes, texts: Mapping[str, str] | None = None) -> PluginXml:
+def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> None:
     """Reads a ``plugin.xml`` or ``fragment.xml``.
 
     Args:
         data: The file.
         texts: ``plugin.properties``, for names such as ``%category``.
+        into: Where it is noted; a plug-in may have both files.
 
     Raises:
         XmlRefusedError: It cannot be read.
     """
-    nodes: list[Registration] = []
-    sets: list[str] = []
-    categories: dict[str, str] = {}
     for extension in parse_xml(data):
         point = extension.get("point", "")
         for element in extension:
             kind = local_name(element)
             if point == _NODES and kind == "node":
-                nodes.append(_registration(element))
+                into.nodes.append(_registration(element))
             elif point in (_NODES, _SETS) and kind == "nodeset":
-                sets.append(element.get("factory-class", "").strip())
+                into.node_sets.append(element.get("factory-class", "").strip())
             elif point == _CATEGORIES and kind == "category":
                 path = joined_path(element.get("path", "/"), element.get("level-id", ""))
-                categories[path] = _translated(element.get("name", ""), texts or {})
-    return PluginXml(nodes=tuple(nodes), node_sets=tuple(sets), categories=categories)
+                into.categories[path] = _translated(element.get("name", ""), texts)
 
 
 def joined_path(path: str, level: str = "") -> str:

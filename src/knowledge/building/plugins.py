@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import NodeSpec, Origin, SourceKind
 from ..schema import folded
-from .bundles import Bundle, UnreadableError, find_bundles, inner_names, opened
-from .class_files import ClassFileError
-from .java_descriptions import read_class, superclass_of
-from .node_descriptions import NodeDescription, is_node_description, read_node_description
+from .bundles import Bundle, UnreadableError, find_bundles, inner_names, opened, shown
+from .class_files import ClassFile, ClassFileError
+from .java_descriptions import read_class
+from .node_descriptions import is_node_description, read_node_description
 from .plugin_xml import PluginXml, Registration, read_plugin_xml, read_properties
+from .port_types import with_types_of_code
 from .safe_xml import XmlRefusedError
 from .well_known import description_by_class, with_known_types
 
@@ -76,10 +77,17 @@ class PluginNodes:
 class _Found:
     """A node that was read, before categories and successors are known."""
 
-    factory: str
-    description: NodeDescription
-    registration: Registration | None
-    origin: Origin
+    node: NodeSpec
+    registration: Registration | None = None
+
+    @property
+    def is_deprecated(self) -> bool:
+        registered = self.registration is not None and self.registration.deprecated
+        return registered or self.node.deprecated
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.registration is not None and self.registration.hidden
 
 
 def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] | None = None) -> PluginNodes:
@@ -104,8 +112,8 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] |
         except UnreadableError as error:
             result.skipped.append(
                 Skipped(
-                    what=location.name,
-                    where=str(location),
+                    what=shown(location.name),
+                    where=shown(location),
                     reason="is no readable plug-in",
                     detail=str(error),
                 )
@@ -166,21 +174,13 @@ class _Reading:
         if "plugin.properties" in self._bundle.files:
             texts = read_properties(self._bundle.read("plugin.properties"))
         known = [name for name in _REGISTRIES if name in self._bundle.files]
-        nodes: list[Registration] = []
-        sets: list[str] = []
-        categories: dict[str, str] = {}
+        found = PluginXml()
         for name in known:
             try:
-                one = read_plugin_xml(self._bundle.read(name), texts)
+                read_plugin_xml(self._bundle.read(name), texts, found)
             except (XmlRefusedError, UnreadableError) as error:
                 self._skip(name, "cannot be read", str(error))
-                continue
-            nodes += one.nodes
-            sets += one.node_sets
-            categories.update(one.categories)
-        if not known:
-            return None
-        return PluginXml(nodes=tuple(nodes), node_sets=tuple(sets), categories=categories)
+        return found if known else None
 
     def _description_of(self, factory: str) -> str | None:
         """The file where KNIME looks for a factory's description: named like the class, in its package."""
@@ -197,15 +197,15 @@ class _Reading:
         """The node whose description is in its compiled class, or in the XML of a class that it extends."""
         factory = registration.factory
         for _ in range(_MOST_ANCESTORS):
-            name = self._classes.get(factory.replace(".", "/") + ".class")
+            name = self._class_file(factory)
             if name is None:
                 break
             try:
-                data = self._bundle.read(name)
-                description, factory = read_class(data), superclass_of(data)
+                code = ClassFile(self._bundle.read(name))
             except (ClassFileError, UnreadableError) as error:
                 self._skip(registration.factory, NO_XML, f"{name} {error}")
                 return []
+            description, factory = read_class(code), code.superclass
             if description is not None:
                 self._result.from_code += 1
                 return [self._found(registration.factory, name, description, registration)]
@@ -220,6 +220,17 @@ class _Reading:
         self._result.well_known += 1
         return [self._found(registration.factory, "plugin.xml", description, registration)]
 
+    def _class_file(self, name: str) -> str | None:
+        return self._classes.get(name.replace(".", "/") + ".class")
+
+    def _code(self, name: str) -> ClassFile | None:
+        """A class of this plug-in, if it can be read."""
+        file = self._class_file(name)
+        try:
+            return None if file is None else ClassFile(self._bundle.read(file))
+        except (ClassFileError, UnreadableError):
+            return None
+
     def _all_descriptions(self, taken: Collection[str] = ()) -> list[_Found]:
         """The nodes of a plug-in that does not say which it has: whatever is a description."""
         found: list[_Found] = []
@@ -230,7 +241,7 @@ class _Reading:
                 factory = _class_in(f"{self._bundle.package}/{inner}")
                 description = self._described(name, factory)
                 if description is not None:
-                    found.append(self._found(factory, name, description, None))
+                    found.append(self._found(factory, name, description))
         return found
 
     def _note_unregistered(self, taken: set[str]) -> None:
@@ -248,7 +259,7 @@ class _Reading:
             self._skip(name, "cannot be read", str(error))
             return False
 
-    def _described(self, name: str, factory: str) -> NodeDescription | None:
+    def _described(self, name: str, factory: str) -> NodeSpec | None:
         try:
             return read_node_description(self._bundle.read(name))
         except (XmlRefusedError, UnreadableError) as error:
@@ -256,18 +267,15 @@ class _Reading:
             return None
 
     def _found(
-        self, factory: str, file: str, description: NodeDescription, registration: Registration | None
+        self, factory: str, file: str, described: NodeSpec, registration: Registration | None = None
     ) -> _Found:
-        origin = Origin(
-            kind=SourceKind.KNIME,
-            name=self._bundle.name,
-            version=self._bundle.version,
-            file=self._bundle.place(file),
-        )
-        return _Found(factory=factory, description=description, registration=registration, origin=origin)
+        version, place = self._bundle.version, self._bundle.place(file)
+        origin = Origin(kind=SourceKind.KNIME, name=self._bundle.name, version=version, file=place)
+        node = replace(described, id=factory, subtype=factory, version=version or "", origin=origin)
+        return _Found(node=with_types_of_code(node, self._code), registration=registration)
 
     def _skip(self, what: str, reason: str, detail: str = "") -> None:
-        where = str(self._bundle.location)
+        where = shown(self._bundle.location)
         self._result.skipped.append(Skipped(what=what, where=where, reason=reason, detail=detail))
 
 
@@ -285,77 +293,47 @@ def _without_twins(found: list[_Found], result: PluginNodes) -> list[_Found]:
     """Each factory once: where two versions of a plug-in lie in a folder, the newer one's."""
     best: dict[str, _Found] = {}
     for entry in found:
-        other = best.get(entry.factory)
-        if other is None:
-            best[entry.factory] = entry
+        other = best.setdefault(entry.node.id, entry)
+        if other is entry:
             continue
-        newer, older = (
-            (entry, other) if _order(entry.origin.version) > _order(other.origin.version) else (other, entry)
-        )
-        best[entry.factory] = newer
+        is_newer = _order(entry.node.version) > _order(other.node.version)
+        best[entry.node.id], older = (entry, other) if is_newer else (other, entry)
+        origin = older.node.origin
         result.skipped.append(
-            Skipped(what=older.factory, where=older.origin.file or older.origin.name, reason=OLDER_TWIN)
+            Skipped(what=older.node.id, where=origin.file or origin.name, reason=OLDER_TWIN)
         )
     return list(best.values())
 
 
-def _order(version: str | None) -> tuple[tuple[int, str], ...]:
-    return tuple(
-        (int(part), "") if part.isdecimal() else (-1, part) for part in _VERSION.findall(version or "")
-    )
-
-
-def _is_deprecated(entry: _Found) -> bool:
-    registered = entry.registration is not None and entry.registration.deprecated
-    return registered or entry.description.deprecated
+def _order(version: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _VERSION.findall(version))
 
 
 def _successors(found: list[_Found]) -> dict[str, str]:
     """Name, or class without numbers -> the one node in use that has it; KNIME names successors nowhere."""
     in_use: dict[str, list[str]] = defaultdict(list)
     for entry in found:
-        hidden = entry.registration is not None and entry.registration.hidden
-        if not _is_deprecated(entry) and not hidden:
-            for key in _successor_keys(entry):
-                in_use[key].append(entry.factory)
+        if not entry.is_deprecated and not entry.is_hidden:
+            for key in _successor_keys(entry.node):
+                in_use[key].append(entry.node.id)
     return {key: factories[0] for key, factories in in_use.items() if len(factories) == 1}
 
 
-def _successor_keys(entry: _Found) -> tuple[str, str]:
+def _successor_keys(node: NodeSpec) -> tuple[str, str]:
     """What a node has in common with the one that took its place: the name, or joiner3.Joiner3NodeFactory."""
-    return _name_key(entry.description.name), "class " + _NUMBER.sub("", entry.factory).lower()
-
-
-def _name_key(name: str) -> str:
-    return folded(_OUT_OF_USE.sub(" ", name))
+    return folded(_OUT_OF_USE.sub(" ", node.name)), "class " + _NUMBER.sub("", node.id).lower()
 
 
 def _node(entry: _Found, categories: dict[str, str], successors: dict[str, str]) -> NodeSpec:
-    told = entry.description
     path = entry.registration.category_path if entry.registration is not None else ""
-    deprecated = _is_deprecated(entry)
-    node = NodeSpec(
-        id=entry.factory,
-        node_type=told.node_type,
-        subtype=entry.factory,
-        name=told.name,
-        version=entry.origin.version or "",
+    known = [successors[key] for key in _successor_keys(entry.node) if key in successors]
+    return replace(
+        entry.node,
         category=_names(path, categories),
-        short_description=told.short_description,
-        description=told.description,
-        keywords=told.keywords,
-        parameters=told.parameters,
-        input_ports=told.input_ports,
-        output_ports=told.output_ports,
-        views=told.views,
-        deprecated=deprecated,
-        hidden=entry.registration is not None and entry.registration.hidden,
-        origin=entry.origin,
+        deprecated=entry.is_deprecated,
+        hidden=entry.is_hidden,
+        successor=known[0] if known and entry.is_deprecated else None,
     )
-    if not deprecated:
-        return node
-    known = [successors[key] for key in _successor_keys(entry) if key in successors]
-    return replace(node, successor=known[0] if known else None)
 
 
 def _names(path: str, categories: dict[str, str]) -> tuple[str, ...]:

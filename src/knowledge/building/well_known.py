@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..packs.basics import basic_nodes
 from ..schema import folded
-from .node_descriptions import NodeDescription
+from .port_types import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..model import NodeSpec, Port
+    from .port_types import Type
 
 _KNIMES_OWN: Final = "org.knime."
 _CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
@@ -28,7 +29,7 @@ def with_known_types(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
     return [_typed(node, _by_name().get(_key(node.name))) for node in nodes]
 
 
-def description_by_class(factory: str) -> NodeDescription | None:
+def description_by_class(factory: str) -> NodeSpec | None:
     """What the node of a factory of KNIME's own does, if its class is called like a well-known node.
 
     Args:
@@ -36,20 +37,7 @@ def description_by_class(factory: str) -> NodeDescription | None:
     """
     name = _CLASS.fullmatch(factory)
     known = _by_name().get(_key(name[1])) if name and factory.startswith(_KNIMES_OWN) else None
-    if known is None:
-        return None
-    return NodeDescription(
-        name=known.name,
-        node_type="UNKNOWN",
-        deprecated=False,
-        short_description=known.short_description,
-        description=known.description,
-        parameters=known.parameters,
-        input_ports=known.input_ports,
-        output_ports=known.output_ports,
-        views=(),
-        keywords=known.keywords,
-    )
+    return None if known is None else replace(known, node_type="UNKNOWN")
 
 
 @cache
@@ -66,19 +54,10 @@ def _typed(node: NodeSpec, known: NodeSpec | None) -> NodeSpec:
         return node
     return replace(
         node,
-        input_ports=_ports(node.input_ports, known.input_ports),
-        output_ports=_ports(node.output_ports, known.output_ports),
+        input_ports=typed(node.input_ports, _types(known.input_ports)),
+        output_ports=typed(node.output_ports, _types(known.output_ports)),
     )
 
 
-def _ports(ports: tuple[Port, ...], known: tuple[Port, ...]) -> tuple[Port, ...]:
-    """Ports with the types of others at the same place; groups do not count, and keep what they have."""
-    types = [port.type for port in known if not port.group]
-    if len(types) != sum(not port.group for port in ports):
-        return ports
-    left = iter(types)
-    return tuple(port if port.group else _with_type(port, next(left)) for port in ports)
-
-
-def _with_type(port: Port, kind: str) -> Port:
-    return port if port.type else replace(port, type=kind)
+def _types(ports: tuple[Port, ...]) -> list[Type]:
+    return [(port.type, port.type_id) for port in ports if not port.group]

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .errors import MCPError, MCPErrorType, invalid_request
-from .keys import KeyStoreError
+from .errors import invalid_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastapi import Request
 
+    from .errors import MCPError
     from .gateway import Gateway
     from .keys import ApiKey, Scope
     from .observability import RequestRecord
@@ -50,9 +48,10 @@ def verified(gateway: Gateway, presented: str) -> ApiKey:
         presented: What a client sent as its key.
 
     Raises:
-        MCPError: 401: it does not work. 500: the keys cannot be read.
+        MCPError: 401: it does not work.
+        KeyStoreError: The keys cannot be read.
     """
-    key = looked_up(lambda: gateway.keys.verify(presented))
+    key = gateway.keys.verify(presented)
     if key is None:
         gateway.metrics.refused("key")
         raise no_key("This API key is unknown, expired or revoked. Ask for another one.")
@@ -89,20 +88,6 @@ def let_in(gateway: Gateway, key: ApiKey, scope: Scope, record: RequestRecord) -
             status=403,
             details={"missing_scope": scope.value},
         )
-
-
-def looked_up(look: Callable[[], ApiKey | None]) -> ApiKey | None:
-    """What a look into the keys gives.
-
-    Raises:
-        MCPError: They cannot be read.
-    """
-    try:
-        return look()
-    except KeyStoreError as error:
-        raise MCPError(
-            MCPErrorType.DATABASE_ERROR, str(error), "Keys cannot be looked up at the moment."
-        ) from None
 
 
 def no_key(user_message: str) -> MCPError:

@@ -12,10 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from ...version import VERSION
 from .admission import KEY_HEADER, from_elsewhere
-from .endpoints.health import health_router, public_health_router
-from .endpoints.internal import internal_router
-from .endpoints.mcp import mcp_router
-from .endpoints.simple import simple_router
+from .endpoints import internal_routers, public_routers
 from .envelope import Envelope, failure
 from .errors import invalid_request
 from .middleware import REQUEST_ID, Observed
@@ -34,12 +31,8 @@ if TYPE_CHECKING:
 def public_app(gateway: Gateway) -> FastAPI:
     """What other machines may reach: every endpoint but public health asks for a key."""
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
-    # Before `/tools/{tool_name}` could take anything for a name of a tool.
-    app.include_router(health_router())
-    app.include_router(public_health_router())
-    app.include_router(mcp_router())
-    app.include_router(simple_router())
-    app.include_router(page_router(with_keys=True))
+    for part in (*public_routers(), page_router(with_keys=True)):
+        app.include_router(part)
     if gateway.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -57,9 +50,8 @@ def internal_app(gateway: Gateway) -> FastAPI:
     app = _app(
         gateway, "internal", "Node knowledge, internal", "The same tools for programs on this machine."
     )
-    app.include_router(public_health_router())
-    app.include_router(internal_router())
-    app.include_router(page_router(with_keys=False))
+    for part in (*internal_routers(), page_router(with_keys=False)):
+        app.include_router(part)
     app.add_middleware(ThisMachineOnly)
     app.add_middleware(Observed, gateway=gateway, listener="internal")
     return app

@@ -11,7 +11,7 @@ from .gateway import Gateway
 from .keys import KeyStore
 from .metrics import Metrics
 from .observability import spans_from_environment
-from .retriever import CatalogueKnowledge, NodeKnowledgeRetriever
+from .retriever import CatalogueKnowledge
 from .tools import ToolRegistry
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ def opened_gateway(
         metrics = Metrics()
         sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
         if settings.supabase() is None:
-            base = CatalogueKnowledge(catalogue, threshold=settings.node_knowledge_default_threshold)
-            sources.append(NodeKnowledgeRetriever(base))
+            threshold = settings.node_knowledge_default_threshold
+            sources.append(CatalogueKnowledge(catalogue, threshold=threshold))
         else:
             from .supabase import SupabaseKnowledge  # its HTTP client takes long to load
 
             supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
             stack.callback(supabase.close)
-            sources.append(NodeKnowledgeRetriever(supabase))
+            sources.append(supabase)
         if settings.elasticsearch_indices:
             elasticsearch = ElasticsearchTool(settings)
             stack.callback(elasticsearch.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -39,8 +40,7 @@ class TTLCache(Generic[V]):
         self._on_lookup = on_lookup
         self._now = now
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
-        self._asking: dict[Hashable, Future[V]] = {}
+        self._kept: OrderedDict[Hashable, tuple[float, Future[V]]] = OrderedDict()
 
     def get(self, key: Hashable, ask: Callable[[], V]) -> V:
         """Gives an answer.
@@ -53,36 +53,30 @@ class TTLCache(Generic[V]):
             Exception: Whatever `ask` raises.
         """
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None and kept[0] > self._now():
-                self._kept.move_to_end(key)
-                hit, mine, waiting = True, False, None
-            else:
-                waiting = self._asking.get(key)
-                hit, mine = waiting is not None, waiting is None
-                if waiting is None:
-                    waiting = self._asking[key] = Future()
+            until, answer = self._kept.get(key) or (-math.inf, Future[V]())
+            hit = until > self._now()
+            if not hit:
+                answer = Future[V]()
+                self._kept[key] = math.inf, answer
+            self._kept.move_to_end(key)
         if self._on_lookup is not None:
             self._on_lookup(hit)
-        if waiting is None and kept is not None:
-            return kept[1]
-        assert waiting is not None
-        return self._found(key, ask, waiting) if mine else waiting.result()
+        if not hit:
+            self._find_out(key, ask, answer)
+        return answer.result()
 
-    def _found(self, key: Hashable, ask: Callable[[], V], future: Future[V]) -> V:
+    def _find_out(self, key: Hashable, ask: Callable[[], V], answer: Future[V]) -> None:
+        seconds = 0.0
         try:
-            value = ask()
+            answer.set_result(ask())
+            seconds = self._seconds
         except BaseException as error:
-            with self._lock:
-                del self._asking[key]
-            future.set_exception(error)
+            answer.set_exception(error)
             raise
-        with self._lock:
-            del self._asking[key]
-            if self._seconds > 0:
-                self._kept[key] = (self._now() + self._seconds, value)
-                self._kept.move_to_end(key)
+        finally:
+            with self._lock:
+                self._kept[key] = self._now() + seconds, answer
+                if not seconds:
+                    del self._kept[key]
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
-        future.set_result(value)
-        return value

@@ -9,12 +9,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from ...types.errors import ArgumentsInvalid
 from ...types.errors import MCPError as BaseError
+from ..errors import CatalogueError
+from .keys import KeyStoreError
+from .observability import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ..errors import CatalogueError
 
 
 class MCPErrorType(Enum):
@@ -33,32 +35,20 @@ class MCPErrorType(Enum):
     """The gateway itself failed."""
 
 
-_STATUS: Final[Mapping[MCPErrorType, int]] = {
-    MCPErrorType.VALIDATION_ERROR: 400,
-    MCPErrorType.TOOL_NOT_FOUND: 404,
-    MCPErrorType.PARAMETER_ERROR: 400,
-    MCPErrorType.SERVICE_ERROR: 500,
-    MCPErrorType.DATABASE_ERROR: 500,
-    MCPErrorType.INTERNAL_ERROR: 500,
+_FAILED: Final = -32603
+_CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
+    MCPErrorType.VALIDATION_ERROR: (400, -32600),
+    MCPErrorType.TOOL_NOT_FOUND: (404, -32602),
+    MCPErrorType.PARAMETER_ERROR: (400, -32602),
+    MCPErrorType.SERVICE_ERROR: (500, _FAILED),
+    MCPErrorType.DATABASE_ERROR: (500, _FAILED),
+    MCPErrorType.INTERNAL_ERROR: (500, _FAILED),
 }
-
-NOT_FOUND: Final = 404
-"""HTTP status where arguments name something that is not there."""
-
-UNAVAILABLE: Final = 503
-"""HTTP status where a service outside does not answer."""
-
-_RPC_CODES: Final[Mapping[MCPErrorType, int]] = {
-    MCPErrorType.VALIDATION_ERROR: -32600,
-    MCPErrorType.TOOL_NOT_FOUND: -32602,
-    MCPErrorType.PARAMETER_ERROR: -32602,
-    MCPErrorType.SERVICE_ERROR: -32603,
-    MCPErrorType.DATABASE_ERROR: -32603,
-    MCPErrorType.INTERNAL_ERROR: -32603,
-}
-"""https://www.jsonrpc.org/specification#error_object; an unknown tool is -32602 in MCP."""
+"""Status of HTTP and code of https://www.jsonrpc.org/specification#error_object, as MCP uses it."""
 
 NOT_JSON: Final = -32700
+UNAVAILABLE: Final = 503
+"""HTTP status where a service outside does not answer."""
 
 
 class MCPError(BaseError):
@@ -95,18 +85,19 @@ class MCPError(BaseError):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
+        usual_status, usual_code = _CODES[error_type]
         self.error_type = error_type
         self.message = message
         self.user_message = user_message
-        self.status = _STATUS[error_type] if status is None else status
-        self.code = _RPC_CODES[error_type] if code is None else code
+        self.status = usual_status if status is None else status
+        self.code = usual_code if code is None else code
         self.details = dict(details or {})
         self.headers = dict(headers or {})
 
     @property
     def of_tool(self) -> bool:
         """Whether a tool was run and failed, and not what was asked."""
-        return self.code == _RPC_CODES[MCPErrorType.INTERNAL_ERROR]
+        return self.code == _FAILED
 
 
 def invalid_request(user_message: str, *, status: int = 400, **more: Any) -> MCPError:
@@ -125,22 +116,44 @@ def unavailable(message: str, user_message: str) -> MCPError:
     return MCPError(MCPErrorType.SERVICE_ERROR, message, user_message, status=UNAVAILABLE)
 
 
-def catalogue_failed(error: CatalogueError) -> MCPError:
-    """What a caller is told where the node catalogue cannot be read."""
-    return MCPError(
-        MCPErrorType.DATABASE_ERROR,
-        str(error),
-        "The node catalogue cannot be read. Whoever runs this gateway has to build it again.",
-    )
+def as_mcp_error(error: Exception) -> MCPError:
+    """What a caller is told about an error of a tool, of the catalogue, or that nobody thought of."""
+    match error:
+        case MCPError():
+            return error
+        case CatalogueError():
+            what = "The node catalogue cannot be read. Whoever runs this gateway has to build it again."
+            return MCPError(MCPErrorType.DATABASE_ERROR, str(error), what)
+        case KeyStoreError():
+            what = "Keys cannot be looked up at the moment."
+            return MCPError(MCPErrorType.DATABASE_ERROR, str(error), what)
+        case ArgumentsInvalid():
+            # They fit the schema: a node, a type, a page that this catalogue does not have.
+            return MCPError(
+                MCPErrorType.PARAMETER_ERROR,
+                "Arguments name something that is not there",
+                f"{error.what}. {error.fix}" if error.fix else error.what,
+                status=404,
+                details={"pointer": error.pointer},
+            )
+        case BaseError():
+            return MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what)
+        case TimeoutError():
+            return unavailable("The tool took longer than GATEWAY_TOOL_TIMEOUT", "The tool took too long.")
+        case _:
+            _log_place(error)
+            return MCPError(
+                MCPErrorType.INTERNAL_ERROR,
+                f"Unexpected {type(error).__name__}",
+                "Something went wrong in the gateway. Its log says more under this request id.",
+            )
 
 
-def unforeseen(error: BaseException) -> MCPError:
-    """What a caller is told about an error that nobody thought of.
-
-    Its text is kept out of log and answer: it may quote what was sent.
-    """
-    return MCPError(
-        MCPErrorType.INTERNAL_ERROR,
-        f"Unexpected {type(error).__name__}",
-        "Something went wrong in the gateway. Its log says more under this request id.",
-    )
+def _log_place(error: BaseException) -> None:
+    """Logs where an unforeseen error happened; not its text, which may quote what was sent."""
+    trace, places = error.__traceback__, list[str]()
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    LOGGER.error("Unexpected %s at %s", type(error).__name__, " < ".join(reversed(places[-8:])))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from .errors import MCPError, unavailable, unforeseen
+from .errors import as_mcp_error, unavailable
 from .limits import RateLimiter
 from .metrics import Metrics
-from .observability import LOGGER, RequestRecord, Spans
+from .observability import RequestRecord, Spans
 from .page.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Gateway:
                         registry.invoke_tool, name, checked, abandon_on_cancel=True
                     )
             except Exception as error:
-                failure = _as_mcp_error(error)
+                failure = as_mcp_error(error)
                 outcome = failure.error_type.value
                 self.spans.failed(span, outcome)
                 raise failure from None
@@ -101,22 +101,3 @@ class Gateway:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
                 self.metrics.call(tool=name, outcome=outcome, seconds=seconds)
-
-
-def _as_mcp_error(error: Exception) -> MCPError:
-    if isinstance(error, MCPError):
-        return error
-    if isinstance(error, TimeoutError):
-        return unavailable("The tool took longer than GATEWAY_TOOL_TIMEOUT", "The tool took too long.")
-    log_place(error)
-    return unforeseen(error)
-
-
-def log_place(error: BaseException) -> None:
-    """Logs where an unforeseen error happened; not its text, which may quote what was sent."""
-    trace, places = error.__traceback__, list[str]()
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
-        trace = trace.tb_next
-    LOGGER.error("Unexpected %s at %s", type(error).__name__, " < ".join(reversed(places[-8:])))

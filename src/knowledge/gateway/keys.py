@@ -148,16 +148,9 @@ class KeyStore:
             expires_at=None if days is None else now + timedelta(days=days),
             revoked_at=None,
         )
-        row = (
-            key.id,
-            key.name,
-            _digest(secret),
-            " ".join(sorted(wanted)),
-            rate_limit,
-            now.isoformat(),
-            key.expires_at.isoformat() if key.expires_at else None,
-            None,
-        )
+        ends = key.expires_at.isoformat() if key.expires_at else None
+        scope_names = " ".join(sorted(wanted))
+        row = (key.id, key.name, _digest(secret), scope_names, rate_limit, now.isoformat(), ends, None)
         with self._reported():
             self._db.execute(f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608 - no input
         return f"{_PREFIX}_{key.id}_{secret}", key
@@ -179,10 +172,8 @@ class KeyStore:
         if len(presented) > _LONGEST or prefix != _PREFIX or not secret:
             return None
         rows = self._rows("WHERE id = ?", key_id)
-        if not rows or not hmac.compare_digest(bytes(rows[0][2]), _digest(secret)):
-            return None
-        key = _key(rows[0])
-        return key if key.works() else None
+        good = bool(rows) and hmac.compare_digest(bytes(rows[0][2]), _digest(secret))
+        return _working(rows) if good else None
 
     def working(self, key_id: str) -> ApiKey | None:
         """The key with this id if it works, otherwise None.
@@ -190,9 +181,7 @@ class KeyStore:
         Raises:
             KeyStoreError: The file cannot be read.
         """
-        rows = self._rows("WHERE id = ?", key_id)
-        key = _key(rows[0]) if rows else None
-        return key if key is not None and key.works() else None
+        return _working(self._rows("WHERE id = ?", key_id))
 
     def all(self) -> list[ApiKey]:
         """All keys, also those that no longer work, the oldest first."""
@@ -218,11 +207,10 @@ class KeyStore:
             raise SettingInvalid(
                 f"{what}: {which}", setting="key", fix="knime-mcp nodes keys list shows ids."
             )
+        now = datetime.now(UTC).isoformat()
         with self._reported():
-            self._db.execute(
-                "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
-                (datetime.now(UTC).isoformat(), found[0].id),
-            )
+            statement = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
+            self._db.execute(statement, (now, found[0].id))
         return _key(self._rows("WHERE id = ?", found[0].id)[0])
 
     def hashed(self, text: str) -> str:
@@ -303,6 +291,11 @@ class KeyStore:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _working(rows: list[Any]) -> ApiKey | None:
+    key = _key(rows[0]) if rows else None
+    return key if key is not None and key.works() else None
 
 
 def _key(row: Any) -> ApiKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -24,47 +25,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "knime_mcp_gateway_requests",
-            "Requests.",
-            ("listener", "route", "method", "status"),
-            registry=self._registry,
-        )
-        self._request_seconds = Histogram(
-            "knime_mcp_gateway_request_seconds",
+        counter = partial(Counter, namespace="knime_mcp_gateway", registry=self._registry)
+        gauge = partial(Gauge, namespace="knime_mcp_gateway", registry=self._registry)
+        seconds = partial(Histogram, namespace="knime_mcp_gateway", registry=self._registry, buckets=_SECONDS)
+        self._requests = counter("requests", "Requests.", ("listener", "route", "method", "status"))
+        self._request_seconds = seconds(
+            "request_seconds",
             "Time from the request's headers to the end of the answer.",
             ("listener", "route"),
-            buckets=_SECONDS,
-            registry=self._registry,
         )
-        self._calls = Counter(
-            "knime_mcp_gateway_tool_calls", "Calls of tools.", ("tool", "outcome"), registry=self._registry
-        )
-        self._call_seconds = Histogram(
-            "knime_mcp_gateway_tool_seconds",
-            "Time that tools took.",
-            ("tool",),
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._errors = Counter(
-            "knime_mcp_gateway_errors", "Errors that were answered.", ("error_type",), registry=self._registry
-        )
-        self._lookups = Counter(
-            "knime_mcp_gateway_cache_lookups",
-            "Questions to a cache.",
-            ("cache", "outcome"),
-            registry=self._registry,
-        )
-        self._refused = Counter(
-            "knime_mcp_gateway_refused", "Requests not let in.", ("reason",), registry=self._registry
-        )
-        self._healthy = Gauge(
-            "knime_mcp_gateway_healthy", "Whether the tools work: 1 or 0.", registry=self._registry
-        )
-        Gauge(
-            "knime_mcp_gateway_info", "The gateway that runs.", ("version",), registry=self._registry
-        ).labels(VERSION).set(1)
+        self._calls = counter("tool_calls", "Calls of tools.", ("tool", "outcome"))
+        self._call_seconds = seconds("tool_seconds", "Time that tools took.", ("tool",))
+        self._errors = counter("errors", "Errors that were answered.", ("error_type",))
+        self._lookups = counter("cache_lookups", "Questions to a cache.", ("cache", "outcome"))
+        self._refused = counter("refused", "Requests not let in.", ("reason",))
+        self._healthy = gauge("healthy", "Whether the tools work: 1 or 0.")
+        gauge("info", "The gateway that runs.", ("version",)).labels(VERSION).set(1)
 
     def request(self, *, listener: str, route: str, method: str, status: int, seconds: float) -> None:
         """Counts a request that was answered."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 
 from .envelope import Envelope, failure
-from .errors import unforeseen
-from .gateway import log_place
+from .errors import as_mcp_error
 from .observability import RequestRecord, log_request
 
 if TYPE_CHECKING:
@@ -51,17 +50,40 @@ class Observed:
         if method == "HEAD":
             # Who answers GET answers this; uvicorn keeps the body back.
             scope = {**scope, "method": "GET"}
-        with self._gateway.spans.request(method, headers) as span:
-            exchange = _Exchange(self, scope, send, record, method, span)
-            try:
-                await self._app(scope, receive, exchange.send)
-            except Exception as error:
-                log_place(error)
-                await exchange.sorry(error, receive)
-            finally:
-                exchange.finish()
+        begun = finished = False
 
-    def finished(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
+        def finish() -> None:
+            nonlocal finished
+            if not finished:
+                finished = True
+                self._finished(scope, record, method, span)
+
+        async def observed(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                record.status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = record.request_id
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers.setdefault("Cache-Control", "no-store")
+            elif message["type"] == "http.response.body" and not message.get("more_body"):
+                # Before the end goes out: of every request that was answered, there is a line in the log.
+                finish()
+            await send(message)
+
+        with self._gateway.spans.request(method, headers) as span:
+            try:
+                await self._app(scope, receive, observed)
+            except Exception as error:
+                told = as_mcp_error(error)
+                if not begun:
+                    record.error_type, record.error = told.error_type.value, told.message
+                    await failure(told, Envelope.PLAIN, record)(scope, receive, observed)
+            finally:
+                finish()
+
+    def _finished(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
         """Writes down how a request ended."""
         # The template of the path: the path itself is made up by clients.
         route: str = getattr(scope.get("route"), "path", "unmatched")
@@ -74,42 +96,3 @@ class Observed:
             seconds=record.elapsed_ms / 1000,
         )
         log_request(record, listener=self._listener, method=method, route=route)
-
-
-class _Exchange:
-    def __init__(
-        self, observed: Observed, scope: Scope, send: Send, record: RequestRecord, method: str, span: Any
-    ) -> None:
-        self._observed = observed
-        self._scope = scope
-        self._send = send
-        self._record = record
-        self._method = method
-        self._span = span
-        self._begun = False
-        self._finished = False
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._begun = True
-            self._record.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers[REQUEST_ID] = self._record.request_id
-            headers["X-Content-Type-Options"] = "nosniff"
-            headers.setdefault("Cache-Control", "no-store")
-        elif message["type"] == "http.response.body" and not message.get("more_body"):
-            # Before the end goes out: of every request that was answered, there is a line in the log.
-            self.finish()
-        await self._send(message)
-
-    async def sorry(self, error: Exception, receive: Receive) -> None:
-        if self._begun:
-            return
-        told = unforeseen(error)
-        self._record.error_type, self._record.error = told.error_type.value, told.message
-        await failure(told, Envelope.PLAIN, self._record)(self._scope, receive, self.send)
-
-    def finish(self) -> None:
-        if not self._finished:
-            self._finished = True
-            self._observed.finished(self._scope, self._record, self._method, self._span)

@@ -23,6 +23,8 @@ class _Request(BaseModel):
 class MCPToolSchema(BaseModel):
     """A tool, as the simple endpoint lists it."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     name: str
     description: str
     parameters: dict[str, Any]

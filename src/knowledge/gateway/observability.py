@@ -61,6 +61,11 @@ class RequestRecord:
         """Milliseconds since it came in."""
         return round((time.perf_counter() - self.started) * 1000, 2)
 
+    @property
+    def answered_id(self) -> str | int:
+        """What a JSON-RPC answer has as its id."""
+        return self.request_id if self.rpc_id is None else self.rpc_id
+
 
 def log_request(record: RequestRecord, *, listener: str, method: str, route: str) -> None:
     """Writes the line about a request."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from ..answers.details import brief, full_description
@@ -64,47 +63,16 @@ _CALLED: Final = 0.9
 """Similarity of a node to what it was called before, or is called elsewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known about a name.
-
-    Attributes:
-        knowledge: Text; empty if there is none.
-        similarity: From 0 to 1; None if there is no knowledge.
-        metadata: Of the node, or why there is none.
-    """
-
-    knowledge: str
-    similarity: float | None
-    metadata: Mapping[str, Any]
-
-
-class KnowledgeBase(ABC):
-    """Where the knowledge is. Asked from threads, unless it answers briefly."""
+class NodeKnowledgeRetriever(ToolSource):
+    """The tool; where the knowledge is, who extends this knows."""
 
     @abstractmethod
-    def know(self, names: Sequence[str]) -> list[Known]:
-        """What is known about each of these names, in their order.
+    def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
+        """What is known about each of these names, in their order; with metadata, or why there is none.
 
         Raises:
             MCPError: The knowledge cannot be reached.
         """
-
-    def is_brief(self, names: Sequence[str]) -> bool:
-        """Whether it knows about these names within a few milliseconds."""
-        del names
-        return False
-
-
-class NodeKnowledgeRetriever(ToolSource):
-    """The tool.
-
-    Args:
-        base: Where the knowledge is.
-    """
-
-    def __init__(self, base: KnowledgeBase) -> None:
-        self._base = base
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tool."""
@@ -117,10 +85,6 @@ class NodeKnowledgeRetriever(ToolSource):
             arguments["node_names"], include_metadata=arguments.get("include_metadata", False)
         )
         return answer.model_dump()
-
-    def is_brief(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call takes a few milliseconds."""
-        return self._base.is_brief(arguments["node_names"])
 
     def retrieve_node_knowledge(
         self, node_names: Sequence[str], *, include_metadata: bool = False
@@ -139,17 +103,12 @@ class NodeKnowledgeRetriever(ToolSource):
         """
         started = time.perf_counter()
         names = list(dict.fromkeys(node_names))
-        known = dict(zip(names, self._base.know(names), strict=True))
+        known = dict(zip(names, self.know(names), strict=True))
         results = [
-            NodeKnowledgeResult(
-                node_name=name,
-                knowledge=known[name].knowledge,
-                metadata=dict(known[name].metadata)
-                if include_metadata or known[name].similarity is None
-                else {},
-                similarity_score=known[name].similarity,
-            )
-            for name in node_names
+            entry
+            if include_metadata or entry.similarity_score is None
+            else entry.model_copy(update={"metadata": {}})
+            for entry in map(known.__getitem__, node_names)
         ]
         return NodeKnowledgeResponse(
             success=True,
@@ -159,7 +118,7 @@ class NodeKnowledgeRetriever(ToolSource):
         )
 
 
-class CatalogueKnowledge(KnowledgeBase):
+class CatalogueKnowledge(NodeKnowledgeRetriever):
     """The catalogue as knowledge.
 
     Args:
@@ -171,7 +130,7 @@ class CatalogueKnowledge(KnowledgeBase):
         self._catalogue = catalogue
         self._threshold = threshold
 
-    def know(self, names: Sequence[str]) -> list[Known]:
+    def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
         """What the catalogue knows about each name.
 
         Raises:
@@ -180,17 +139,17 @@ class CatalogueKnowledge(KnowledgeBase):
         with self._catalogue.reading() as reader:
             return [self._know(reader, name) for name in names]
 
-    def is_brief(self, names: Sequence[str]) -> bool:
+    def is_brief(self, arguments: Mapping[str, Any]) -> bool:
         """Each name is a search."""
-        return len(names) <= _FEW_NAMES
+        return len(arguments["node_names"]) <= _FEW_NAMES
 
-    def _know(self, reader: CatalogueReader, name: str) -> Known:
+    def _know(self, reader: CatalogueReader, name: str) -> NodeKnowledgeResult:
         hits = search(reader, name, limit=3).hits
         scored = sorted(((similarity(name, hit), -place) for place, hit in enumerate(hits)), reverse=True)
         if not scored or scored[0][0] < self._threshold:
-            return Known(
+            return NodeKnowledgeResult(
+                node_name=name,
                 knowledge="",
-                similarity=None,
                 metadata={
                     "error": "No node of this catalogue is called like that.",
                     "suggestions": [brief(hit.node) for hit in hits],
@@ -211,7 +170,9 @@ class CatalogueKnowledge(KnowledgeBase):
             "origin": spec.origin.text,
             "catalogue_version": reader.origin.version,
         }
-        return Known(knowledge=knowledge_text(spec), similarity=score, metadata=metadata)
+        return NodeKnowledgeResult(
+            node_name=name, knowledge=knowledge_text(spec), metadata=metadata, similarity_score=score
+        )
 
 
 def similarity(name: str, hit: Hit) -> float:

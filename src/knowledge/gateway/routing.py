@@ -11,11 +11,9 @@ from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ..errors import CatalogueError
 from .admission import KEY_HEADER, admit, read_body
 from .envelope import Envelope, failure
-from .errors import NOT_JSON, MCPError, catalogue_failed, invalid_request, unforeseen
-from .gateway import log_place
+from .errors import NOT_JSON, as_mcp_error, invalid_request
 from .middleware import RECORD
 from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .observability import LEFT
@@ -23,6 +21,7 @@ from .observability import LEFT
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
+    from .errors import MCPError
     from .gateway import Gateway
     from .keys import Scope
     from .observability import RequestRecord
@@ -46,6 +45,13 @@ _WHAT = {
 }
 
 
+LISTING = (503,)
+"""Errors of endpoints that list tools."""
+
+CALLING = (400, 404, 408, 413, 415, 503)
+"""Errors of endpoints that call one."""
+
+
 def gateway_of(request: Request) -> Gateway:
     """The gateway that a request came to."""
     return cast("Gateway", request.app.state.gateway)
@@ -56,7 +62,7 @@ def record_of(request: Request) -> RequestRecord:
     return cast("RequestRecord", request.scope[RECORD])
 
 
-def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int]) -> APIRouter:
+def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:
     """Makes a router for endpoints of a kind.
 
     Args:
@@ -110,7 +116,7 @@ def guarded(
                 except Exception as error:
                     if isinstance(error, RequestValidationError):
                         record_of(request).rpc_id = _rpc_id(error.body)
-                    return fail(request, noted(request, as_mcp_error(error)))
+                    return fail(request, noted(request, _told(error)))
 
             return handler
 
@@ -125,13 +131,9 @@ def noted(request: Request, error: MCPError) -> MCPError:
     return error
 
 
-def as_mcp_error(error: Exception) -> MCPError:
+def _told(error: Exception) -> MCPError:
     """What a caller is told about any error."""
     match error:
-        case MCPError():
-            return error
-        case CatalogueError():
-            return catalogue_failed(error)
         case RequestValidationError():
             return _invalid(error)
         case HTTPException(status_code=400):
@@ -140,8 +142,7 @@ def as_mcp_error(error: Exception) -> MCPError:
         case HTTPException():
             return invalid_request(str(error.detail), status=error.status_code)
         case _:
-            log_place(error)
-            return unforeseen(error)
+            return as_mcp_error(error)
 
 
 def _rpc_id(body: Any) -> str | int | None:

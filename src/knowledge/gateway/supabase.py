@@ -14,7 +14,8 @@ import httpx
 
 from .cache import TTLCache
 from .errors import MCPError, MCPErrorType, unavailable
-from .retriever import KnowledgeBase, Known
+from .models import NodeKnowledgeResult
+from .retriever import NodeKnowledgeRetriever
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ _AWAY: Final = frozenset({429, 502, 503, 504})
 _FOR_CALLERS: Final = "The node knowledge cannot be reached at the moment. Try again later."
 
 
-class SupabaseKnowledge(KnowledgeBase):
+class SupabaseKnowledge(NodeKnowledgeRetriever):
     """A Supabase project as knowledge. Threads may share it; close it at the end.
 
     Args:
@@ -43,7 +44,9 @@ class SupabaseKnowledge(KnowledgeBase):
             raise ValueError("no Supabase project is configured")
         self._url, key = project
         self._threshold = settings.node_knowledge_default_threshold
-        self._cache: TTLCache[Known] = TTLCache(seconds=settings.gateway_cache_seconds, on_lookup=on_lookup)
+        self._cache: TTLCache[NodeKnowledgeResult] = TTLCache(
+            seconds=settings.gateway_cache_seconds, on_lookup=on_lookup
+        )
         secret = key.get_secret_value()
         self._client = httpx.Client(
             headers={"apikey": secret, "Authorization": f"Bearer {secret}", "Accept": "application/json"},
@@ -52,14 +55,14 @@ class SupabaseKnowledge(KnowledgeBase):
         )
         self._embeddings = _Embeddings(settings) if settings.node_knowledge_embeddings_url else None
 
-    def know(self, names: Sequence[str]) -> list[Known]:
+    def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
         """What the project knows about each name.
 
         Raises:
             MCPError: It does not answer, or answers with an error.
         """
 
-        def ask(name: str) -> Known:
+        def ask(name: str) -> NodeKnowledgeResult:
             return self._cache.get(name, lambda: self._query_supabase(name))
 
         with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(names) or 1)) as pool:
@@ -71,7 +74,7 @@ class SupabaseKnowledge(KnowledgeBase):
         if self._embeddings is not None:
             self._embeddings.close()
 
-    def _query_supabase(self, node_name: str) -> Known:
+    def _query_supabase(self, node_name: str) -> NodeKnowledgeResult:
         asked: dict[str, Any] = {
             "match_threshold": self._threshold,
             "match_count": 1,
@@ -86,19 +89,19 @@ class SupabaseKnowledge(KnowledgeBase):
             raise _database(f"Supabase: {FUNCTION} gave no list of rows")
         found = cast("list[dict[str, Any]]", rows)
         if not found:
-            return Known(
-                knowledge="", similarity=None, metadata={"error": "No node is similar enough to this name."}
-            )
+            metadata = {"error": "No node is similar enough to this name."}
+            return NodeKnowledgeResult(node_name=node_name, knowledge="", metadata=metadata)
         row = found[0]
         score = row.get("similarity")
         if not isinstance(score, (int, float)) or isinstance(score, bool):
             raise _database(f"Supabase: {FUNCTION} gave a row without similarity")
         more = cast("dict[str, Any]", row.get("metadata") or {})
         named = {key: row[key] for key in ("id", "node_type", "node_subtype", "title") if row.get(key)}
-        return Known(
+        return NodeKnowledgeResult(
+            node_name=node_name,
             knowledge=str(row.get("content") or row.get("description") or ""),
-            similarity=float(score),
             metadata={**more, **named},
+            similarity_score=float(score),
         )
 
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import jsonschema_rs
 
 from ...types.canonical import canonical_json
-from ...types.errors import ArgumentsInvalid
-from ...types.errors import MCPError as BaseError
-from ..errors import CatalogueError
-from .errors import NOT_FOUND, MCPError, MCPErrorType, catalogue_failed
+from ..answers.arguments import listed
+from .errors import MCPError, MCPErrorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,7 +119,7 @@ class ToolRegistry:
         missing = next((wanted for wanted in schema.get("required", ()) if wanted not in clean), None)
         if missing is not None:
             raise does_not_fit(
-                name, f"/{missing}", f"The argument '{missing}' is missing. Arguments: {_listed(schema)}."
+                name, f"/{missing}", f"The argument '{missing}' is missing. Arguments: {listed(schema)}."
             )
         try:
             found = next(iter(entry.validator.iter_errors(clean)), None)
@@ -144,26 +142,9 @@ class ToolRegistry:
             The structured result.
 
         Raises:
-            MCPError: It failed.
+            Exception: It failed, see `as_mcp_error`.
         """
-        entry = self._entry(name)
-        try:
-            return dict(entry.source.invoke_tool(name, arguments))
-        except MCPError:
-            raise
-        except CatalogueError as error:
-            raise catalogue_failed(error) from None
-        except ArgumentsInvalid as error:
-            # They fit the schema: a node, a type, a page that this catalogue does not have.
-            raise MCPError(
-                MCPErrorType.PARAMETER_ERROR,
-                f"Arguments of {name} name something that is not there",
-                _told(error),
-                status=NOT_FOUND,
-                details={"pointer": error.pointer},
-            ) from None
-        except BaseError as error:
-            raise MCPError(MCPErrorType.SERVICE_ERROR, str(error), error.what) from None
+        return dict(self._entry(name).source.invoke_tool(name, arguments))
 
     def is_brief(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a call takes a few milliseconds, so that no thread is worth it.
@@ -244,23 +225,12 @@ def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
     )
 
 
-def _told(error: ArgumentsInvalid) -> str:
-    return f"{error.what}. {error.fix}" if error.fix else error.what
-
-
 def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
     """Says what is wrong without quoting values at length."""
     text = str(error.message)
     text = text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
     unknown = not error.instance_path and "additionalProperties" in map(str, error.schema_path)
-    return f"{text}. Arguments: {_listed(schema)}." if unknown else text
-
-
-def _listed(schema: Mapping[str, Any]) -> str:
-    required = schema.get("required", ())
-    return ", ".join(
-        f"{name} (required)" if name in required else name for name in schema.get("properties", {})
-    )
+    return f"{text}. Arguments: {listed(schema)}." if unknown else text
 
 
 def _escaped(part: Any) -> str:

@@ -100,29 +100,15 @@ class Fields:
 
     def flag(self, key: str, default: bool = False) -> bool:
         """A truth value."""
-        value = self._data.get(key, default)
-        if not isinstance(value, bool):
-            self.wrong(key, f"must be true or false, not {kind_of(value)}")
-            return default
-        return value
+        return self._of_kind(key, default, isinstance(self._data.get(key, default), bool), "true or false")
 
     def whole(self, key: str, default: int) -> int:
         """A whole number."""
-        value = self._data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.wrong(key, f"must be a whole number, not {kind_of(value)}")
-            return default
-        return value
+        return self._of_kind(key, default, type(self._data.get(key, default)) is int, "a whole number")
 
     def number(self, key: str) -> float | int | None:
         """A number, or None."""
-        value = self._data.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.wrong(key, f"must be a number, not {kind_of(value)}")
-            return None
-        return value
+        return self._of_kind(key, None, type(self._data.get(key)) in (int, float, type(None)), "a number")
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
@@ -138,13 +124,7 @@ class Fields:
 
     def entries(self, key: str) -> Sequence[Any]:
         """A list, or an empty one."""
-        value = self._data.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self.wrong(key, f"must be a list, not {kind_of(value)}")
-            return ()
-        return cast("list[Any]", value)
+        return self._of_kind(key, (), isinstance(self._data.get(key), (list, type(None))), "a list") or ()
 
     def each(self, key: str) -> list[Fields]:
         """A list of mappings."""
@@ -167,13 +147,15 @@ class Fields:
 
     def mapping(self, key: str) -> Mapping[str, Any] | None:
         """A mapping as it stands, or None."""
-        value = self._data.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            self.wrong(key, f"must be a mapping of keys, not {kind_of(value)}")
-            return None
-        return cast("dict[str, Any]", value)
+        is_one = isinstance(self._data.get(key), (dict, type(None)))
+        return self._of_kind(key, None, is_one, "a mapping of keys")
+
+    def _of_kind(self, key: str, default: Any, is_one: bool, wanted: str) -> Any:
+        value = self._data.get(key, default)
+        if is_one:
+            return value
+        self.wrong(key, f"must be {wanted}, not {kind_of(value)}")
+        return default
 
 
 def key_of(path: Path) -> str:

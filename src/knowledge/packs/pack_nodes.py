@@ -76,12 +76,9 @@ def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) ->
 
 
 def _is_legacy(fields: Fields) -> bool:
-    legacy = [key for key in ("node_type", "parameters") if key in fields]
-    modern = [
-        key
-        for key in ("type", "configurations", "input_params", "output_params", "attached_nodes")
-        if key in fields
-    ]
+    legacy, modern = (
+        [key for key in keys if key in fields and key not in _COMMON] for keys in (_LEGACY, _MODERN)
+    )
     if legacy and modern:
         fields.wrong(
             modern[0], f"belongs to the modern format, but '{legacy[0]}' to the legacy one; use one of them"

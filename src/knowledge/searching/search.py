@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ..schema import folded
+from ..schema import FIELDS, folded
 from .german import in_english
-from .search_fields import matched_fields
 from .search_index import index_of
 from .search_terms import Expansion, expand, is_word_of, matches
-from .search_words import parse_query
+from .search_words import SAYING_NOTHING, parse_query
 from .vocabulary import vocabulary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..catalogue import CatalogueReader
     from ..model import NodeSummary
     from .search_index import NodeIndex
@@ -38,6 +39,7 @@ _PHRASE_BONUS: Final = 6.0
 _RELATED_BONUS: Final = 16.0
 """For the node whose name is the query in other words: *Column Rename*, Column Renamer."""
 
+_REVERSED: Final = 0.5
 _CLOSE: Final = 0.6
 _PART_BONUS: Final = 16.0
 
@@ -236,16 +238,38 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
     return (asked / total) * (0.6 + 0.4 * named / len(name))
 
 
-def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
-    """Whether a name is the query word by word, in other forms or with other words for the same."""
-    return len(name) == len(expansions) and all(
-        expansion.closeness(word) >= _CLOSE for expansion, word in zip(expansions, name, strict=True)
-    )
+def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> float:
+    """How far a name is the query word by word, in other forms or with other words for the same."""
+
+    def is_same(words: Iterable[str]) -> bool:
+        return all(entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, words, strict=True))
+
+    telling = [word for word in name if word not in SAYING_NOTHING]
+    if len(telling) != len(expansions):
+        return 0.0
+    if is_same(telling):
+        return 1.0
+    # *Rename columns* for Column Renamer.
+    return _REVERSED if len(telling) == 2 and is_same(reversed(telling)) else 0.0
 
 
 def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
     for hit in hits:
         hit.score = max(round(hit.score, 2), _LEAST_SCORE)
         if not hit.words:
-            field, words = matched_fields(reader, hit.node.row, expansions)
+            field, words = _matched_field(reader, hit.node.row, expansions)
             hit.field, hit.words = (field, words) if words else (hit.field or "description", ())
+
+
+def _matched_field(
+    reader: CatalogueReader, row: int, expansions: list[Expansion]
+) -> tuple[str, tuple[str, ...]]:
+    """The weightiest field of a node that has words of the query, and those words."""
+    columns = ", ".join(FIELDS)
+    for texts in reader.rows(f"SELECT {columns} FROM texts WHERE row = ?", row):  # noqa: S608 - names of fields
+        for field, text in zip(FIELDS, texts, strict=True):
+            words = set(text.split())
+            found = tuple(e.word.text for e in expansions if any(e.closeness(word) > 0 for word in words))
+            if found:
+                return field, found
+    return "", ()

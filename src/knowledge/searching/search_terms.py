@@ -143,6 +143,8 @@ def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> 
             counts.clear()
         count = counts[word.text] = _count(reader, word)
     weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
+    if count == 1 and not word.parts and (near := _corrected(reader, word.text)):
+        synonyms = (*synonyms, near)  # the beginning of a rare word may be a common one, misspelled
     if count or word.parts:
         return Expansion(
             word=word, weight=weight, synonyms=synonyms, frequent=count > max(_FEW_ENOUGH, _FREQUENT * nodes)
@@ -227,8 +229,11 @@ def _corrected(reader: CatalogueReader, word: str) -> str:
     marks = ", ".join("?" * len(keys))
     statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
     rows = reader.rows(statement, *keys)
-    near = [(-int(count), term) for term, count in rows if within_one_edit(word, term)]
-    return min(near)[1] if near else ""
+    # People double letters, and swap them, more often than they take a wrong one.
+    near = [
+        (set(term) != set(word), -int(count), term) for term, count in rows if within_one_edit(word, term)
+    ]
+    return min(near)[2] if near and not any(term == word for *_, term in near) else ""
 
 
 def _quoted(word: str) -> str:

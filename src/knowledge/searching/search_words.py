@@ -21,7 +21,7 @@ LONGEST_WORD: Final = 64
 LONGEST_QUERY: Final = 4_000
 """Characters that are looked at; no name or question is that long."""
 
-_STOP: Final = frozenset(
+SAYING_NOTHING: Final = frozenset(
     """
     a about all an and any are as at be by can could do does for from get give has have how i if in into is it
     its like make me my need of on one or should so some that the their them then there this to use using via
@@ -110,7 +110,7 @@ def parse_query(text: str) -> Query:
     key = folded(looked_at)
     # Signs such as ™ are no words, but stand for some.
     every = list(found.values()) or _words(key)
-    telling = [word for word in every if word.text not in _STOP] or every
+    telling = [word for word in every if word.text not in SAYING_NOTHING] or every
     return Query(
         text=looked_at,
         key=key,

@@ -39,20 +39,18 @@ class Vocabulary:
     """All entries.
 
     Attributes:
-        entries: By phrase.
+        entries: By phrase, also by phrase without its spaces.
         synonyms: Plain words that mean the same, by word.
-        compact: By phrase without its spaces.
         spelled: Phrases of one word, by what `spellings` makes of them.
     """
 
     entries: Mapping[str, Entry]
     synonyms: Mapping[str, tuple[str, ...]]
-    compact: Mapping[str, Entry]
     spelled: Mapping[str, tuple[str, ...]]
 
     def exact(self, key: str) -> Entry | None:
         """The entry for a whole query, also when it is written in one word."""
-        return self.entries.get(key) or self.compact.get(key.replace(" ", ""))
+        return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
 
     def inside(self, key: str) -> list[Entry]:
         """The entries for parts of a query.
@@ -101,9 +99,5 @@ def parse(text: str) -> Vocabulary:
         if " " not in phrase and len(phrase) >= _SHORTEST_FOR_TYPOS:
             for key in spellings(phrase):
                 spelled[key] = (*spelled.get(key, ()), phrase)
-    return Vocabulary(
-        entries=entries,
-        synonyms=synonyms,
-        compact={phrase.replace(" ", ""): entry for phrase, entry in entries.items()},
-        spelled=spelled,
-    )
+    compact = {phrase.replace(" ", ""): entry for phrase, entry in entries.items()}
+    return Vocabulary(entries=compact | entries, synonyms=synonyms, spelled=spelled)

@@ -31,7 +31,7 @@ def test_what_is_entered_becomes_what_the_schema_wants():
         },
         "required": ["text"],
     }
-    kinds = {field.name: field.kind for field in fields_of(schema, {})}
+    kinds = {field["name"]: field["kind"] for field in fields_of(schema, {})}
     assert kinds == {
         "text": "text",
         "count": "number",

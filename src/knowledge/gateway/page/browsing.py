@@ -1,8 +1,7 @@
-"""What the page shows of the catalogue: an overview, lists to leaf through, and a node's card."""
+"""What the page shows of the catalogue, for its templates: an overview, lists, a node's card."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...answers.corrections import resolve_reference
@@ -12,90 +11,25 @@ from ...searching.search_index import index_of
 from ..errors import invalid_request
 
 if TYPE_CHECKING:
-    from ...catalogue import Catalogue
-    from ...model import CatalogueOrigin, NodeSpec, NodeSummary
+    from ...catalogue import Catalogue, CatalogueReader
+    from ...searching.search import Hit
 
 PAGE_SIZE: Final = 25
 _MOST_PAGES: Final = 10_000
 _LONGEST: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """What there is.
-
-    Attributes:
-        types: How many nodes of each type.
-        origin: What the catalogue was built from.
-    """
-
-    types: dict[str, int]
-    origin: CatalogueOrigin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A node in a list.
-
-    Attributes:
-        node: The node.
-        why: Why a search found it, where that is not plain to see.
-    """
-
-    node: NodeSummary
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeList:
-    """A page of a list.
-
-    Attributes:
-        entries: What is on it.
-        total: How many there are on all pages.
-        page: Its number, from 1.
-        pages: How many pages there are.
-        types: All types, to choose one.
-        corrected: Words that were not found, and those that were taken instead.
-    """
-
-    entries: list[Entry]
-    total: int
-    page: int
-    pages: int
-    types: tuple[str, ...]
-    corrected: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """All about a node.
-
-    Attributes:
-        node: The node.
-        description: Its description.
-        successor: The node to use instead, if it is in this catalogue.
-        sections: Titles, and what is set or given there; what is shown at first, and the rest.
-    """
-
-    node: NodeSpec
-    description: str
-    successor: NodeSummary | None
-    sections: list[dict[str, Any]]
-
-
-def overview(catalogue: Catalogue) -> Overview:
-    """What there is.
+def overview(catalogue: Catalogue) -> dict[str, Any]:
+    """How many nodes of each type there are, and what the catalogue was built from.
 
     Raises:
         CatalogueError: The catalogue cannot be read.
     """
     with catalogue.reading() as reader:
-        types = {name: len(subtypes) for name, subtypes in reader.types().items()}
-        return Overview(types=types, origin=reader.origin)
+        return {"types": _counts(reader), "origin": reader.origin}
 
 
-def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> NodeList:
+def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> dict[str, Any]:
     """A page of a list: of what a search finds, or of all.
 
     Args:
@@ -104,6 +38,10 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> No
         node_type: Only this type; empty: every type.
         page: The page's number as it was sent; what is none counts as 1.
 
+    Returns:
+        Nodes, each with why a search found it; how many there are on all pages; the page and how many there
+        are; all types; words that were not found, and those that were taken instead.
+
     Raises:
         CatalogueError: The catalogue cannot be read.
     """
@@ -111,29 +49,28 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> No
     number = min(max(number, 1), _MOST_PAGES)
     offset = (number - 1) * PAGE_SIZE
     with catalogue.reading() as reader:
-        types = {name: len(subtypes) for name, subtypes in reader.types().items()}
+        types = _counts(reader)
         wanted = node_type or None
         corrected: tuple[tuple[str, str], ...] = ()
         if query.strip():
             found = search(reader, query[:_LONGEST], limit=PAGE_SIZE, offset=offset, node_type=wanted)
-            entries = [Entry(node=hit.node, why=_why(hit.tier, hit.field, hit.words)) for hit in found.hits]
+            entries = [(hit.node, _why(hit)) for hit in found.hits]
             total, corrected = found.total, found.corrected
         else:
-            summaries = reader.summaries(wanted, offset=offset, limit=PAGE_SIZE)
-            entries = [Entry(node=node) for node in summaries]
+            entries = [(node, "") for node in reader.summaries(wanted, offset=offset, limit=PAGE_SIZE)]
             total = sum(types.values()) if wanted is None else types.get(wanted, 0)
-    return NodeList(
-        entries=entries,
-        total=total,
-        page=number,
-        pages=max(1, -(-total // PAGE_SIZE)),
-        types=tuple(types),
-        corrected=corrected,
-    )
+    return {
+        "entries": entries,
+        "total": total,
+        "page": number,
+        "pages": max(1, -(-total // PAGE_SIZE)),
+        "types": tuple(types),
+        "corrected": corrected,
+    }
 
 
-def card(catalogue: Catalogue, reference: str) -> Card:
-    """All about a node.
+def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
+    """A node, its whole description, and the node to use instead if it is in this catalogue.
 
     Args:
         catalogue: The catalogue.
@@ -150,30 +87,17 @@ def card(catalogue: Catalogue, reference: str) -> Card:
             raise invalid_request("There is no such node in this catalogue. Search for it.", status=404)
         node = reader.at(resolved.node.row)
         successor = resolve_reference(reader, index, node.successor).node if node.successor else None
-    sections = (
-        ("Settings", node.parameters),
-        ("Takes at run time", node.input_params),
-        ("Gives at run time", node.output_params),
-    )
-    return Card(
-        node=node,
-        description=full_description(node),
-        successor=successor,
-        sections=[
-            {
-                "title": title,
-                "shown": [entry for entry in parameters if not entry.advanced],
-                "advanced": [entry for entry in parameters if entry.advanced],
-            }
-            for title, parameters in sections
-            if parameters
-        ],
-    )
+    return {"node": node, "description": full_description(node), "successor": successor}
 
 
-def _why(tier: Tier, field: str, words: tuple[str, ...]) -> str:
-    if tier is Tier.CALLED:
-        return f"also called {' '.join(words)}" if words else "also called so"
-    if tier is Tier.EXACT or field in ("", "name", "id") or not words:
+def _counts(reader: CatalogueReader) -> dict[str, int]:
+    return {name: len(subtypes) for name, subtypes in reader.types().items()}
+
+
+def _why(hit: Hit) -> str:
+    """Why a search found a node, where that is not plain to see."""
+    if hit.tier is Tier.CALLED:
+        return f"also called {' '.join(hit.words)}" if hit.words else "also called so"
+    if hit.tier is Tier.EXACT or hit.field in ("", "name", "id") or not hit.words:
         return ""
-    return f"found in its {field}: {', '.join(words)}"
+    return f"found in its {hit.field}: {', '.join(hit.words)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
 from ..errors import MCPError, MCPErrorType
@@ -15,37 +14,10 @@ Kind = Literal["text", "number", "choice", "flag", "lines", "json"]
 _CHECKED: Final = "true"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """An argument in a form.
-
-    Attributes:
-        name: Of the argument.
-        kind: How it is entered.
-        description: What it means.
-        required: Whether there is no call without it.
-        value: What is entered.
-        choices: What may be entered; for a text only what is offered.
-        low: Smallest number, or None.
-        high: Largest number, or None.
-        problem: What is wrong with `value`.
-    """
-
-    name: str
-    kind: Kind
-    description: str
-    required: bool
-    value: str
-    choices: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-    problem: str = ""
-
-
 def fields_of(
     schema: Mapping[str, Any], entered: Mapping[str, str], *, error: MCPError | None = None
-) -> list[Field]:
-    """The form of a tool.
+) -> list[dict[str, Any]]:
+    """The form of a tool, for its template: each argument, how it is entered, and what is wrong with it.
 
     Args:
         schema: Schema of its arguments.
@@ -54,22 +26,20 @@ def fields_of(
     """
     required = schema.get("required", ())
     wrong = str(error.details.get("pointer", "")).split("/")[1:2] if error else []
-    found: list[Field] = []
-    for name, entry in schema.get("properties", {}).items():
-        found.append(
-            Field(
-                name=name,
-                kind=_kind(entry),
-                description=entry.get("description", ""),
-                required=name in required,
-                value=entered.get(name, ""),
-                choices=_choices(entry),
-                low=entry.get("minimum"),
-                high=entry.get("maximum"),
-                problem=error.user_message if error and name in wrong else "",
-            )
-        )
-    return found
+    return [
+        {
+            "name": name,
+            "kind": _kind(entry),
+            "description": entry.get("description", ""),
+            "required": name in required,
+            "value": entered.get(name, ""),
+            "choices": _choices(entry),
+            "low": entry.get("minimum"),
+            "high": entry.get("maximum"),
+            "problem": error.user_message if error and name in wrong else "",
+        }
+        for name, entry in schema.get("properties", {}).items()
+    ]
 
 
 def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:

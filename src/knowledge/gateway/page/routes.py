@@ -15,12 +15,11 @@ from ..admission import (
     admit,
     from_elsewhere,
     let_in,
-    looked_up,
     no_key,
     read_body,
     verified,
 )
-from ..endpoints.mcp import PREFIX
+from ..endpoints import PREFIX
 from ..errors import MCPError, invalid_request
 from ..keys import Scope
 from ..routing import gateway_of, guarded, noted, record_of
@@ -30,8 +29,6 @@ from .rendering import as_json, error_page, page, sign_in_page, static_file
 from .sessions import SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...answers.tool_definitions import ToolDefinition
 
 COOKIE: Final = "knime_mcp_session"
@@ -67,7 +64,7 @@ def page_router(*, with_keys: bool) -> APIRouter:
         everybody.post("/sign-in")(_sign_in)
         everybody.post("/sign-out")(_sign_out)
     for name in ("style.css", "icon.svg"):
-        everybody.get(f"/{name}")(_served(name))
+        everybody.get(f"/{name}")(partial(static_file, name))
     group = APIRouter()
     for part in (everybody, reading, calling):
         group.include_router(part)
@@ -87,7 +84,7 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
         admit(gateway, request, scope, record)
     else:
         key_id = gateway.sessions.key_id(request.cookies.get(COOKIE, ""))
-        key = looked_up(lambda: gateway.keys.working(key_id)) if key_id else None
+        key = gateway.keys.working(key_id) if key_id else None
         if key is None:
             raise no_key("Nobody is signed in.")
         request.state.visitor = key
@@ -230,10 +227,3 @@ def _to(path: str) -> Response:
 def _local(path: str) -> str:
     """A path of this page, whatever was sent: never one of another host."""
     return path if _PATH.fullmatch(path) else "/"
-
-
-def _served(name: str) -> Callable[[], Response]:
-    def serve() -> Response:
-        return static_file(name)
-
-    return serve
