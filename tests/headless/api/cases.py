@@ -34,8 +34,9 @@ CASES = _named(
     table=tables.TABLES,
     **{"class": classes.CLASSES},
     spec=classes.SPECS,
+    proxy=classes.PROXIES,
 )
 #: Given the API, and the context and the input of a node that executes.
-RUNNING = _named(making=making.TABLES, context=contexts.CONTEXTS)
+RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS)
 #: The same; they need pandas.
 FRAMES = _named(frame=frames.FRAMES)

@@ -1,6 +1,8 @@
 """Classes that nodes are made of: ports, specs, views, versions."""
 
+import os
 import sys
+import tempfile
 import unittest.mock
 
 from tests.headless.api.tools import made, raises
@@ -16,7 +18,69 @@ def without(package, function, *arguments):
         return function(*arguments)
 
 
+def moved(knext, _):
+    """A port object that was written into a file, and read from it."""
+    from knime.extension import nodes
+
+    kind = made(
+        knext.PortObject,
+        serialize=lambda self: b"data",
+        deserialize=classmethod(lambda cls, spec, storage: [spec, storage.decode()]),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/object"
+        nodes.save_port_object(kind(None), path)
+        return nodes.load_port_object(kind, "spec", path)
+
+
+def proxy(knext, *arguments, **options):
+    """The variables that a proxy sets."""
+    with unittest.mock.patch.dict(os.environ, clear=True):
+        knext.ProxySettings(*arguments, **options).set_as_environment_variable()
+        return dict(os.environ)
+
+
+def former(knext, _):
+    import knime.extension.env
+    import knime_extension
+
+    return [
+        knime_extension.IntParameter is knext.IntParameter,
+        knime.extension.env.ProxySettings is knext.ProxySettings,
+    ]
+
+
+PROXIES = {
+    "as text": (
+        lambda k, _: [str(k.ProxySettings("HTTPS", "h", 80)), str(k.ProxySettings("ftp", "h"))],
+        ["http://h:80", ""],
+    ),
+    "of a dictionary": (
+        lambda k, _: k.ProxySettings.from_dict({"protocol_name": "HTTP", "host_name": "h"}).protocol_name,
+        "http",
+    ),
+    "as a variable": (
+        lambda k, _: [
+            list(k.ProxySettings(*parts).create_proxy_environment_key_value_pair())
+            for parts in (("http", "h", "1"), ("http",), ("ftp", "h"))
+        ],
+        [["http_proxy", "http://h:1"], ["", ""], ["ftp_proxy", ""]],
+    ),
+    "set": (
+        lambda k, _: proxy(k, "http", "h", exclude_hosts="localhost|*.x.org|*y.org|*|*.*| a "),
+        {"http_proxy": "http://h", "no_proxy": "localhost,.x.org,.y.org,*,*,a"},
+    ),
+    "set without a host": (lambda k, _: proxy(k, "http", exclude_hosts="a"), {"no_proxy": "a"}),
+    "set for another protocol": (lambda k, _: proxy(k, "ftp", "h", exclude_hosts="a"), {}),
+    "protocols": (lambda k, _: "https" in k.ProxySettings.supported_proxy_protocols(), True),
+}
 CLASSES = {
+    "former names": (former, [True, True]),
+    "object in a file": (moved, ["spec", "data"]),
+    "optional port": (
+        lambda k, _: k.input_table("P", "p", optional=None)(type("N", (), {})).input_ports[0].optional,
+        None,
+    ),
     "spec that is not written": (
         lambda k, _: made(k.PortObjectSpec, deserialize=classmethod(lambda cls, data: cls()))(),
         raises(TypeError),
@@ -58,6 +122,43 @@ CLASSES = {
         "<svg>",
     ),
 }
+
+
+def other_specs():
+    from knime.api import schema
+
+    return schema
+
+
+def hub():
+    spec = other_specs().HubAuthenticationPortObjectSpec.deserialize(
+        {"data": "x", "hub_url": "https://hub.test"}
+    )
+    return [spec.hub_url, spec.serialize()]
+
+
+def workflow():
+    from knime.api import schema
+
+    table = schema.Schema.from_columns([schema.Column(schema.string(), "a")]).serialize()
+    document = {
+        "name": "w",
+        "inputs": {"in": {"type_name": "Table", "type_id": "t", "table_spec": table}},
+        "outputs": {"out": {"type_name": "Other", "type_id": "o"}},
+    }
+    spec = schema.WorkflowPortObjectSpec.deserialize(document)
+    port, other = spec.inputs["in"], spec.outputs["out"]
+    return [
+        spec.name,
+        list(spec.inputs),
+        port.type_name,
+        port.schema.column_names,
+        other.type_id,
+        other.schema,
+        {key: value for key, value in spec.serialize().items() if key == "name"},
+    ]
+
+
 SPECS = {
     "binary": (
         lambda k, _: [
@@ -79,9 +180,22 @@ SPECS = {
     ),
     "image of a number": (lambda k, _: k.ImagePortObjectSpec(5), raises(AttributeError)),
     "image of another format": (lambda k, _: k.ImagePortObjectSpec("gif").format, "gif"),
+    "no credential": (lambda k, _: k.CredentialPortObjectSpec.deserialize({}).serialize(), {"data": None}),
     "credential": (
         lambda k, _: k.CredentialPortObjectSpec.deserialize({"data": "x"}).serialize(),
         {"data": "x"},
+    ),
+    "login at a Hub": (
+        lambda k, _: hub(),
+        ["https://hub.test", {"data": "x", "hub_url": "https://hub.test"}],
+    ),
+    "workflow": (
+        lambda k, _: workflow(),
+        ["w", ["in"], "Table", ["a"], "o", None, {"name": "w"}],
+    ),
+    "workflow without outputs": (
+        lambda k, _: other_specs().WorkflowPortObjectSpec.deserialize({"name": "w", "inputs": {}}),
+        raises(KeyError),
     ),
     "port types": (
         lambda k, _: [k.PortType.TABLE, k.PortType.WORKFLOW, k.PortType.HUB_AUTHENTICATION],
@@ -141,6 +255,13 @@ SPECS = {
         "<svg/>",
     ),
     "view with a function": (lambda k, _: k.view_html("<p>", render_fn=lambda: "<svg/>").render(), "<svg/>"),
+    "view of nothing that is drawn": (lambda k, _: k.view_html("<p>", render_fn=lambda: None).render(), None),
+    "view of a kind of text": (lambda k, _: k.view(made(str)("<!DOCTYPE html>")), raises(ValueError)),
+    "view of a kind of bytes": (lambda k, _: k.view(made(bytes)(b"\x89PNG\r\n\x1a\n")), raises(ValueError)),
+    "view with more than metadata": (
+        lambda k, _: list(k.view_ipy_repr(shown(_repr_html_=lambda self: ("<p>", 1, 2))).html),
+        ["<p>", 1, 2],
+    ),
     "view of an object": (lambda k, _: k.view_ipy_repr(object()), raises(ValueError)),
     "view with metadata": (
         lambda k, _: k.view_ipy_repr(shown(_repr_html_=lambda self: ("<p>", {"a": 1}))).html,

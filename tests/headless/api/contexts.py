@@ -28,6 +28,12 @@ def again(knext, nodes):
     return knext.port_type("Again", loud.object_class, type("Spec", (knext.PortObjectSpec,), {}))
 
 
+def own_type(nodes, knext):
+    name = "org.knime.credentials.base.CredentialPortObject"
+    by_spec = nodes.get_port_type_for_spec_type(knext.CredentialPortObjectSpec)
+    return [nodes.has_port_type_for_id(name), by_spec.id == name, by_spec.spec_class.__name__]
+
+
 CONTEXTS = {
     "no variable": (asked(lambda c: c.flow_variables["nothing"]), raises(KeyError)),
     "variable or not": (
@@ -67,6 +73,7 @@ CONTEXTS = {
         asked(lambda c: [c.set_progress(0), c.set_progress(True, "x"), c.set_progress(1.00001)]),
         [None] * 3,
     ),
+    "progress of no number": (asked(lambda c: c.set_progress(float("nan"))), None),
     "progress below": (asked(lambda c: c.set_progress(-0.1)), raises(ValueError)),
     "progress of none": (asked(lambda c: c.set_progress(None)), raises(TypeError)),
     "progress with a number": (asked(lambda c: c.set_progress(0.5, 5)), raises(TypeError)),
@@ -94,6 +101,10 @@ CONTEXTS = {
             k, lambda n: [n.has_port_type_for_id("org.example.loud"), n.has_port_type_for_id("x")]
         ),
         [True, False],
+    ),
+    "KNIME's own port type by id": (
+        lambda k, g: port_type(k, lambda n: own_type(n, k)),
+        [True, True, "CredentialPortObjectSpec"],
     ),
     "port type by spec": (
         lambda k, g: port_type(k, lambda n: n.get_port_type_for_spec_type(k.Schema)),

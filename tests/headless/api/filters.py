@@ -127,6 +127,18 @@ FILTERS = {
         lambda k, _: dialog(k, filtering(k), [abc(k)])["layout"],
         raises(TypeError),
     ),
+    "in a dialog, of a port by a text": (
+        lambda k, _: dialog(k, filtering(k, port_index="0"), [abc(k)]),
+        raises(ValueError),
+    ),
+    "in a dialog, of a port by a list": (
+        lambda k, _: dialog(k, filtering(k, port_index=[0, 0]), [[abc(k)]]),
+        raises(ValueError),
+    ),
+    "in a dialog, of the last port": (
+        lambda k, _: dialog(k, filtering(k, port_index=-1), [None, None])["data"]["columns"]["mode"],
+        "MANUAL",
+    ),
     "in a dialog, not connected": (
         lambda k, _: dialog(k, filtering(k), [None])["layout"][0]["options"]["possibleValues"],
         [],
@@ -210,6 +222,20 @@ DATES = {
     "in a zone": (date(default_value="2024-07-01T12:30", **ZONE), "2024-07-01 12:30:00+02:00"),
     "in a zone in winter": (date(default_value="2024-01-01T12:30", **ZONE), "2024-01-01 12:30:00+01:00"),
     "date in a zone": (date(default_value="2024-07-01", timezone="Europe/Berlin"), raises(AttributeError)),
+    "in an hour that comes twice": (
+        date(default_value="2024-10-27T02:30", **ZONE),
+        "2024-10-27 02:30:00+01:00",
+    ),
+    "in an hour that never comes": (
+        date(default_value="2024-03-31T02:30", **ZONE),
+        "2024-03-31 02:30:00+01:00",
+    ),
+    "day stored in a zone": (given(DAY, validator=lambda value: None, **ZONE), raises(AttributeError)),
+    "number set for a moment": (given(5, show_time=True), raises(TypeError)),
+    "types": (
+        lambda k, _: [k.DateTimeParameter().check_type(value) for value in (None, "text", DAY)],
+        [None] * 3,
+    ),
     "stored in a zone": (
         lambda k, _: stored(when(k, default_value="2024-07-01T12:30", **ZONE))["when"],
         "2024-07-01T12:30:00",

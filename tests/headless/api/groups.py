@@ -1,6 +1,6 @@
 """Groups of settings and arrays of them: checks, defaults, copies."""
 
-from tests.headless.api.tools import holder, raises, stored
+from tests.headless.api.tools import dialog, holder, raises, stored
 
 
 def checked(knext, values, decorate=None):
@@ -100,6 +100,15 @@ def loaded(values, **options):
     return case
 
 
+def restored(knext, values):
+    """What is stored of an array after values were loaded."""
+    from knime.extension import parameter as kp
+
+    node = items(knext)
+    kp.inject_parameters(node, {"model": {"items": values}})
+    return stored(node)["items"]
+
+
 def array(values, **options):
     return lambda knext, _: stored(items(knext, **options), items=values)["items"]
 
@@ -170,6 +179,47 @@ def rewritten(knext, _):
     node = Node()
     kp.inject_parameters(node, {"model": {"pair": {"old": 4}}})
     return node.pair.count
+
+
+def own_members(knext, _):
+    """What a group keeps itself: anew for each reading, whatever its name."""
+
+    @knext.parameter_group("Pair")
+    class Pair:
+        count = knext.IntParameter("Count", "", 1)
+
+        def __init__(self):
+            self.seen = []
+            self._schema = "mine"
+
+        def _describe(self):
+            return "own"
+
+    class Node:
+        pair = Pair()
+
+    node = Node()
+    node.pair.seen.append(1)
+    return [node.pair.seen, node.pair._schema, node.pair._describe(), dialog(knext, node)["schema"]["pair"]]
+
+
+def deep_description(knext, _):
+    """An array within a group, whose items hold a group."""
+    from knime.extension import parameter as kp
+
+    @knext.parameter_group("Deep")
+    class Deep:
+        count = knext.IntParameter("Count", "", 1)
+
+    @knext.parameter_group("Item")
+    class Item:
+        deep = Deep()
+
+    @knext.parameter_group("Outer")
+    class Outer:
+        items = knext.ParameterArray(Item(), "Items", "")
+
+    return kp.extract_parameter_descriptions(holder(outer=Outer()))
 
 
 def late(knext, _):
@@ -256,6 +306,23 @@ GROUPS = {
     "array loaded of none": (loaded(None), [["n", 1, 2]]),
     "array loaded with too much": (loaded([{"count": 99}]), raises(ValueError)),
     "array of texts": (loaded(["x"]), raises(AttributeError)),
+    "array of lists stored": (lambda k, _: restored(k, [["x"]]), [{}]),
+    "array of numbers stored": (lambda k, _: restored(k, [1]), raises(TypeError)),
+    "group in an array described": (deep_description, raises(TypeError)),
+    "own members": (
+        own_members,
+        [
+            [],
+            "mine",
+            "own",
+            {
+                "type": "object",
+                "properties": {
+                    "count": {"title": "Count", "description": "", "type": "integer", "format": "int32"}
+                },
+            },
+        ],
+    ),
     "array with a check": (array([{"count": 99}], validator=fail), raises(FailedError)),
     "item changed": (changed_item, 2),
     "group in an array": (nested("group"), raises(ValueError)),

@@ -68,6 +68,15 @@ KINDS = {
         lambda k, _: [str(kind) for kind in k.struct(k.int32(), k.bool_()).inner_types],
         ["Number (Integer)", "Boolean"],
     ),
+    "struct of a list": (
+        lambda k, _: [type(s.inner_types).__name__ for s in (k.StructType([k.int32()]), k.struct(k.int32()))],
+        ["list", "tuple"],
+    ),
+    "struct as a key": (lambda k, _: {k.struct(k.int32()): 1}[k.StructType([k.int32()])], 1),
+    "by name": (
+        lambda k, _: str(k.PrimitiveType(dtype=k.PrimitiveTypeId.STRING, dict_encoding_key=key(k))),
+        "String[dict_encoding=INT_KEY]",
+    ),
     "empty struct": (lambda k, _: str(k.struct()), "struct<>"),
     "structs": (
         lambda k, _: [k.struct(k.int32()) == k.struct(k.int64()), k.struct(k.int32()) == k.struct(k.int32())],

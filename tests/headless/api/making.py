@@ -267,6 +267,10 @@ TABLES = {
         lambda k, g: shown(table(k, "keep", x=["p", "q"], a=[1, 2])),
         [["x", "a"], ["p", "q"], ["1", "2"]],
     ),
+    "RowIDs kept in a dictionary": (
+        lambda k, g: table(k, "keep", a=array(["x"], "string")().dictionary_encode()),
+        raises(TypeError),
+    ),
     "RowIDs kept that are numbers": (lambda k, g: table(k, "keep", a=[1, 2]), raises(TypeError)),
     "RowIDs generated": (
         lambda k, g: shown(table(k, "generate", **{"<RowID>": ["p", "q"]})),

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from tests.headless.api.tools import raises
+from tests.headless.api.tools import dialog, holder, raises
 
 
 def settings(knext):
@@ -118,11 +118,62 @@ def group_of_a_group(knext, _):
     return More().second
 
 
+def late(make):
+    """A setting that gets onto its class when the class is there already, and so never learns its name."""
+
+    def case(knext, _):
+        owner = type("Owner", (), {})
+        owner.late = make(knext)
+        return owner().late
+
+    return case
+
+
 class Plain(Enum):
     A = ("A", "first")
 
 
+def own_kind(knext):
+    """An object with a parameter that overrides what KNIME calls of parameters, as knime-python-llm does."""
+
+    class Own(knext.StringParameter):
+        def _set_value(self, obj, value, name, exclude_validations):
+            return super()._set_value(obj, value.upper(), name)
+
+        def _get_value(self, obj, name, for_dialog=None):
+            return super()._get_value(obj, name) + "!"
+
+        def _extract_schema(self, extension_version=None, dialog_creation_context=None):
+            schema = super()._extract_schema(dialog_creation_context=dialog_creation_context)
+            return {**schema, "version": str(extension_version)}
+
+        def _extract_description(self, name, parent_scope):
+            return {**super()._extract_description(name, parent_scope), "name": f"own {name}"}
+
+    return holder(text=Own("Text", "some text"))
+
+
+def own_kind_used(knext, _):
+    from knime.extension import parameter as kp
+
+    node = own_kind(knext)
+    kp.inject_parameters(node, {"model": {"text": "loud"}})
+    shown = dialog(knext, node)
+    return [node.text, shown["data"], shown["schema"]["text"], *kp.extract_parameter_descriptions(node)]
+
+
 PARAMETERS = {
+    "own kind, set": (lambda k, _: setattr(own_kind(k), "text", "x"), raises(TypeError)),
+    "own kind": (
+        own_kind_used,
+        [
+            "LOUD!",
+            {"text": "LOUD!"},
+            {"title": "Text", "description": "some text", "type": "string", "version": "1.0.0"},
+            [{"name": "own text", "description": "some text"}],
+            False,
+        ],
+    ),
     "defaults": (
         lambda k, _: [settings(k).whole, settings(k).letter, settings(k).letters, settings(k).column],
         [1, "A", ["A", "B"], None],
@@ -147,7 +198,18 @@ PARAMETERS = {
     "letters are text": (given("letters", "A"), raises(TypeError)),
     "letters are a tuple": (given("letters", ("A",)), raises(TypeError)),
     "letters are unknown": (given("letters", ["A", "Z"]), raises(ValueError)),
+    "letters of two kinds": (given("letters", ["Z", 1]), raises(ValueError)),
     "no letters": (given("letters", []), []),
+    "late parameter": (late(lambda k: k.IntParameter("I", "")), raises(AttributeError)),
+    "late group": (late(lambda k: k.parameter_group("G")(type("G", (), {}))()), raises(AssertionError)),
+    "as text": (
+        lambda k, _: [str(type(settings(k)).text), str(k.BoolParameter("Flag")), str(settings(k).pair)],
+        [
+            "\n\t - name: text\n\t - label: Text\n\t",
+            "\n\t - name: Flag\n\t - label: Flag\n\t",
+            "\tGroup name: pair\n\tGroup label: Pair",
+        ],
+    ),
     "column of another type": (given("column", 5), 5),
     "columns are none": (given("columns", None), None),
     "group is replaced": (given("pair", {}), raises(RuntimeError)),

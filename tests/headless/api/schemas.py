@@ -1,5 +1,6 @@
 """Schemas and columns: how they are made, taken apart, compared, shown and written."""
 
+import collections
 import datetime as dt
 
 from tests.headless.api.tools import DOCUMENTS, abc, key, names, raises
@@ -38,11 +39,43 @@ def changed(knext, _):
     return schema.column_names
 
 
+def read(spec, **traits):
+    """A schema with one column, read from a document without RowIDs."""
+
+    def case(knext, _):
+        schema = {"specs": [spec], "traits": [{"type": "simple", "traits": traits}]}
+        names = {"columnNames": ["a"], "columnMetaData": [None]}
+        return str(knext.Schema.deserialize({"schema": schema, **names})["a"].ktype)
+
+    return case
+
+
+def derived(knext, _):
+    own = type("Own", (knext.Schema,), {}).from_columns(list(abc(knext)))
+    views = (own[["a"]], own[:1], own.append(own))
+    return [*(type(view.get()).__name__ for view in views), own == abc(knext), str(own[:0].get())]
+
+
 SCHEMAS = {
     "of a generator": (lambda k, _: k.Schema.from_columns(c for c in abc(k)), raises(TypeError)),
     "of a schema": (lambda k, _: k.Schema.from_columns(abc(k)), raises(TypeError)),
     "of a view": (lambda k, _: k.Schema.from_columns(abc(k)[["a"]]), raises(TypeError)),
     "of columns that are views": (lambda k, _: k.Schema.from_columns([abc(k)["a"]]), raises(TypeError)),
+    "of values of a dictionary": (
+        lambda k, _: k.Schema.from_types({"a": k.string()}.values(), ["a"]),
+        raises(TypeError),
+    ),
+    "of too many numbers": (lambda k, _: k.Schema.from_types([k.string()] * 2, [1]), raises(TypeError)),
+    "of a class of its own": (derived, ["Own", "Own", "Own", False, "Own<\n\t>"]),
+    "view in a schema": (lambda k, _: abc(k)["a"] in abc(k), False),
+    "append a queue": (
+        lambda k, _: names(abc(k).append(collections.deque([k.Column(k.string(), "d")])))[3:],
+        ["d"],
+    ),
+    "what a view is of": (
+        lambda k, _: [abc(k)[["a"]].delegate == abc(k), str(abc(k)[["a"]].operation)],
+        [True, "ColumnSlicingOp(['a'])"],
+    ),
     "of one column": (lambda k, _: k.Schema.from_columns(abc(k)["a"].get()).column_names, ["a"]),
     "of nothing": (lambda k, _: k.Schema.from_columns([]).num_columns, 0),
     "of names in one text": (lambda k, _: k.Schema.from_types([k.string()] * 2, "ab"), raises(TypeError)),
@@ -219,6 +252,22 @@ WRITTEN = {
     ),
     "empty": (written(), {"specs": [], "traits": []}),
     "names": (lambda k, _: abc(k).serialize()["columnNames"], ["RowKey", "a", "b", "c"]),
+    "parts": (
+        lambda k, _: [type(part).__name__ for part in abc(k).serialize()["schema"].values()],
+        ["tuple", "tuple"],
+    ),
+    "read without RowIDs": (read("int"), "Number (Integer)"),
+    "read with a dictionary": (
+        read("string", dict_encoding="INT_KEY", logical_type="x"),
+        "String[dict_encoding=INT_KEY]",
+    ),
+    "read with a dictionary of numbers": (read("int", dict_encoding="INT_KEY"), "Number (Integer)"),
+    "read of nothing": (
+        lambda k, _: k.Schema.deserialize(
+            {"schema": {"specs": [], "traits": []}, "columnNames": [], "columnMetaData": []}
+        ),
+        raises(IndexError),
+    ),
     "metadata": (
         lambda k, _: k.Schema.from_columns(k.Column(k.int32(), "a", {"x": 1})).serialize()["columnMetaData"],
         [None, {"x": 1}],

@@ -2,6 +2,26 @@
 
 from tests.headless.api.tools import names, raises
 
+
+def written(parts, row_ids="keep"):
+    """The number of batches of a table that is made of an input, or the error."""
+
+    def case(knext, given):
+        out = knext.BatchOutputTable.create(row_ids)
+        for part in parts(given.input):
+            out.append(part)
+        return out.num_batches
+
+    return case
+
+
+#: In a running node.
+BATCHES = {
+    "whole input": (written(lambda table: [table]), raises(AttributeError)),
+    "whole input with new RowIDs": (written(lambda table: [table], "generate"), raises(AttributeError)),
+    "columns of the input": (written(lambda table: [table[["a"]].get()]), 1),
+    "its batches": (written(lambda table: table.batches()), 1),
+}
 TABLES = {
     "shape": (lambda _, t: [list(t.shape), t.num_rows, t.num_columns], [[3, 3], 3, 3]),
     "batches": (lambda _, t: [batch.num_rows for batch in t.to_batches()], [3]),
@@ -9,6 +29,11 @@ TABLES = {
     "batches of a view": (lambda _, t: list(t[["a"]].batches()), raises(RuntimeError)),
     "first column": (lambda _, t: names(t[0]), ["a"]),
     "column by name": (lambda _, t: names(t["b"]), ["b"]),
+    "columns from the end": (
+        lambda _, t: [names(t[-2]), names(t[-4]), names(t[-2, :1])],
+        [["c"], ["a"], ["c"]],
+    ),
+    "first column from the end": (lambda _, t: t[-1].get(), raises(IndexError)),
     "columns in another order": (lambda _, t: names(t[["c", "a"]]), ["c", "a"]),
     "slice": (lambda _, t: names(t[1:]), ["b", "c"]),
     "rows": (lambda _, t: t[:, 1:].to_pyarrow().column(0).to_pylist(), ["Row1", "Row2"]),

@@ -132,7 +132,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
     if isinstance(dtype, LogicalTypeExtensionType):
         return array
     if isinstance(dtype, pa.DictionaryType):
-        return _wrap(array.cast(dtype.value_type), name, is_row_id)
+        return _wrap(array.cast(dtype.value_type), name, is_row_id=False)
     if is_row_id and dtype == pa.string():
         return _from_storage(array, _named(ROW_ID_TYPE, pa.string()))
     if dtype in _PRIMITIVE:

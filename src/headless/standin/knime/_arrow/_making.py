@@ -1,5 +1,6 @@
 """How Arrow data and pandas frames become the data of a table: RowIDs, KNIME's types, missing numbers."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -7,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import ROW_ID, wrap_table
+
+LOGGER = logging.getLogger(__name__)
 
 
 def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = None) -> Any:
@@ -25,6 +28,8 @@ def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = Non
     if row_ids == "auto":
         first = data.schema[0]
         is_own = first.name == ROW_ID and (pa.types.is_string(first.type) or pa.types.is_integer(first.type))
+        if first.name == ROW_ID and not is_own:
+            LOGGER.warning("%s holds %s, which are no RowIDs: there are new ones", ROW_ID, first.type)
         if is_own and pa.types.is_integer(first.type):
             numbers = data.column(0).to_pylist()
             data = _with_ids(data.select(list(range(1, len(data.schema)))), numbers)

@@ -24,6 +24,9 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from . import ROW_ID, LogicalTypeExtensionType
 
+#: KNIME comes with pandas 2. From 3 on texts are Arrow's large ones, which KNIME does not take.
+_HAS_KNIMES_TEXTS = int(pd.__version__.partition(".")[0]) < 3
+
 
 class LogicalDtype(ExtensionDtype):
     """The pandas type of a column with a logical type."""
@@ -170,12 +173,14 @@ def data_of(frame: Any, row_ids: str) -> pa.Table:
     if row_ids != "generate":
         made.insert(0, ROW_ID, _row_ids(frame, row_ids), allow_duplicates=True)
     data = pa.Table.from_pandas(made, preserve_index=False)
+    if _HAS_KNIMES_TEXTS:
+        return data
     kinds = [_in_knimes_pandas(kind) for kind in data.schema.types]
     return data.cast(pa.schema(list(zip(data.schema.names, kinds, strict=True))))
 
 
 def _in_knimes_pandas(kind: pa.DataType) -> pa.DataType:
-    """The type that pandas 2, which KNIME comes with, has for texts where pandas 3 has Arrow's large ones."""
+    """The type that pandas 2 has for texts."""
     own = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
     return pa.string() if own == pa.large_string() else kind
 

@@ -1,5 +1,6 @@
 """Columns, and what schemas and tables have in common: operations on columns that give lazy views."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class Addition:
         return f"AppendOp({self.other})"
 
 
-class _Columnar:
+class _Columnar(ABC):
     """Columns in an order: what schemas and tables have in common. Operations give lazy views."""
 
     @property
@@ -80,9 +81,9 @@ class _Columnar:
         return len(self.column_names)
 
     @property
+    @abstractmethod
     def column_names(self) -> list[str]:
         """The names of the columns, in order."""
-        raise NotImplementedError
 
     def __getitem__(self, slicing: Any) -> Any:
         # Without this an int index would make `for column in schema` endless.
@@ -124,29 +125,32 @@ class _Columnar:
     def _view(self, operation: Operation) -> Any:
         return _ColumnarView(self, operation)
 
-    def _select_columns(self, selection: Any) -> Any:
-        raise NotImplementedError
-
-    def _append(self, other: Any) -> Any:
-        raise NotImplementedError
+    def _position(self, entry: Any) -> int:
+        """The position of a column that a list of columns names."""
+        names = self.column_names
+        if isinstance(entry, str):
+            if entry not in names:
+                raise IndexError(f"there is no column {entry!r}; columns: {names}")
+            return names.index(entry)
+        if not isinstance(entry, int) or not 0 <= entry < len(names):
+            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
+        return entry
 
 
 class _ColumnarView(_Columnar):
     """A schema or table with an operation that is done when it is needed; ``get()`` gives the result."""
 
     def __init__(self, delegate: Any, operation: Operation) -> None:
-        self._delegate = delegate
-        self._operation = operation
+        self.delegate = delegate
+        self.operation = operation
         self._result: Any = None
 
     def get(self, cache: bool = True) -> Any:
         """The schema, table or column that the view stands for."""
         if self._result is not None:
             return self._result
-        source = (
-            self._delegate.get(cache=False) if isinstance(self._delegate, _ColumnarView) else self._delegate
-        )
-        result = self._operation.apply(source)
+        source = self.delegate.get(cache=False) if isinstance(self.delegate, _ColumnarView) else self.delegate
+        result = self.operation.apply(source)
         if cache:
             self._result = result
         return result
@@ -172,4 +176,4 @@ class _ColumnarView(_Columnar):
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return f"ColumnarView<delegate={self._delegate}, op={self._operation}>"
+        return f"ColumnarView<delegate={self.delegate}, op={self.operation}>"

@@ -45,10 +45,10 @@ class _OneOfAKind(type):
 
     _made: ClassVar[dict[Any, Any]] = {}
 
-    def __call__(cls, type_id: Any, key_type: Any = None) -> Any:
-        kind = type_id, key_type
+    def __call__(cls, dtype: Any, dict_encoding_key: Any = None) -> Any:
+        kind = dtype, dict_encoding_key
         if kind not in cls._made:
-            cls._made[kind] = super().__call__(type_id, key_type)
+            cls._made[kind] = super().__call__(dtype, dict_encoding_key)
         return cls._made[kind]
 
 
@@ -98,7 +98,7 @@ class ListType(KnimeType):
         return isinstance(other, ListType) and other._inner_type == self._inner_type
 
     def __hash__(self) -> int:
-        return hash(("list", self._inner_type))
+        return hash(str(self))
 
     def __str__(self) -> str:
         return f"List (Collection of: {self._inner_type})"
@@ -108,14 +108,14 @@ class StructType(KnimeType):
     """A fixed number of fields; they have positions, no names."""
 
     def __init__(self, inner_types: Iterable[KnimeType]) -> None:
-        self._inner_types = tuple(inner_types)
-        for inner in self._inner_types:
+        for inner in inner_types:
             if not isinstance(inner, KnimeType):  # pyright: ignore[reportUnnecessaryIsInstance]
                 # A value factory with a byte in its storage ends here: KNIME's Python API has no byte type.
                 raise TypeError(f"the fields of a struct need a KnimeType, not {inner!r}")
+        self._inner_types = inner_types
 
     @property
-    def inner_types(self) -> tuple[KnimeType, ...]:
+    def inner_types(self) -> Iterable[KnimeType]:
         """The types of the fields."""
         return self._inner_types
 
@@ -126,7 +126,7 @@ class StructType(KnimeType):
         )
 
     def __hash__(self) -> int:
-        return hash(self._inner_types)
+        return hash(str(self))
 
     def __str__(self) -> str:
         return f"struct<{', '.join(str(inner) for inner in self._inner_types)}>"
@@ -295,8 +295,9 @@ def type_of(spec: Any, traits: Any) -> Any:
             found = struct(*(type_of(field, its_own) for field, its_own in inner))
         case _:
             make: Any = _BY_SPEC.get(spec)  # None for a byte, which a struct refuses
-            keys = [DictEncodingKeyType(own["dict_encoding"])] if "dict_encoding" in own else []
-            found = make and make(*keys)
+            if "dict_encoding" in own and make in (string, blob):
+                return make(DictEncodingKeyType(own["dict_encoding"]))
+            found = make and make()
     return LogicalType(own["logical_type"], found) if "logical_type" in own else found
 
 

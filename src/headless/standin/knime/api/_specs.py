@@ -5,7 +5,7 @@
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 if TYPE_CHECKING:
     from enum import Enum
@@ -117,4 +117,26 @@ class CredentialPortObjectSpec(PortObjectSpec):
     @classmethod
     def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "CredentialPortObjectSpec":
         """See `PortObjectSpec`."""
-        return cls(data["data"])
+        return cls(data.get("data"))
+
+
+class HubAuthenticationPortObjectSpec(CredentialPortObjectSpec):
+    """The spec of a port with a login at a KNIME Hub."""
+
+    def __init__(self, xml_data: str | None, hub_url: str) -> None:
+        super().__init__(xml_data)
+        self._hub_url = hub_url
+
+    @property
+    def hub_url(self) -> str:
+        """The address of the Hub."""
+        return self._hub_url
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`."""
+        return {**super().serialize(), "hub_url": self.hub_url}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "HubAuthenticationPortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
+        """See `PortObjectSpec`."""
+        return cls(data.get("data"), cast("str", data.get("hub_url")))

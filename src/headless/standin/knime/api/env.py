@@ -1,9 +1,13 @@
 """Proxy settings, which KNIME hands to nodes as environment variables."""
 
+import logging
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from urllib.parse import quote_plus, unquote_plus, urlsplit
 
+LOGGER = logging.getLogger(__name__)
 _PROTOCOLS = ("http", "https")
 
 
@@ -18,20 +22,54 @@ class ProxySettings:
     user_name: str | None = None
     password: str | None = None
 
+    def __post_init__(self) -> None:
+        self.protocol_name = self.protocol_name.lower() if self.protocol_name else None
+
     def has_credentials(self) -> bool:
         """Whether the proxy wants a user name and password."""
         return self.user_name is not None and self.password is not None
 
+    def _is_supported(self) -> bool:
+        if self.protocol_name not in _PROTOCOLS:
+            LOGGER.warning("there are proxies for http and https only, not for %s", self.protocol_name)
+        return self.protocol_name in _PROTOCOLS
+
     def __str__(self) -> str:
         """The proxy's URL, with its credentials; KNIME always talks http to a proxy."""
-        if self.protocol_name not in _PROTOCOLS:
+        if not self.protocol_name or not self._is_supported():
             return ""
         user = (
             f"{quote_plus(self.user_name or '')}:{quote_plus(self.password or '')}@"
             if self.has_credentials()
             else ""
         )
-        return f"http://{user}{self.host_name}{':' + self.port_number if self.port_number else ''}"
+        return f"http://{user}{self.host_name}{f':{self.port_number}' if self.port_number else ''}"
+
+    def create_proxy_environment_key_value_pair(self) -> tuple[str, str]:
+        """The environment variable for the proxy and its value; two empty texts without protocol or host."""
+        if not (self.protocol_name and self.host_name):
+            return "", ""
+        return f"{self.protocol_name}_proxy", str(self)
+
+    def set_as_environment_variable(self) -> None:
+        """Sets the variables that programs read proxies from; those of Java's hosts become Python's."""
+        if not self._is_supported():
+            return
+        name, value = self.create_proxy_environment_key_value_pair()
+        if name and value:
+            os.environ[name] = value
+        if self.exclude_hosts:
+            os.environ["no_proxy"] = ",".join(map(_excluded_host, self.exclude_hosts.split("|")))
+
+    @staticmethod
+    def supported_proxy_protocols() -> str:
+        """The protocols that a proxy can be for, as text."""
+        return f"Protocols that a proxy can be for: {', '.join(_PROTOCOLS)}"
+
+    @classmethod
+    def from_dict(cls, proxy_dict: Mapping[str, str | None]) -> "ProxySettings":
+        """The settings in a dictionary with the names of the attributes."""
+        return cls(*(proxy_dict.get(field.name) for field in fields(cls)))
 
     @classmethod
     def from_string(cls, proxy_string: str, exclude_hosts: str | None = None) -> "ProxySettings":
@@ -51,6 +89,15 @@ class ProxySettings:
             unquote_plus(parts.username) if parts.username else None,
             unquote_plus(parts.password) if parts.password else None,
         )
+
+
+def _excluded_host(host: str) -> str:
+    """A host that has no proxy: Java writes ``*`` for a part, Python the end of the name."""
+    host = host.strip()
+    bare = re.sub(r"\.{2,}", ".", host.replace("*", ""))
+    if host == "*" or bare == ".":
+        return "*"
+    return f".{bare}" if re.match(r"\*[^.]", host) else bare
 
 
 def get_proxy_settings(protocol_name: str | None = None) -> ProxySettings | None:

@@ -1,6 +1,12 @@
 """Schemas of tables, and how KNIME's Java side describes their types."""
 
+# Nodes import from here what is made elsewhere, so not every import is used.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+
+import logging
 from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from . import _ktypes as k
@@ -25,34 +31,15 @@ from ._ktypes import (
     string,
     struct,
 )
-from ._specs import BinaryPortObjectSpec, CredentialPortObjectSpec, ImagePortObjectSpec, PortObjectSpec
+from ._specs import (
+    BinaryPortObjectSpec,
+    CredentialPortObjectSpec,
+    HubAuthenticationPortObjectSpec,
+    ImagePortObjectSpec,
+    PortObjectSpec,
+)
 
-__all__ = [
-    "BinaryPortObjectSpec",
-    "Column",
-    "CredentialPortObjectSpec",
-    "DictEncodingKeyType",
-    "ImagePortObjectSpec",
-    "KnimeType",
-    "ListType",
-    "LogicalType",
-    "PortObjectSpec",
-    "PrimitiveType",
-    "PrimitiveTypeId",
-    "Schema",
-    "StructType",
-    "blob",
-    "bool_",
-    "datetime",
-    "double",
-    "int32",
-    "int64",
-    "list_",
-    "logical",
-    "null",
-    "string",
-    "struct",
-]
+LOGGER = logging.getLogger(__name__)
 
 
 class Schema(_Columnar, PortObjectSpec):
@@ -64,11 +51,12 @@ class Schema(_Columnar, PortObjectSpec):
         names: Sequence[str],
         metadata: Sequence[dict[str, Any] | None] | None = None,
     ) -> None:
-        if not all(isinstance(ktype, KnimeType) for ktype in ktypes):
+        is_list = isinstance(ktypes, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_list or not all(isinstance(ktype, KnimeType) for ktype in ktypes):
             # As in KNIME, which takes its own types or Python classes, but not both in one list.
             ktypes = [logical(cast("type", ktype)) for ktype in ktypes]
-        if not isinstance(names, (list, tuple)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"names must be a list, not {type(names).__name__}")
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"names must be a list of texts, not {names!r}")
         if len(ktypes) != len(names):
             raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
         if metadata is not None and not isinstance(metadata, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -109,16 +97,16 @@ class Schema(_Columnar, PortObjectSpec):
 
     def __contains__(self, key: object) -> bool:
         name = key.name if isinstance(key, Column) else key
-        return name in self.column_names
+        return isinstance(name, str) and name in self.column_names
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and other._columns == self._columns
+        return isinstance(other, Schema) and type(other) is type(self) and other._columns == self._columns
 
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
         columns = ",\n\t".join(str(column) for column in self._columns)
-        return f"Schema<\n\t{columns}>"
+        return f"{type(self).__name__}<\n\t{columns}>"
 
     __repr__ = __str__
 
@@ -128,29 +116,19 @@ class Schema(_Columnar, PortObjectSpec):
         if isinstance(selection, (int, str)):
             return self._columns[self._position(selection)]
         if isinstance(selection, slice):
-            return Schema.from_columns(self._columns[selection])
+            return self.from_columns(self._columns[selection])
         if isinstance(selection, list):
             wanted = cast("list[Any]", selection)
-            return Schema.from_columns([self._columns[self._position(entry)] for entry in wanted])
+            return self.from_columns([self._columns[self._position(entry)] for entry in wanted])
         raise TypeError(f"columns cannot be selected by {type(selection).__name__}")
-
-    def _position(self, entry: Any) -> int:
-        names = self.column_names
-        if isinstance(entry, str):
-            if entry not in names:
-                raise IndexError(f"there is no column {entry!r}; columns: {names}")
-            return names.index(entry)
-        if not isinstance(entry, int) or not 0 <= entry < len(names):
-            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
-        return entry
 
     def _append(self, other: Any) -> "Schema":
         if isinstance(other, _ColumnarView):
             other = other.get()
         if isinstance(other, Column):
-            return Schema.from_columns([*self._columns, other])
-        if isinstance(other, (Schema, list, tuple)):
-            return Schema.from_columns([*self._columns, *cast("Sequence[Column]", other)])
+            return self.from_columns([*self._columns, other])
+        if isinstance(other, (Schema, Sequence)):
+            return self.from_columns([*self._columns, *cast("Sequence[Column]", other)])
         raise TypeError(f"only columns and schemas can be appended, not {type(other).__name__}")
 
     def serialize(self) -> dict[str, Any]:
@@ -166,8 +144,8 @@ class Schema(_Columnar, PortObjectSpec):
         described = [_describe(ktype) for ktype in types]
         return {
             "schema": {
-                "specs": [spec for spec, _ in described],
-                "traits": [traits for _, traits in described],
+                "specs": tuple(spec for spec, _ in described),
+                "traits": tuple(traits for _, traits in described),
             },
             "columnNames": ["RowKey", *names],
             "columnMetaData": [None, *(column.metadata for column in self._columns)],
@@ -177,9 +155,11 @@ class Schema(_Columnar, PortObjectSpec):
     def deserialize(cls, table_schema: dict[str, Any]) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The schema in a document of KNIME's, without the RowIDs."""
         schema, names = table_schema["schema"], table_schema["columnNames"]
-        described = zip(schema["specs"], schema["traits"], strict=True)
+        described = zip(schema["specs"], schema["traits"], strict=False)
         types = [unwrap_primitive(k.type_of(spec, traits)) for spec, traits in described]
-        first = 1 if types and types[0] == _ROW_KEY else 0
+        first = 1 if types[0] == _ROW_KEY else 0
+        if not first:
+            LOGGER.warning("a schema from KNIME does not begin with the RowIDs")
         return cls(types[first:], list(names[first:]), list(table_schema["columnMetaData"][first:]))
 
 
@@ -221,6 +201,43 @@ def unwrap_primitive(ktype: KnimeType) -> KnimeType:
     if ktype.logical_type == _LIST and isinstance(ktype.storage_type, ListType):
         return list_(unwrap_primitive(ktype.storage_type.inner_type))
     return KNOWN_PRIMITIVES.get(ktype.logical_type, ktype)
+
+
+@dataclass(eq=False)
+class WorkflowPortInfo:
+    """A port of a workflow that is itself the content of a port."""
+
+    type_name: str
+    type_id: str
+    schema: Schema | None
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "WorkflowPortInfo":
+        """The port from its document; only tables have a schema."""
+        schema = Schema.deserialize(data["table_spec"]) if "table_spec" in data else None
+        return cls(data["type_name"], data["type_id"], schema)
+
+
+@dataclass(eq=False)
+class WorkflowPortObjectSpec(PortObjectSpec):
+    """The spec of a workflow port: the workflow's own ports by their ids."""
+
+    name: str
+    inputs: dict[str, WorkflowPortInfo]
+    outputs: dict[str, WorkflowPortInfo]
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`; the ports stay objects, as in KNIME."""
+        return {"name": self.name, "inputs": self.inputs, "outputs": self.outputs}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "WorkflowPortObjectSpec":  # noqa: ARG003
+        """See `PortObjectSpec`."""
+        ports = [
+            {key: WorkflowPortInfo.deserialize(port) for key, port in data[side].items()}
+            for side in ("inputs", "outputs")
+        ]
+        return cls(data["name"], *ports)
 
 
 _SPEC_NAMES: dict[KnimeType, str] = {

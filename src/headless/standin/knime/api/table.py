@@ -1,9 +1,10 @@
 """Tables: what a node gets and gives, as Arrow data whose first column holds the RowIDs."""
 
 import sys
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ._columnar import (
     Operation,
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Backend(Protocol):
+@dataclass(frozen=True)
+class Backend:
     """What the host gives while a node runs."""
 
     file_store_handler: Any
@@ -53,9 +55,9 @@ class RowSelection:
 
 class _Tabular(_Columnar):
     @property
+    @abstractmethod
     def num_rows(self) -> int:
         """How many rows there are."""
-        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,9 +65,9 @@ class _Tabular(_Columnar):
         return self.num_columns, self.num_rows
 
     @property
+    @abstractmethod
     def schema(self) -> Schema:
         """The columns."""
-        raise NotImplementedError
 
     def __getitem__(self, slicing: Any) -> Any:
         """A view: ``table[columns]`` or ``table[columns, rows]``, rows as a slice."""
@@ -80,30 +82,16 @@ class _Tabular(_Columnar):
 
 
 class _TabularView(_Tabular, _ColumnarView):
-    def to_pyarrow(self, sentinel: str | int | None = None) -> "pa.Table":
-        return self.get().to_pyarrow(sentinel)
-
-    def to_pandas(self, sentinel: str | int | None = None) -> Any:
-        return self.get().to_pandas(sentinel)
-
     @property
     def num_rows(self) -> int:
         return self.get().num_rows
-
-    @property
-    def num_columns(self) -> int:
-        return self.get().num_columns
-
-    @property
-    def column_names(self) -> list[str]:
-        return self.get().column_names
 
     @property
     def schema(self) -> Schema:
         return self.get().schema
 
     def __str__(self) -> str:
-        return f"TableView<delegate={self._delegate}, op={self._operation}>"
+        return f"TableView<delegate={self.delegate}, op={self.operation}>"
 
 
 class Table(_Tabular):
@@ -215,28 +203,21 @@ class Table(_Tabular):
             wanted = list(range(len(names)))[selection]
         elif isinstance(selection, list):
             wanted = cast("list[Any]", selection)
-        elif isinstance(selection, (int, str)):
+        elif isinstance(selection, int):
+            # As in KNIME, which counts the RowIDs when it counts from the end: the last column is -2.
+            wanted = [selection if selection >= 0 else selection % (len(names) + 1)]
+        elif isinstance(selection, str):
             wanted = [selection]
         else:
             raise IndexError(f"columns cannot be selected by {type(selection).__name__}")
-        return made(self._data.select([0, *(self._position(entry, names) + 1 for entry in wanted)]))
-
-    @staticmethod
-    def _position(entry: Any, names: list[str]) -> int:
-        if isinstance(entry, str):
-            if entry not in names:
-                raise IndexError(f"there is no column {entry!r}; columns: {names}")
-            return names.index(entry)
-        if not isinstance(entry, int) or not 0 <= entry < len(names):
-            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
-        return entry
+        return made(self._data.select([0, *(self._position(entry) + 1 for entry in wanted)]))
 
     def _select_rows(self, selection: Any) -> "Table":
         if not isinstance(selection, slice):
             raise IndexError("rows can only be selected by a slice")
         start, stop, step = selection.indices(len(self._data))
         if step == 1:
-            return made(self._data.slice(start, max(0, stop - start)))
+            return made(self._data.slice(start, stop - start))
         return made(self._data.take(list(range(start, stop, step))))
 
     def __str__(self) -> str:
@@ -342,6 +323,8 @@ class BatchOutputTable:
         from knime._arrow._making import check_batches, of_arrow, of_frame
 
         data: Any = batch
+        if isinstance(data, SourceTable):
+            raise AttributeError("a whole input table is no batch, in KNIME neither; append its batches()")
         if isinstance(data, Table):
             data = data._data  # pyright: ignore[reportPrivateUsage]
             if self._row_ids == "generate":

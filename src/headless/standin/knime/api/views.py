@@ -32,10 +32,10 @@ class NodeView:
         Raises:
             NotImplementedError: neither a picture nor a way to make one was given.
         """
-        if self._svg_or_png is None and self._render_fn is not None:
-            self._svg_or_png = self._render_fn()
         if self._svg_or_png is None:
-            raise NotImplementedError("this view has no picture")
+            if self._render_fn is None:
+                raise NotImplementedError("this view has no picture")
+            self._svg_or_png = self._render_fn()
         return self._svg_or_png
 
 
@@ -91,7 +91,8 @@ def view_ipy_repr(obj: Any) -> NodeView:
 
 def _shown(shown: Any) -> Any:
     """What a notebook would show, without its metadata."""
-    return cast("Any", shown[0]) if isinstance(shown, tuple) else shown
+    parts: Any = cast("Any", shown) if isinstance(shown, tuple) else ()
+    return parts[0] if len(parts) == 2 else cast("Any", shown)
 
 
 def view(obj: Any) -> NodeView:
@@ -100,12 +101,12 @@ def view(obj: Any) -> NodeView:
     Raises:
         ValueError: none of these; HTML must start with ``<!DOCTYPE html>``.
     """
-    if isinstance(obj, str):
+    if type(obj) is str:  # as in KNIME, of other kinds of texts and bytes nothing is guessed
         if obj.lstrip()[:15].lower() == "<!doctype html>":
             return view_html(obj)
         if "<svg" in obj[:256] and 'xmlns="http://www.w3.org/2000/svg"' in obj[:256]:
             return view_svg(obj)
-    if isinstance(obj, bytes):
+    if type(obj) is bytes:
         if obj.startswith(_PNG):
             return view_png(obj)
         if obj.startswith(b"\xff\xd8\xff") and obj.endswith(b"\xff\xd9"):

@@ -7,6 +7,7 @@ the class, and reads and writes the entry with its own name. Groups hold nested 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
@@ -38,9 +39,9 @@ def extension_version() -> Version:
     return _extension_version
 
 
-def values_of(owner: object) -> dict[str, Any]:
+def values_of(obj: object) -> dict[str, Any]:
     """The dictionary in which a node or a group keeps the values of its parameters."""
-    return cast("dict[str, Any]", owner.__dict__.setdefault("__parameters__", {}))
+    return cast("dict[str, Any]", obj.__dict__.setdefault("__parameters__", {}))
 
 
 class Setting:
@@ -51,13 +52,17 @@ class Setting:
     _is_advanced: bool
     _rule: Rule | None
 
-    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
+    def _extract_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
         raise NotImplementedError
 
-    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+    def _inject(
+        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
         raise NotImplementedError
 
-    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
+    def _set_default_for_version(
+        self, obj: object, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
         raise NotImplementedError
 
     def _validate(self, value: Any, version: Version | None = None) -> None:
@@ -66,15 +71,19 @@ class Setting:
     def _validate_specs(self, specs: list[Any]) -> None:
         """Checks that the input ports which the setting refers to exist."""
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _describe(self, level: int) -> Any:
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
         raise NotImplementedError
 
 
-class Parameter(Setting, Generic[T]):
+class Parameter(Setting, ABC, Generic[T]):
     """One setting with a value of type ``T``, declared as a class attribute of a node or group."""
+
+    _name: str  # of the attribute; one that a group makes in its __init__ has none
 
     def __init__(
         self,
@@ -88,17 +97,19 @@ class Parameter(Setting, Generic[T]):
         self._label = cast("str", label)  # None until __set_name__ knows the attribute's name
         self._default_value: Any = default_value
         # An own validator *replaces* the built-in check, in KNIME too: type test and range are gone.
-        self._validator: Callable[[Any], object] = self._check if validator is None else validator
+        self._validator: Callable[[Any], object] = self._default_validator if validator is None else validator
         self.__doc__ = description if description is not None else ""
         self._since_version = Version.parse_version(since_version)
         self._is_advanced = is_advanced
         self._rule = None
-        self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
         if cast("str | None", self._label) is None:
             self._label = name
+
+    def __str__(self) -> str:
+        return f"\n\t - name: {getattr(self, '_name', self._label)}\n\t - label: {self._label}\n\t"
 
     @overload
     def __get__(self, obj: None, objtype: type | None = None) -> Self: ...
@@ -107,10 +118,10 @@ class Parameter(Setting, Generic[T]):
     def __get__(self, obj: object | None, objtype: type | None = None) -> "Self | T":
         if obj is None:
             return self
-        return cast("T", self._value(obj, self._name, False))
+        return cast("T", self._get_value(obj, self._name, False))
 
     def __set__(self, obj: object, value: T) -> None:
-        self._set(obj, value, self._name, False)
+        self._set_value(obj, value, self._name)
 
     def validator(self, func: Callable[[T], object]) -> None:
         """Decorator: makes ``func`` check values; it has to raise on a bad one.
@@ -119,81 +130,96 @@ class Parameter(Setting, Generic[T]):
         """
         self._validator = func
 
+    def _add_validator(self, func: Callable[[Any], object]) -> None:
+        """Decorator: makes ``func`` check values after the built-in check."""
+
+        def both(value: Any) -> None:
+            self._default_validator(value)
+            func(value)
+
+        self._validator = both
+
     def rule(self, condition: Condition, effect: Effect) -> Self:
         """Shows, hides, enables or disables the control while ``condition`` holds; returns the parameter."""
         self._rule = Rule(condition, effect)
         return self
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         """The built-in check of a value."""
 
-    def _default(self, version: Version | None = None) -> Any:
+    def _get_default(self, version: Version | None = None) -> Any:
         if callable(self._default_value):
             return self._default_value(extension_version() if version is None else version)
         return self._default_value
 
-    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
-        values = values_of(owner)
+    def _get_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
+        values = values_of(obj)
         if name not in values:
-            values[name] = self._default()
+            values[name] = self._get_default()
         return values[name]
 
-    def _set(self, owner: object, value: Any, name: str, lenient: bool) -> None:
-        if not (lenient and self._skip_check_in_dialog):
+    def _set_value(self, obj: object, value: Any, name: str, exclude_validations: bool = False) -> None:
+        if not (exclude_validations and self._skip_check_in_dialog):
             self._validate(value)
-        values_of(owner)[name] = value
+        values_of(obj)[name] = value
 
     #: Whether opening a dialog loads a value without checking it (a path may be gone by now).
     _skip_check_in_dialog = False
 
-    def _to_json(self, value: Any) -> Any:
+    def _to_dict(self, value: Any) -> Any:
         return value
 
-    def _from_json(self, value: Any) -> Any:
+    def _from_dict(self, value: Any) -> Any:
         return value
 
-    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
-        return self._to_json(self._value(owner, name, for_dialog))
+    def _extract_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
+        return self._to_dict(self._get_value(obj, name, for_dialog))
 
-    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
-        self._set(owner, self._from_json(value), name, lenient)
+    def _inject(
+        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
+        self._set_value(obj, self._from_dict(value), name, exclude_validations)
 
-    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
-        self._set(owner, self._default(version), name, lenient)
+    def _set_default_for_version(
+        self, obj: object, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
+        self._set_value(obj, self._get_default(version), name, exclude_validations)
 
     def _validate(self, value: Any, version: Version | None = None) -> None:
         self._validator(value)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {"title": self._label, "description": self._description(ctx)}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {"title": self._label, "description": self._description(dialog_creation_context)}
 
-    def _description(self, ctx: "DialogCreationContext | None") -> str:
+    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
         return self.__doc__ or ""
 
-    def _describe(self, level: int) -> Any:
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
         return {"name": self._label, "description": self._description(None)}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]: ...
 
-    def _control(self, ctx: "DialogCreationContext") -> dict[str, Any]:
-        options = self._options(ctx)
+    def _extract_ui_schema(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+        options = self._get_options(dialog_creation_context)
         if self._is_advanced:
             options["isAdvanced"] = True
         return {"type": "Control", "label": self._label, "options": options}
 
 
-def settings_of(owner: object) -> dict[str, Setting]:
+def settings_of(obj: object) -> dict[str, Setting]:
     """The settings of a node or group by attribute name, in the order of the dialog.
 
     Classes come first, most derived first; a name keeps its first definition.
     """
     found: dict[str, Setting] = {}
-    for cls in type(owner).__mro__[:-1]:
+    for cls in type(obj).__mro__[:-1]:
         for name, value in cls.__dict__.items():
             if isinstance(value, Setting):
                 found.setdefault(name, value)
-    found.update({name: v for name, v in owner.__dict__.items() if isinstance(v, Setting)})
+    found.update({name: v for name, v in obj.__dict__.items() if isinstance(v, Setting)})
     return found
 
 

@@ -63,7 +63,7 @@ class PatternFilterConfig:
             "isInverted": self.inverted,
         }
 
-    def _schema(self) -> dict[str, Any]:
+    def _extract_schema(self) -> dict[str, Any]:
         properties = {
             "isCaseSensitive": _property("boolean", self.case_senstive),
             "isInverted": _property("boolean", self.inverted),
@@ -97,7 +97,7 @@ class TypeFilterConfig:
     def _to_dict(self) -> dict[str, Any]:
         return {"selectedTypes": self._selected_types, "typeDisplays": self._type_displays}
 
-    def _schema(self) -> dict[str, Any]:
+    def _extract_schema(self) -> dict[str, Any]:
         display = {"type": "object", "properties": {"id": {"type": "string"}, "text": {"type": "string"}}}
         properties = {
             "selectedTypes": _texts(self._selected_types),
@@ -136,7 +136,7 @@ class ManualFilterConfig:
             "includeUnknownColumns": self.include_unknown_columns,
         }
 
-    def _schema(self) -> dict[str, Any]:
+    def _extract_schema(self) -> dict[str, Any]:
         properties = {
             "includeUnknownColumns": _property("boolean", self.include_unknown_columns),
             "manuallyDeselected": _texts(self.excluded),
@@ -211,12 +211,12 @@ class ColumnFilterConfig:
             "manualFilter": self.manual_filter._to_dict(),
         }
 
-    def _schema(self) -> dict[str, Any]:
+    def _extract_schema(self) -> dict[str, Any]:
         internal = {"configKeys": ["selected_Internals"]}
         return {
-            "patternFilter": self.pattern_filter._schema(),
-            "typeFilter": self.type_filter._schema(),
-            "manualFilter": self.manual_filter._schema(),
+            "patternFilter": self.pattern_filter._extract_schema(),
+            "typeFilter": self.type_filter._extract_schema(),
+            "manualFilter": self.manual_filter._extract_schema(),
             "mode": {"oneOf": [{"const": mode.name, "title": mode.value} for mode in ColumnFilterMode]},
             "selected": {"type": "array", "items": {"type": "string", **internal}, **internal},
         }
@@ -247,21 +247,27 @@ class ColumnFilterParameter(_ColumnsParameter[ColumnFilterConfig]):
             schema_provider,
         )
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        default = cast("ColumnFilterConfig", self._default(version))
-        properties = default._schema()
-        return {**super()._schema(version, ctx), "type": "object", "properties": properties}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        default = cast("ColumnFilterConfig", self._get_default(extension_version))
+        properties = default._extract_schema()
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "type": "object",
+            "properties": properties,
+        }
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {
             "format": "typedStringFilter",
             "unknownValuesText": "Any unknown column",
             "emptyStateLabel": "No columns in this list.",
-            "possibleValues": self._possible(ctx),
+            "possibleValues": self._possible(dialog_creation_context),
         }
 
-    def _to_json(self, value: Any) -> Any:
+    def _to_dict(self, value: Any) -> Any:
         return value._to_dict()
 
-    def _from_json(self, value: Any) -> Any:
+    def _from_dict(self, value: Any) -> Any:
         return ColumnFilterConfig._from_dict(value, self._column_filter)

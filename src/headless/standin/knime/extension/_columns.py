@@ -18,9 +18,17 @@ T = TypeVar("T")
 PortIndex = int | tuple[int, int]
 
 
+def _numbers(port_index: PortIndex) -> tuple[int, int | None]:
+    """The number of a port or port group, and that of a port in it."""
+    group, position = port_index if isinstance(port_index, tuple) else (port_index, None)
+    if not isinstance(group, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"{port_index!r} is no port: write its number, for one in a group two of them")
+    return group, position
+
+
 def _pick_schema(specs: list[Any], port_index: PortIndex) -> Schema:
     """The schema at a port; an unconnected port counts as a table without columns."""
-    group, position = port_index if isinstance(port_index, tuple) else (port_index, None)
+    group, position = _numbers(port_index)
     if group >= len(specs):
         raise IndexError(f"port {port_index} does not exist: the node has {len(specs)} input ports")
     spec = specs[group]
@@ -68,20 +76,21 @@ class _ColumnsParameter(Parameter[T]):
         self._column_filter: Callable[[Column], bool] = column_filter or (lambda _: True)
         self._port_index = port_index if schema_provider is None else None
         self._schema_provider: Callable[[DialogCreationContext], Schema] = schema_provider or (
-            lambda ctx: _pick_schema(ctx.get_input_specs(), port_index)
+            lambda dialog_creation_context: _pick_schema(
+                dialog_creation_context.get_input_specs(), port_index
+            )
         )
 
     def _validate_specs(self, specs: list[Any]) -> None:
-        index = self._port_index
-        if index is None:
+        if self._port_index is None:
             return
-        group, position = index if isinstance(index, tuple) else (index, None)
+        group, position = _numbers(self._port_index)
         if group >= len(specs) or (position is not None and len(specs[group]) < position):
-            raise ValueError(f"the column selection {self._name!r} needs a table at input port {index}")
-        _pick_schema(specs, index)
+            raise ValueError(f"the column selection {self._name!r} needs a table at input port {group}")
+        _pick_schema(specs, self._port_index)
 
-    def _possible(self, ctx: "DialogCreationContext") -> list[dict[str, Any]]:
-        return _entries(self._schema_provider(ctx), self._column_filter)
+    def _possible(self, dialog_creation_context: "DialogCreationContext") -> list[dict[str, Any]]:
+        return _entries(self._schema_provider(dialog_creation_context), self._column_filter)
 
 
 class ColumnParameter(_ColumnsParameter[str | None]):
@@ -115,22 +124,24 @@ class ColumnParameter(_ColumnsParameter[str | None]):
         self._include_row_key = include_row_key
         self._include_none_column = include_none_column
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "string"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "string"}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         none = [{"id": self.NONE, "text": "None"}] if self._include_none_column else []
         return {
             "format": "dropDown",
             "showRowKeys": self._include_row_key,
             "showNoneColumn": self._include_none_column,
-            "possibleValues": self._possible(ctx) + none,
+            "possibleValues": self._possible(dialog_creation_context) + none,
         }
 
-    def _to_json(self, value: Any) -> Any:
+    def _to_dict(self, value: Any) -> Any:
         return "" if value is None else value
 
-    def _from_json(self, value: Any) -> Any:
+    def _from_dict(self, value: Any) -> Any:
         return None if value == "" else value
 
 
@@ -150,20 +161,28 @@ class MultiColumnParameter(_ColumnsParameter[list[str]]):
             label, description, port_index, column_filter, None, since_version, is_advanced, None
         )
 
-    def _default(self, version: Version | None = None) -> Any:
+    def _get_default(self, version: Version | None = None) -> Any:
         return []
 
-    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
-        value = super()._value(owner, name, for_dialog)
+    def _get_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
+        value = super()._get_value(obj, name, for_dialog)
         return [] if value is None and for_dialog else value
 
-    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+    def _inject(
+        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
         # The dialog writes an empty text where there are no columns.
         named = None if value is None else [column for column in value if column != ""]
-        super()._inject(owner, named, name, version, lenient)
+        super()._inject(obj, named, name, version, exclude_validations)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "array", "items": {"type": "string"}}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "type": "array",
+            "items": {"type": "string"},
+        }
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
-        return {"format": "twinList", "possibleValues": self._possible(ctx)}
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": "twinList", "possibleValues": self._possible(dialog_creation_context)}

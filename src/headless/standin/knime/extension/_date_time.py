@@ -61,12 +61,14 @@ class DateTimeParameter(Parameter[dt.date | None]):
         """A default or limit."""
         if isinstance(value, str) and value and self.date_format:
             return self._local(dt.datetime.strptime(value, self.date_format))
-        return self._from_json(value)
+        return self._from_dict(value)
 
-    def _from_json(self, value: Any) -> Any:
+    def _from_dict(self, value: Any) -> Any:
         if not value:
             return None
-        return value if isinstance(value, dt.date) else self._local(self._read(value))
+        if isinstance(value, dt.date):
+            return value
+        return self._local(self._read(value) if isinstance(value, str) else value)
 
     def _read(self, text: str) -> dt.datetime:
         # KNIME 5.2 to 5.6 put a Z behind local times.
@@ -76,21 +78,24 @@ class DateTimeParameter(Parameter[dt.date | None]):
             return _read_freely(text)
         return read.astimezone(ZoneInfo(self.timezone)) if text.endswith("Z") and self.timezone else read
 
-    def _local(self, value: dt.datetime) -> Any:
+    def _local(self, value: Any) -> Any:
         read: Any = value if self.show_time else value.date()
         if self.timezone is not None and not read.tzinfo:
-            return read.replace(tzinfo=ZoneInfo(self.timezone))
+            # Of an hour that comes twice, the one in standard time, as in KNIME.
+            moments = [read.replace(tzinfo=ZoneInfo(self.timezone), fold=fold) for fold in (0, 1)]
+            return min(moments, key=lambda moment: moment.utcoffset())
         return read
 
-    def _to_json(self, value: Any) -> Any:
+    def _to_dict(self, value: Any) -> Any:
         if not value:
             return None
         # The dialog shows a local time.
-        return (value.replace(tzinfo=None) if self.timezone is not None else value).isoformat()
+        has_zone = self.timezone is not None and value.tzinfo is not None
+        return (value.replace(tzinfo=None) if has_zone else value).isoformat()
 
     def check_type(self, value: Any) -> None:
-        """Raises TypeError unless the value is a date, with ``show_time`` one with a time."""
-        if not isinstance(value, dt.datetime if self.show_time else dt.date):
+        """Raises TypeError unless the value is a date, with ``show_time`` one with a time, or a text."""
+        if value and not isinstance(value, (str, dt.datetime if self.show_time else dt.date)):
             raise TypeError(f"{value!r} is a {type(value).__name__}; a date is needed")
 
     def check_range(self, value: Any) -> None:
@@ -100,16 +105,22 @@ class DateTimeParameter(Parameter[dt.date | None]):
         if self.max_value is not None and value > self.max_value:
             raise ValueError(f"{value} is after {self.max_value}")
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         if value:
-            read = self._from_json(value)
+            read = self._from_dict(value)
             self.check_type(read)
             self.check_range(read)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "string", "format": "date-time"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "type": "string",
+            "format": "date-time",
+        }
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {
             "format": "date-time",
             "showDate": self.show_date,

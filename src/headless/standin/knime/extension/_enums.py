@@ -78,57 +78,52 @@ class EnumParameter(Parameter[str]):
             default_value = _OnlyOption.DEFAULT_OPTION.name
         elif default_value is None:
             raise AttributeError("KNIME's EnumParameter breaks without default_value; give a member's name")
-        elif isinstance(default_value, EnumParameterOptions):
-            default_value = default_value.name
+        default_value = getattr(default_value, "name", default_value)
         self._style = style
         self._hidden = functools.lru_cache(maxsize=2)(hidden_choices) if hidden_choices else None
         super().__init__(label, description, default_value, None, since_version, is_advanced)
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         if value not in self._enum.get_all_options():
             options = ", ".join(self._enum.get_all_options())
             raise ValueError(f"{value!r} is no option of {self._label!r}; options: {options}")
 
-    def validator(self, func: Callable[[str], object]) -> None:
-        """Decorator: an additional check; the name must be an option's in any case."""
+    validator = Parameter[str]._add_validator
 
-        def both(value: str) -> None:
-            self._check(value)
-            func(value)
-
-        self._validator = both
-
-    def _visible(self, ctx: "DialogCreationContext | None") -> list[EnumParameterOptions]:
+    def _visible(self, dialog_creation_context: "DialogCreationContext | None") -> list[EnumParameterOptions]:
         everything = list(self._enum)
         if self._hidden is None:
             return everything
         try:
-            hidden = self._hidden(ctx)
+            hidden = self._hidden(dialog_creation_context)
         except Exception as error:
             LOGGER.warning("hidden_choices of %s failed (%s): all options are shown", self._label, error)
             return everything
         if not isinstance(cast("Any", hidden), (list, tuple)):
             LOGGER.warning("hidden_choices of %s gave no list: all options are shown", self._label)
             return everything
-        strangers = [member for member in hidden if member not in everything]
-        if strangers:
-            LOGGER.warning("hidden_choices of %s gave unknown members %s", self._label, strangers)
-        visible = [member for member in everything if member not in hidden]
-        if not visible:
+        names = self._enum.get_all_options()
+        known = [member for member in hidden if getattr(member, "name", None) in names]
+        if len(known) < len(hidden):
+            LOGGER.warning("hidden_choices of %s gave others than its options %s", self._label, names)
+        if len(known) >= len(everything):  # as in KNIME, one that is named twice counts twice
             LOGGER.warning("hidden_choices of %s hides all options", self._label)
-        return visible
+            return []
+        return [member for member in everything if member.name not in [own.name for own in known]]
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        visible = self._visible(ctx)
-        if visible and self._default_value not in [m.name for m in visible]:
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        visible = self._visible(dialog_creation_context)
+        if visible and self._default_value and self._default_value not in [m.name for m in visible]:
             LOGGER.warning("the default %s of %s is hidden", self._default_value, self._label)
         one_of = [{"const": member.name, "title": member.label} for member in visible]
         return {"title": self._label, "description": _listed(self.__doc__ or "", visible), "oneOf": one_of}
 
-    def _describe(self, level: int) -> Any:
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
         return {"name": self._label, "description": _listed(self.__doc__ or "", self._visible(None))}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         if self._style is not None:
             return {"format": self._style.value}
         return {"format": "string" if len(self._enum) > 4 else "radio"}
@@ -152,31 +147,32 @@ class EnumSetParameter(Parameter[list[str]]):
             default_value = self._enum.get_all_options()
         super().__init__(label, description, default_value, None, since_version, is_advanced)
         if validator is not None:
-            self.validator(validator)
+            self._add_validator(validator)
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         if not isinstance(value, list):
             raise TypeError(f"{value!r} of {self._label!r} is no list")
-        unknown = sorted(set(cast("list[str]", value)) - set(self._enum.get_all_options()))
+        unknown = set(cast("list[Any]", value)) - set(self._enum.get_all_options())
         if unknown:
             options = ", ".join(self._enum.get_all_options())
-            raise ValueError(f"{unknown} are no options of {self._label!r}; options: {options}")
+            raise ValueError(
+                f"{sorted(map(str, unknown))} are no options of {self._label!r}; options: {options}"
+            )
 
-    def validator(self, func: Callable[[list[str]], object]) -> None:
-        """Decorator: an additional check; all names must be options' in any case."""
+    validator = Parameter[list[str]]._add_validator
 
-        def both(value: list[str]) -> None:
-            self._check(value)
-            func(value)
-
-        self._validator = both
-
-    def _description(self, ctx: "DialogCreationContext | None") -> str:
+    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
         return _listed(self.__doc__ or "", list(self._enum))
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "array", "items": {"type": "string"}}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "type": "array",
+            "items": {"type": "string"},
+        }
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         values = [{"id": member.name, "text": member.label} for member in self._enum]
         return {"format": "twinList", "possibleValues": values}

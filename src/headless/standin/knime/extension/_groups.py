@@ -1,7 +1,7 @@
 """Groups of settings, and arrays of groups.
 
 A group is declared once and instantiated as a class attribute. Reading the attribute gives a light copy
-that is bound to the owner's dictionary of values, so that two nodes never share values.
+that is bound to the obj's dictionary of values, so that two nodes never share values.
 """
 
 # Signatures are KNIME's, so not every argument is used.
@@ -9,6 +9,7 @@ that is bound to the owner's dictionary of values, so that two nodes never share
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -20,6 +21,7 @@ from .version import Version
 if TYPE_CHECKING:
     from .contexts import DialogCreationContext
 
+LOGGER = logging.getLogger("Python backend")
 G = TypeVar("G")
 
 _RESERVED = {"since_version", "is_advanced", "validator"}
@@ -32,25 +34,25 @@ class LayoutDirection(Enum):
     HORIZONTAL = "HorizontalLayout"
 
 
-def inject(owner: object, values: dict[str, Any], version: Version, lenient: bool) -> None:
+def inject(obj: object, values: dict[str, Any], version: Version, exclude_validations: bool = False) -> None:
     """Loads saved values; settings that are newer than ``version`` get their default for it."""
-    modify = getattr(owner, "_modify_parameters", None)
+    modify = getattr(obj, "_modify_parameters", None)
     if modify is not None:
         values = modify(values)
-    for name, setting in settings_of(owner).items():
+    for name, setting in settings_of(obj).items():
         if name in values:
-            setting._inject(owner, values[name], name, version, lenient)  # pyright: ignore[reportPrivateUsage]
+            setting._inject(obj, values[name], name, version, exclude_validations)  # pyright: ignore[reportPrivateUsage]
         elif setting._since_version > version:  # pyright: ignore[reportPrivateUsage]
-            setting._use_default(owner, name, version, lenient)  # pyright: ignore[reportPrivateUsage]
+            setting._set_default_for_version(obj, name, version, exclude_validations)  # pyright: ignore[reportPrivateUsage]
 
 
-def validate(owner: object, values: dict[str, Any], version: Version) -> None:
+def validate(obj: object, values: dict[str, Any], version: Version) -> None:
     """Checks saved values as they are, before `inject` may rewrite them.
 
     Raises:
         ValueError: a setting that ``version`` had already is missing, or a value is bad.
     """
-    for name, setting in settings_of(owner).items():
+    for name, setting in settings_of(obj).items():
         if setting._since_version <= version:  # pyright: ignore[reportPrivateUsage]
             if name not in values:
                 raise ValueError(f'Parameter missing for key "{name}".')
@@ -66,16 +68,20 @@ class ParameterGroup(Setting):
 
     _validator: Callable[[dict[str, Any]], object] | None
     _own_validate: bool
-    _layout: LayoutDirection
+    _layout_direction: LayoutDirection
     _name: str
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
+    def __str__(self) -> str:
+        return f"\tGroup name: {getattr(self, '_name', self._label)}\n\tGroup label: {self._label}"
+
     def __get__(self, obj: object, objtype: type | None = None) -> Self:
+        assert hasattr(self, "_name"), "a parameter group belongs into the body of a class"
         if obj is None:
             raise AttributeError("a parameter group is only there on an instance")
-        return self._bound_to(obj)
+        return self._get_param_holder(obj)
 
     def __set__(self, obj: object, value: Any) -> None:
         raise RuntimeError("a parameter group cannot be replaced; set its parameters")
@@ -84,21 +90,22 @@ class ParameterGroup(Setting):
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if isinstance(found, Parameter):
-            return found._value(self, name, False)  # pyright: ignore[reportPrivateUsage]
+            return found._get_value(self, name, False)  # pyright: ignore[reportPrivateUsage]
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__.get(name)
         if isinstance(own, Parameter):
-            own._set(self, value, name, False)  # pyright: ignore[reportPrivateUsage]
+            own._set_value(self, value, name)  # pyright: ignore[reportPrivateUsage]
         else:
             super().__setattr__(name, value)
 
-    def _bound_to(self, owner: object) -> Self:
+    def _get_param_holder(self, obj: object) -> Self:
         if not hasattr(self, "_name"):  # made in an __init__: it keeps its values itself
             return self
-        bound = copy.copy(self)
-        values = values_of(owner).setdefault(self._name, copy.deepcopy(values_of(self)))
+        values = values_of(obj).setdefault(self._name, copy.deepcopy(values_of(self)))
+        shared = {id(own): own for own in self.__dict__.values() if isinstance(own, (Setting, Rule))}
+        bound = copy.deepcopy(self, shared)
         bound.__dict__["__parameters__"] = values
         return bound
 
@@ -115,17 +122,23 @@ class ParameterGroup(Setting):
 
         return decorate
 
-    def _extract(self, owner: object, name: str, for_dialog: bool) -> Any:
-        bound = self._bound_to(owner)
-        return {key: setting._extract(bound, key, for_dialog) for key, setting in settings_of(bound).items()}
+    def _extract_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
+        bound = self._get_param_holder(obj)
+        return {
+            key: setting._extract_value(bound, key, for_dialog) for key, setting in settings_of(bound).items()
+        }
 
-    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
-        inject(self._bound_to(owner), value, version, lenient)
+    def _inject(
+        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
+        inject(self._get_param_holder(obj), value, version, exclude_validations)
 
-    def _use_default(self, owner: object, name: str, version: Version, lenient: bool) -> None:
-        bound = self._bound_to(owner)
+    def _set_default_for_version(
+        self, obj: object, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
+        bound = self._get_param_holder(obj)
         for key, setting in settings_of(bound).items():
-            setting._use_default(bound, key, version, lenient)
+            setting._set_default_for_version(bound, key, version, exclude_validations)
 
     def _validate(self, value: Any, version: Version | None = None) -> None:
         validate(self, value, version or Version(0, 0, 0))
@@ -139,17 +152,26 @@ class ParameterGroup(Setting):
         for setting in settings_of(self).values():
             setting._validate_specs(specs)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        known = {n: s for n, s in settings_of(self).items() if s._since_version <= version}
-        return {"type": "object", "properties": {n: s._schema(version, ctx) for n, s in known.items()}}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        known = {n: s for n, s in settings_of(self).items() if s._since_version <= extension_version}
+        return {
+            "type": "object",
+            "properties": {
+                n: s._extract_schema(extension_version, dialog_creation_context) for n, s in known.items()
+            },
+        }
 
-    def _describe(self, level: int) -> Any:
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
         options: list[Any] = []
-        for setting in settings_of(self).values():
-            found = setting._describe(level + 1)
+        for key, setting in settings_of(self).items():
+            found = setting._extract_description(key, parent_scope + 1)
             options.extend(cast("list[Any]", found) if isinstance(found, list) else [found])
         return (
-            {"name": self._label, "description": self.__doc__, "options": options} if level == 0 else options
+            {"name": self._label, "description": self.__doc__, "options": options}
+            if parent_scope == 0
+            else options
         )
 
 
@@ -182,7 +204,7 @@ def parameter_group(
             self._own_validate = True
             self._rule = None
             self._label = label
-            self._layout = layout_direction
+            self._layout_direction = layout_direction
             self.__dict__["__parameters__"] = {}
             self.__doc__ = cls.__doc__
             cls.__init__(self, *args, **kwargs)
@@ -192,11 +214,17 @@ def parameter_group(
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
         }
-        if not hasattr(cls, "rule"):  # which may be the name of a setting
+        if hasattr(cls, "rule"):
+            LOGGER.warning("the group %s has something called rule, so it can have no rule", cls.__name__)
+        else:
             body["rule"] = _rule
         return cast("type[G]", type(cls.__name__, (ParameterGroup, cls), body))
 
     return decorate
+
+
+def _is_nested(setting: Setting) -> bool:
+    return isinstance(setting, (ParameterGroup, ParameterArray))
 
 
 class ParameterArray(Parameter[list[G]]):
@@ -215,85 +243,90 @@ class ParameterArray(Parameter[list[G]]):
         button_text: str | None = None,
         array_title: str | None = None,
     ) -> None:
-        self._group: Any = parameters
+        self._parameters: Any = parameters
         self._allow_reorder = allow_reorder
-        self._layout = layout_direction
+        self._layout_direction = layout_direction
         self._button_text = button_text
         self._array_title = array_title or "Group"
         super().__init__(label, description, None, None, since_version, is_advanced)
         if validator is not None:
-            self.validator(validator)
+            self._add_validator(validator)
 
-    def validator(self, func: Callable[[Any], object]) -> None:
-        """Decorator: an additional check of the list of items (dictionaries)."""
+    validator = Parameter[Any]._add_validator
 
-        def both(value: Any) -> None:
-            self._check(value)
-            func(value)
+    def _default_validator(self, value: Any) -> None:
+        if any(map(_is_nested, self._members().values())):
+            raise ValueError("the items of a ParameterArray cannot hold groups or arrays")
 
-        self._validator = both
-
-    def _check(self, value: Any) -> None:
-        for setting in settings_of(self._group).values():
-            if not isinstance(setting, Parameter) or isinstance(setting, ParameterArray):
-                raise ValueError("the items of a ParameterArray cannot hold groups or arrays")
-
-    def _members(self) -> dict[str, Parameter[Any]]:
-        found = settings_of(self._group).items()
-        return {n: s for n, s in found if isinstance(s, Parameter) and not isinstance(s, ParameterArray)}
+    def _members(self) -> dict[str, Any]:
+        return settings_of(self._parameters._get_param_holder(self._parameters))
 
     def __get__(self, obj: Any, objtype: type | None = None) -> Any:
         if obj is None:
             return self
-        return [self._item(value) for value in self._value(obj, self._name, False)]
+        return [self._item(value) for value in self._get_value(obj, self._name, False)]
 
     def _item(self, value: dict[str, Any]) -> Any:
-        item = type(self._group)()
+        item = type(self._parameters)()
         for name, entry in value.items():
             setattr(item, name, entry)
         return item
 
-    def _value(self, owner: object, name: str, for_dialog: bool) -> Any:
-        value = super()._value(owner, name, for_dialog)
+    def _get_value(self, obj: object, name: str, for_dialog: bool = False) -> Any:
+        value = super()._get_value(obj, name, for_dialog)
         return [] if value is None else value
 
-    def _to_json(self, value: Any) -> Any:
+    def _to_dict(self, value: Any) -> Any:
         members = self._members()
-        return [{n: p._to_json(item[n]) for n, p in members.items() if n in item} for item in value]
+        return [{n: p._to_dict(item[n]) for n, p in members.items() if n in item} for item in value]
 
-    def _from_json(self, value: Any) -> Any:
-        members = self._members()
-        return [
-            {n: members[n]._from_json(v) if n in members else v for n, v in item.items()} for item in value
-        ]
+    def _from_dict(self, value: Any) -> Any:
+        for name, parameter in self._members().items():
+            for item in value:
+                if name in item:
+                    item[name] = parameter._from_dict(item[name])
+        return value
 
-    def _inject(self, owner: object, value: Any, name: str, version: Version, lenient: bool) -> None:
+    def _inject(
+        self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
+    ) -> None:
         if value is None:
-            value = [{n: p._to_json(p._default()) for n, p in self._members().items()}]
-        super()._inject(owner, value, name, version, lenient)
+            value = [{n: p._to_dict(p._get_default()) for n, p in self._members().items()}]
+        super()._inject(obj, value, name, version, exclude_validations)
 
-    def _description(self, ctx: "DialogCreationContext | None") -> str:
+    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
         return self.__doc__ or ""
 
-    def _describe(self, level: int) -> Any:
-        inner = [setting._describe(level + 1) for setting in self._members().values()]
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
+        inner = [own._extract_description(key, parent_scope) for key, own in self._members().items()]
         lines = [f"{entry['name']} : {entry['description']}" for entry in inner]
         return {"name": self._label, "description": with_list(self.__doc__ or "", self._array_title, lines)}
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        members = self._members().items()
-        inner = {n: {**p._schema(version, ctx), "default": p._to_json(p._default())} for n, p in members}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        members = {n: p for n, p in self._members().items() if not _is_nested(p)}
+        inner = {
+            n: {
+                **p._extract_schema(extension_version, dialog_creation_context),
+                "default": p._to_dict(p._get_default()),
+            }
+            for n, p in members.items()
+        }
         return {
-            **super()._schema(version, ctx),
+            **super()._extract_schema(extension_version, dialog_creation_context),
             "type": "array",
             "items": {"type": "object", "properties": inner},
         }
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
-        elements = [{"scope": f"#/properties/{n}", **p._control(ctx)} for n, p in self._members().items()]
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+        elements = [
+            {"scope": f"#/properties/{n}", **p._extract_ui_schema(dialog_creation_context)}
+            for n, p in self._members().items()
+        ]
         options: dict[str, Any] = {
             "addButtonText": self._button_text,
-            "detail": {"layout": {"type": self._layout.value, "elements": elements}},
+            "detail": {"layout": {"type": self._layout_direction.value, "elements": elements}},
             "arrayElementTitle": self._array_title,
         }
         if self._allow_reorder:

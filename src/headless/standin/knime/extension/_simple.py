@@ -5,6 +5,7 @@
 
 import functools
 import numbers
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,8 @@ class _NumericParameter(Parameter[N]):
         self.max_value = max_value
         super().__init__(label, description, default_value, validator, since_version, is_advanced)
 
-    def check_type(self, value: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def check_type(self, value: Any) -> None: ...
 
     def check_range(self, value: Any) -> None:
         if self.min_value is not None and value < self.min_value:
@@ -44,7 +45,7 @@ class _NumericParameter(Parameter[N]):
         if self.max_value is not None and value > self.max_value:
             raise ValueError(f"{value} is above the largest allowed value {self.max_value}")
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         self.check_type(value)
         self.check_range(value)
 
@@ -58,7 +59,7 @@ class _NumericParameter(Parameter[N]):
                 }
         return limits
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         limits = self._limits()
         return {"format": self.control, **({"validation": limits} if limits else {})}
 
@@ -75,8 +76,14 @@ class IntParameter(_NumericParameter[int]):
         if not isinstance(value, int):
             raise TypeError(f"{value!r} is a {type(value).__name__}; a whole number is needed")
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "integer", "format": "int32"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "type": "integer",
+            "format": "int32",
+        }
 
 
 class DoubleParameter(_NumericParameter[float]):
@@ -104,8 +111,14 @@ class DoubleParameter(_NumericParameter[float]):
         if not isinstance(value, numbers.Number):
             raise TypeError(f"{value!r} is a {type(value).__name__}; a number is needed")
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "format": "double", "type": "number"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {
+            **super()._extract_schema(extension_version, dialog_creation_context),
+            "format": "double",
+            "type": "number",
+        }
 
 
 class BoolParameter(Parameter[bool]):
@@ -122,14 +135,16 @@ class BoolParameter(Parameter[bool]):
     ) -> None:
         super().__init__(label, description, default_value, validator, since_version, is_advanced)
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"{value!r} is no boolean")
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "boolean"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "boolean"}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {"format": "boolean"}
 
 
@@ -141,6 +156,8 @@ def _check_text(value: Any) -> None:
 @dataclass(frozen=True)
 class Choice:
     """One entry of a choice: what is stored, what is shown, and what it means."""
+
+    __qualname__ = "StringParameter.Choice"
 
     id: str
     label: str
@@ -202,13 +219,13 @@ class StringParameter(Parameter[str]):
         if self._static and not self._default_value:
             self._default_value = self._static[0].id
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         _check_text(value)
 
-    def _known_choices(self, ctx: "DialogCreationContext | None") -> list[Choice] | None:
-        if self._dynamic is None or ctx is None:
+    def _known_choices(self, dialog_creation_context: "DialogCreationContext | None") -> list[Choice] | None:
+        if self._dynamic is None or dialog_creation_context is None:
             return self._static
-        found = _as_choices(self._dynamic(ctx))
+        found = _as_choices(self._dynamic(dialog_creation_context))
         if found and not self._default_value:
             # KNIME does this too: opening one dialog changes the default of the whole class.
             self._default_value = found[0].id
@@ -221,19 +238,21 @@ class StringParameter(Parameter[str]):
         lines = [f"{c.label}: {c.description.strip()}" if c.description.strip() else c.label for c in choices]
         return with_list(text, "Available options", lines)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        schema = super()._schema(version, ctx)
-        choices = self._known_choices(ctx)
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        schema = super()._extract_schema(extension_version, dialog_creation_context)
+        choices = self._known_choices(dialog_creation_context)
         if not choices:
             return {**schema, "type": "string"}
         one_of = [{"const": choice.id, "title": choice.label} for choice in choices]
         return {**schema, "oneOf": one_of, "description": self._described(choices)}
 
-    def _describe(self, level: int) -> Any:
+    def _extract_description(self, name: str, parent_scope: int) -> Any:
         return {"name": self._label, "description": self._described(self._known_choices(None))}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
-        if self._known_choices(ctx) == []:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+        if self._known_choices(dialog_creation_context) == []:
             return {"format": "dropDown", "placeholder": "No values present"}
         return {"format": "string"}
 
@@ -257,14 +276,14 @@ class LocalPathParameter(StringParameter):
         )
         self.placeholder_text = placeholder_text
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         if not value:
             return
         _check_text(value)
         if not Path(value).exists():
             raise ValueError(f"there is no file or folder {value}")
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {"format": "stringFileChooser", "fileSystem": "LOCAL", "placeholder": self.placeholder_text}
 
 
@@ -288,11 +307,13 @@ class MultilineStringParameter(Parameter[str]):
         self._number_of_lines = number_of_lines
         super().__init__(label, description, default_value, validator, since_version, is_advanced)
 
-    def _check(self, value: Any) -> None:
+    def _default_validator(self, value: Any) -> None:
         _check_text(value)
 
-    def _schema(self, version: Version, ctx: "DialogCreationContext | None") -> dict[str, Any]:
-        return {**super()._schema(version, ctx), "type": "string"}
+    def _extract_schema(
+        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
+    ) -> dict[str, Any]:
+        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "string"}
 
-    def _options(self, ctx: "DialogCreationContext") -> dict[str, Any]:
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {"format": "textArea", "rows": self._number_of_lines}

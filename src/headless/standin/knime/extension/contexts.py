@@ -2,8 +2,7 @@
 
 from collections import UserDict
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,21 +12,8 @@ if TYPE_CHECKING:
     from .ports import Port, PortGroup
 
 
-class Services(Protocol):
-    """What the host does for a context (in KNIME: the Java side)."""
-
-    def credential_names(self) -> list[str]: ...  # noqa: D102
-    def credential(self, name: str) -> tuple[str, str]: ...  # noqa: D102
-    def set_warning(self, message: str) -> None: ...  # noqa: D102
-    def set_progress(self, progress: float, message: str | None) -> None: ...  # noqa: D102
-    def is_canceled(self) -> bool: ...  # noqa: D102
-    def workflow_dir(self) -> Path: ...  # noqa: D102
-    def temp_dir(self) -> Path: ...  # noqa: D102
-    def home_dir(self) -> Path: ...  # noqa: D102
-    def group_size(self, side: str, name: str) -> int: ...  # noqa: D102
-    def execute_tool(  # noqa: D102
-        self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
-    ) -> tuple[str, list[Any], list[str]]: ...
+#: What does the work: the host's ``RunServices``, in KNIME the Java side.
+Services = Any
 
 
 @dataclass(frozen=True)
@@ -143,7 +129,7 @@ class ExecutionContext(ConfigurationContext):
             progress = float(progress)
         if not isinstance(progress, float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"progress must be a number, not {type(progress).__name__}")
-        if not -0.0001 <= progress <= 1.0001:
+        if progress < -0.0001 or progress > 1.0001:
             raise ValueError(f"progress must be between 0 and 1, not {progress}")
         if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the message of a progress must be a text, not {type(message).__name__}")

@@ -1,16 +1,32 @@
 """Nodes and categories: the decorators that declare them, and the registry in which the host finds them."""
 
+# Nodes import from here what is made elsewhere, so not every import is used.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypeVar
 
 from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUsage]
 from knime.api.schema import PortObjectSpec
+from knime.api.table import BatchOutputTable, Table
 
 from ._base import Parameter
+from ._column_filter import ColumnFilterParameter
+from ._columns import ColumnParameter, MultiColumnParameter
+from ._groups import ParameterArray, parameter_group
+from ._simple import (
+    BoolParameter,
+    DoubleParameter,
+    IntParameter,
+    MultilineStringParameter,
+    StringParameter,
+)
 from .contexts import ConfigurationContext, Credential, DialogCreationContext, ExecutionContext
 from .ports import (
     ConnectionPortObject,
@@ -22,34 +38,22 @@ from .ports import (
     PortType,
     PortTypeRegistry,
     ViewDeclaration,
+    input_binary,
+    input_binary_group,
+    input_port,
+    input_port_group,
+    input_table,
+    input_table_group,
+    output_binary,
+    output_binary_group,
+    output_image,
+    output_image_group,
+    output_port,
+    output_port_group,
+    output_table,
+    output_table_group,
+    output_view,
 )
-
-__all__ = [
-    "Category",
-    "ConfigurationContext",
-    "ConnectionPortObject",
-    "Credential",
-    "DialogCreationContext",
-    "ExecutionContext",
-    "FilestorePortObject",
-    "ImageFormat",
-    "InvalidParametersError",
-    "Node",
-    "NodeType",
-    "Port",
-    "PortGroup",
-    "PortObject",
-    "PortType",
-    "PythonNode",
-    "ViewDeclaration",
-    "WorkflowExecutionError",
-    "category",
-    "get_port_type_for_id",
-    "get_port_type_for_spec_type",
-    "has_port_type_for_id",
-    "node",
-    "port_type",
-]
 
 T = TypeVar("T")
 
@@ -191,6 +195,22 @@ def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
 def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
     """Whether there is a port type with an id."""
     return _loaded_port_types().of_id(id) is not None
+
+
+def load_port_object(port_object_type: type, spec: Any, file_path: str) -> Any:
+    """A port object that `save_port_object` wrote."""
+    kind: Any = port_object_type
+    if issubclass(kind, FilestorePortObject):
+        return kind.read_from(spec, file_path)
+    return kind.deserialize(spec, Path(file_path).read_bytes())
+
+
+def save_port_object(port_object: PortObject, file_path: str) -> None:
+    """Writes a port object's data into a file."""
+    if isinstance(port_object, FilestorePortObject):
+        port_object.write_to(file_path)
+    else:
+        Path(file_path).write_bytes(port_object.serialize())
 
 
 def get_port_type_for_spec_type(spec_type: type) -> PortType:

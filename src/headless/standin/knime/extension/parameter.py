@@ -1,5 +1,9 @@
 """The settings of a node as documents: values, JSON schema, dialog layout, descriptions."""
 
+# Nodes import from here what is made elsewhere, so not every import is used.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+
 from typing import TYPE_CHECKING, Any
 
 from ._base import Parameter, Setting, set_extension_version, settings_of
@@ -29,39 +33,6 @@ from .version import Version
 if TYPE_CHECKING:
     from .contexts import DialogCreationContext
 
-__all__ = [
-    "And",
-    "BoolParameter",
-    "ColumnFilterConfig",
-    "ColumnFilterMode",
-    "ColumnFilterParameter",
-    "ColumnParameter",
-    "Condition",
-    "Contains",
-    "DateTimeParameter",
-    "DialogContextCondition",
-    "DoubleParameter",
-    "Effect",
-    "EnumParameter",
-    "EnumParameterOptions",
-    "EnumSetParameter",
-    "IntParameter",
-    "LayoutDirection",
-    "LocalPathParameter",
-    "ManualFilterConfig",
-    "MultiColumnParameter",
-    "MultilineStringParameter",
-    "OneOf",
-    "Or",
-    "ParameterArray",
-    "PatternFilterConfig",
-    "Rule",
-    "StringParameter",
-    "TypeFilterConfig",
-    "Version",
-    "parameter_group",
-    "set_extension_version",
-]
 
 # pyright: reportPrivateUsage=false
 # This module and the parameter classes are one implementation in several files.
@@ -70,7 +41,9 @@ __all__ = [
 def extract_parameters(obj: object, for_dialog: bool = False) -> dict[str, Any]:
     """The values of all settings as the JSON document that KNIME saves."""
     settings = settings_of(obj)
-    return {"model": {name: setting._extract(obj, name, for_dialog) for name, setting in settings.items()}}
+    return {
+        "model": {name: setting._extract_value(obj, name, for_dialog) for name, setting in settings.items()}
+    }
 
 
 def inject_parameters(
@@ -106,7 +79,7 @@ def extract_schema(
     """The JSON schema of the settings that ``extension_version`` has."""
     version = Version.parse_version(extension_version)
     known = {n: s for n, s in settings_of(obj).items() if s._since_version <= version}
-    properties = {n: s._schema(version, dialog_creation_context) for n, s in known.items()}
+    properties = {n: s._extract_schema(version, dialog_creation_context) for n, s in known.items()}
     return {"type": "object", "properties": {"model": {"type": "object", "properties": properties}}}
 
 
@@ -117,9 +90,9 @@ def extract_ui_schema(obj: object, dialog_creation_context: "DialogCreationConte
 
 def extract_parameter_descriptions(obj: object) -> tuple[list[dict[str, Any]], bool]:
     """Descriptions of all settings, and whether they are tabs (which they are when there is a group)."""
-    settings = settings_of(obj).values()
-    described = [setting._describe(0) for setting in settings]
-    if not any(isinstance(setting, ParameterGroup) for setting in settings):
+    settings = settings_of(obj)
+    described = [setting._extract_description(name, 0) for name, setting in settings.items()]
+    if not any(isinstance(setting, ParameterGroup) for setting in settings.values()):
         return described, False
     tabs = [entry for entry in described if "options" in entry]
     loose = [entry for entry in described if "options" not in entry]
@@ -149,16 +122,16 @@ class _Layout:
                 "type": "Section",
                 "label": setting._label,
                 "options": {"isAdvanced": True} if setting._is_advanced else {},
-                "elements": [{"type": setting._layout.value, "elements": inner}],
+                "elements": [{"type": setting._layout_direction.value, "elements": inner}],
             }
         elif isinstance(setting, ParameterArray):
-            control: dict[str, Any] = {"scope": scope, **setting._control(self._ctx)}
+            control: dict[str, Any] = {"scope": scope, **setting._extract_ui_schema(self._ctx)}
             element = {"type": "Section", "label": setting._label, "elements": [control]}
             if setting._is_advanced:
                 element["options"] = {"isAdvanced": True}
         else:
             assert isinstance(setting, Parameter)
-            element = {"scope": scope, **setting._control(self._ctx)}
+            element = {"scope": scope, **setting._extract_ui_schema(self._ctx)}
         if setting._rule is not None:
             condition = setting._rule.condition.to_dict(self._scope_of, self._ctx)
             element["rule"] = {"effect": setting._rule.effect.value, "condition": condition}

@@ -3,13 +3,14 @@
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG003
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
-from knime.api.schema import PortObjectSpec
+from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
 
 N = TypeVar("N", bound=Callable[..., Any])
 
@@ -118,7 +119,7 @@ class Port:
     name: str
     description: str
     id: str | None = None
-    optional: bool = False
+    optional: bool | None = False
 
     def __post_init__(self) -> None:
         if self.type in (PortType.BINARY, PortType.CONNECTION) and self.id is None:
@@ -175,19 +176,19 @@ def _declare(slot: str, port: Port | PortGroup) -> Callable[[N], N]:
 
 def input_table(name: str, description: str, optional: bool | None = False) -> Callable[[N], N]:
     """Declares an input table."""
-    return _declare("input_ports", Port(PortType.TABLE, name, description, optional=bool(optional)))
+    return _declare("input_ports", Port(PortType.TABLE, name, description, optional=optional))
 
 
 def input_binary(name: str, description: str, id: str, optional: bool | None = False) -> Callable[[N], N]:  # noqa: A002
     """Declares an input of bytes; ports with the same id fit together."""
-    return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=bool(optional)))
+    return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=optional))
 
 
 def input_port(
     name: str, description: str, port_type: Any, optional: bool | None = False
 ) -> Callable[[N], N]:
     """Declares an input of a custom type or one of KNIME's."""
-    return _declare("input_ports", Port(port_type, name, description, optional=bool(optional)))
+    return _declare("input_ports", Port(port_type, name, description, optional=optional))
 
 
 def input_table_group(name: str, description: str) -> Callable[[N], N]:
@@ -260,12 +261,45 @@ def output_view(
     return declare
 
 
+class CredentialPortObject:
+    """What a node gets from a credential port."""
+
+    def __init__(self, spec: CredentialPortObjectSpec) -> None:
+        self._spec = spec
+
+    @property
+    def spec(self) -> Any:
+        """The spec, which knows schema, token and expiry."""
+        return self._spec
+
+    def get_auth_schema(self) -> str:
+        """The spec's schema."""
+        return self._spec.auth_schema
+
+    def get_auth_parameters(self) -> str:
+        """The spec's token."""
+        return self._spec.auth_parameters
+
+    def get_expires_after(self) -> dt.datetime | None:
+        """The spec's expiry."""
+        return self._spec.expires_after
+
+
+#: The one of KNIME's own types that an extension may also name by the id of its Java class.
+CREDENTIAL_TYPE = PortType(
+    "org.knime.credentials.base.CredentialPortObject",
+    "Credential",
+    CredentialPortObject,
+    CredentialPortObjectSpec,
+)
+
+
 class PortTypeRegistry:
-    """The custom port types of one extension."""
+    """The port types of one extension."""
 
     def __init__(self, extension_id: str) -> None:
         self._extension_id = extension_id
-        self._types: list[PortType] = []
+        self._types = [CREDENTIAL_TYPE]
 
     def register(
         self,

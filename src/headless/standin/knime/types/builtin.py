@@ -161,7 +161,7 @@ class FSLocationValueFactory(PythonValueFactory):
         return None if value is None else {"0": value.fs_category, "1": value.fs_specifier, "2": value.path}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class BooleanSetValue:
     """Which of true, false and missing are in a set."""
 
