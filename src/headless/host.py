@@ -44,9 +44,8 @@ class FileStores:
 
     def add(self, key: str, data: bytes) -> None:
         """A file store with a known key, for cells of input tables."""
-        path, _ = self.create_file_store()
-        Path(path).write_bytes(data)
-        self._paths[key] = Path(path)
+        self._paths[key] = self._folder / uuid.uuid4().hex
+        self._paths[key].write_bytes(data)
 
     def file_store_key_to_absolute_path(self, key: str) -> str:
         """The path of a file store.
@@ -57,11 +56,6 @@ class FileStores:
         if key not in self._paths:
             raise RuntimeError(f"there is no file store with the key {key!r}")
         return str(self._paths[key])
-
-
-class _Backend:
-    def __init__(self, file_stores: FileStores) -> None:
-        self.file_store_handler = file_stores
 
 
 class ExtensionHost:
@@ -77,7 +71,7 @@ class ExtensionHost:
         self.folder = Path(tempfile.mkdtemp(prefix="knime_mcp_"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.file_stores = FileStores(self.folder)
-        self._backend = _Backend(self.file_stores)
+        self._backend = knime_table.Backend(self.file_stores)
         self._users = 0
         self._lock = threading.Lock()
 
@@ -203,7 +197,7 @@ class ExtensionHost:
         kind = self.port_types.of_id(spec["id"])
         if kind is None:
             raise HeadlessError(f"the extension {self.id} has no port type {spec['id']}")
-        return ports.stored_object(self, kind, spec["data"], data)
+        return ports.stored_object(kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
         """A table as a node's execute() gets it, of Arrow data.
@@ -327,10 +321,13 @@ def _import(host: ExtensionHost, module: Path) -> None:
     except Exception as error:
         details = traceback.format_exc()
         raise HeadlessError(f"KNIME would drop the extension {host.id}: {error}\n{details}") from error
-    host.nodes = {node_id: node for node_id, node in kn.nodes.items() if _is_below(node.module, host.root)}
-    host.categories = [category for name, category in kn.categories if _is_below(name, host.root)]
+    host.nodes = {node_id: node for node_id, node in kn.nodes.items() if _declares(host, node.module)}
+    host.categories = [category for name, category in kn.categories if _declares(host, name)]
 
 
-def _is_below(module: str, root: Path) -> bool:
+def _declares(host: ExtensionHost, module: str) -> bool:
+    """Whether a module is the extension's, and not that of another one in a folder of it."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and root in Path(file).resolve().parents
+    folders = Path(file).resolve().parents if file is not None else ()
+    roots = {host.root, *(other.root for other in _hosts.values())}
+    return next((folder for folder in folders if folder in roots), None) == host.root

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUsage]
@@ -19,7 +18,9 @@ from knime.api.schema import (
 from knime.api.table import SourceTable
 from knime.extension.nodes import InvalidParametersError
 from knime.extension.ports import (
+    CREDENTIAL_TYPE,
     ConnectionPortObject,
+    CredentialPortObject,
     FilestorePortObject,
     ImageFormat,
     Port,
@@ -36,30 +37,6 @@ if TYPE_CHECKING:
     from .host import ExtensionHost
 
 AnyPort = Port | PortGroup
-
-
-class CredentialPortObject:
-    """What a node gets from a credential port."""
-
-    def __init__(self, spec: CredentialPortObjectSpec) -> None:
-        self._spec = spec
-
-    @property
-    def spec(self) -> CredentialPortObjectSpec:
-        """The spec, which knows schema, token and expiry."""
-        return self._spec
-
-    def get_auth_schema(self) -> str:
-        """The spec's schema."""
-        return self._spec.auth_schema
-
-    def get_auth_parameters(self) -> str:
-        """The spec's token."""
-        return self._spec.auth_parameters
-
-    def get_expires_after(self) -> dt.datetime | None:
-        """The spec's expiry."""
-        return self._spec.expires_after
 
 
 class CredentialStore:
@@ -88,6 +65,7 @@ class CredentialStore:
         return None if seconds is None else dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)
 
 
+_CREDENTIAL_TYPES = (PortType.CREDENTIAL, CREDENTIAL_TYPE)
 _CREDENTIALS = CredentialStore()
 CredentialPortObjectSpec._java_callback = _CREDENTIALS  # pyright: ignore[reportPrivateUsage]
 
@@ -124,6 +102,8 @@ def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     """The spec of what is connected to a port."""
     if value is None:
         return None
+    if port.type in _CREDENTIAL_TYPES:
+        return _credential_spec(port, value)
     match port.type:
         case PortType.TABLE:
             if isinstance(value, _ColumnarView):
@@ -133,8 +113,6 @@ def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
             return value.schema if isinstance(value, SourceTable) else host.table(value).schema
         case PortType.BINARY:
             return BinaryPortObjectSpec(cast("str", port.id))
-        case PortType.CREDENTIAL:
-            return _credential_spec(port, value)
         case PortType():
             return _custom_spec(host, port, value.spec if isinstance(value, PortObject) else value)
         case _:
@@ -167,38 +145,43 @@ def _read_spec(kind: PortType, document: Any) -> Any:
         return kind.spec_class.deserialize(document)  # type: ignore[attr-defined]
 
 
-def stored_object(host: "ExtensionHost", kind: PortType, document: Any, data: Any) -> Any:
+def stored_object(kind: PortType, document: Any, data: Any) -> Any:
     """A port object of an extension's own type, read from what `output` gave for it."""
-    spec, made = _read_spec(kind, document), cast("Any", kind.object_class)
+    return _read_object(kind.object_class, _read_spec(kind, document), data)
+
+
+def _read_object(made: Any, spec: Any, data: Any) -> Any:
     if issubclass(made, ConnectionPortObject):
         return made.from_connection_data(spec, data)
-    if not issubclass(made, FilestorePortObject):
-        return made.deserialize(spec, data)
-    path = host.folder / uuid.uuid4().hex
-    path.write_bytes(data)
-    return made.read_from(spec, str(path))
+    if issubclass(made, FilestorePortObject):
+        return made.read_from(spec, str(data))
+    return made.deserialize(spec, data)
+
+
+def _data(host: "ExtensionHost", value: Any) -> Any:
+    """What KNIME keeps of a port object beside its spec; a file or folder that it wrote is kept as it is."""
+    if isinstance(value, ConnectionPortObject):
+        return value.to_connection_data()
+    if isinstance(value, FilestorePortObject):
+        path = host.folder / uuid.uuid4().hex
+        value.write_to(str(path))
+        return path
+    return bytes(memoryview(value.serialize()))
 
 
 def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     """What execute() gets from a port. A backend has to be there."""
+    if port.type in _CREDENTIAL_TYPES:
+        return CredentialPortObject(_credential_spec(port, value))
     match port.type:
         case PortType.TABLE:
             return source_table(value, "auto")
         case PortType.BINARY:
             return bytes(value)
-        case PortType.CREDENTIAL:
-            return CredentialPortObject(_credential_spec(port, value))
         case PortType():
             spec = _custom_spec(host, port, value.spec)
-            if isinstance(value, ConnectionPortObject):
-                return cast("Any", port.type.object_class).from_connection_data(
-                    spec, value.to_connection_data()
-                )
-            if isinstance(value, FilestorePortObject):
-                path = str(host.folder / uuid.uuid4().hex)
-                value.write_to(path)
-                return _class_of(value).read_from(spec, path)
-            return _class_of(value).deserialize(spec, value.serialize())
+            made = port.type.object_class if isinstance(value, ConnectionPortObject) else _class_of(value)
+            return _read_object(made, spec, _data(host, value))
         case _:
             raise NotImplementedError(f"input ports of type {port.type} are not part of the stand-in")
 
@@ -277,17 +260,9 @@ def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
                 raise AssertionError(
                     f"output {port.name!r} needs {port.type.name}, not {type(value).__name__}"
                 )
-            return _stored(host, port, value)
+            spec = checked_spec(host, port, value.spec)
+            if spec is None:
+                raise AssertionError(f"the object of output {port.name!r} has no spec")
+            return spec_document(port, spec), _data(host, value)
         case _:
             raise NotImplementedError(f"output ports of type {port.type} are not part of the stand-in")
-
-
-def _stored(host: "ExtensionHost", port: AnyPort, value: Any) -> tuple[Any, Any]:
-    spec = spec_document(port, checked_spec(host, port, value.spec))
-    if isinstance(value, ConnectionPortObject):
-        return spec, value.to_connection_data()
-    if not isinstance(value, FilestorePortObject):
-        return spec, value.serialize()
-    path = host.folder / uuid.uuid4().hex
-    value.write_to(str(path))
-    return spec, Path(path).read_bytes()

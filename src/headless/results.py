@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .value_types import factory_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -55,9 +57,7 @@ class OutputTable:
     @property
     def logical_types(self) -> dict[str, str]:
         """The Java value factory of each column, the RowIDs included."""
-        import json
-
-        return {f.name: json.loads(f.type.logical_type)["value_factory_class"] for f in self.arrow.schema}
+        return {field.name: factory_of(field.type) for field in self.arrow.schema}
 
     def column(self, name: str) -> list[Any]:
         """The Python values of one column."""
@@ -89,7 +89,7 @@ class NodeResult:
         ok: nothing failed.
         failure: ``message``, ``details`` (traceback) and ``invalid_settings``, if something failed.
         outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port; of a connection
-            (spec, its data).
+            (spec, its data), of an object that writes a file or folder (spec, its path).
         specs: what configure() promised, as KNIME's JSON documents; None where it is not known yet.
         warnings: all calls of set_warning; KNIME shows the last one.
         flow_variables: all flow variables afterwards; None if configure() failed.

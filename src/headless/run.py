@@ -24,7 +24,7 @@ from .ports import (
 )
 from .results import NodeResult, OutputTable
 from .services import LogList, Request, RunServices, is_flow_variable
-from .tables import promise_problems
+from .tables import promise_problems, type_problems
 
 if TYPE_CHECKING:
     from .host import ExtensionHost
@@ -47,6 +47,7 @@ class Run:
         self._logs = LogList()
         self._problems: list[str] = []
         self._specs: list[Any] = []
+        self._documents: list[Any] = []
         self._outputs: list[Any] = []
         self._view: str | None = None
         self._flow_variables: dict[str, Any] | None = None
@@ -82,7 +83,7 @@ class Run:
             ok=not failures,
             failure=failures[0] if failures else None,
             outputs=self._outputs,
-            specs=self._documents(),
+            specs=self._documents,
             warnings=self._services.warnings,
             flow_variables=self._flow_variables,
             progress=self._services.progress,
@@ -140,13 +141,11 @@ class Run:
                 for i, entries in enumerate(per_port(results, ports))
                 for spec in entries
             ]
-            self._documents()
+            self._documents = [spec_document(port, spec) for port, spec in self._specs]
         except Exception as error:
             raise _failed(error) from error
+        self._problems += [problem for _, spec in self._specs for problem in type_problems(spec)]
         self._check_count(len(self._specs), "configure")
-
-    def _documents(self) -> list[Any]:
-        return [spec_document(port, spec) for port, spec in self._specs]
 
     def _check_count(self, count: int, method: str) -> None:
         sizes = [

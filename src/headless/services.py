@@ -47,28 +47,28 @@ class RunServices:
         self.progress: list[tuple[float, str | None]] = []
 
     def credential_names(self) -> list[str]:
-        """See `Services`."""
+        """The names of the credentials."""
         return list(self._request.credentials)
 
     def credential(self, name: str) -> tuple[str, str]:
-        """See `Services`; KeyError for an unknown name."""
+        """User name and password; KeyError for an unknown name."""
         if name not in self._request.credentials:
             raise KeyError(f"the workflow has no credentials named {name!r}")
         username, password = self._request.credentials[name]
         return username, password
 
     def set_warning(self, message: str) -> None:
-        """See `Services`."""
+        """Keeps a warning."""
         self.warnings.append(message)
 
     def set_progress(self, progress: float, message: str | None) -> None:
-        """See `Services`."""
+        """Keeps how far the node is, and tells who asked for it."""
         self.progress.append((progress, message))
         if self._request.on_progress is not None:
             self._request.on_progress(progress, message)
 
     def is_canceled(self) -> bool:
-        """See `Services`."""
+        """Whether the node has to stop."""
         self._asked += 1
         cancel = self._request.cancel
         if self.interrupted:
@@ -78,16 +78,16 @@ class RunServices:
         return self._asked >= cancel if isinstance(cancel, int) else bool(cancel())
 
     def workflow_dir(self) -> Path:
-        """See `Services`."""
+        """The folder of the workflow."""
         self._request.workflow_dir.mkdir(parents=True, exist_ok=True)
         return self._request.workflow_dir.absolute()
 
     def temp_dir(self) -> Path:
-        """See `Services`."""
+        """A folder for temporary files."""
         return self._folder("temp")
 
     def home_dir(self) -> Path:
-        """See `Services`."""
+        """A folder in place of KNIME's own."""
         return self._folder("home")
 
     def _folder(self, name: str) -> Path:
@@ -96,7 +96,7 @@ class RunServices:
         return folder
 
     def group_size(self, side: str, name: str) -> int:
-        """See `Services`."""
+        """How many ports a group of inputs or outputs has."""
         if side == "output":
             return self._request.output_groups.get(name, 1)
         ports = self._host.declared(self._request.node_id).input_ports
@@ -106,7 +106,7 @@ class RunServices:
     def execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
     ) -> tuple[str, list[Any], list[str]]:
-        """See `Services`; the tool, its parameters and tables pass through their written forms."""
+        """Runs a workflow tool; tool, parameters and tables pass through their written forms."""
         tables = [written(table) for table in inputs]
         cell = _encoded_and_read(tool)
         arguments = json.loads(json.dumps(parameters))
@@ -143,7 +143,7 @@ def _encoded_and_read(tool: Any) -> Any:
         RuntimeError: its cells are none that KNIME runs as tools.
     """
     bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
-    known = java_type(bundle.logical_type)
+    known = java_type(bundle)
     if known is None or known.preferred != TOOL_VALUE:
         raise RuntimeError(f"KNIME does not run {type(tool).__name__} values as tools")
     import pyarrow as pa

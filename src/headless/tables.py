@@ -10,7 +10,7 @@ from knime.api import table as knime_table
 from knime.api.schema import Column, Schema, wrap_primitive
 
 from .errors import HeadlessError
-from .value_types import java_type
+from .value_types import JavaType, factory_of, java_type
 
 
 def table_problems(data: Any) -> list[str]:
@@ -25,7 +25,7 @@ def table_problems(data: Any) -> list[str]:
 def _column_problems(name: str, dtype: Any) -> list[str]:
     if not isinstance(dtype, LogicalTypeExtensionType):
         return [f"column {name!r}: no logical type (plain Arrow {dtype})"]
-    known = java_type(dtype.logical_type)
+    known = java_type(dtype)
     if known is None:
         return [f"column {name!r}: KNIME has no value factory {dtype.logical_type}"]
     if known.storage is not None and known.storage != spec_of(dtype):
@@ -48,13 +48,19 @@ def promise_problems(port: int, promised: Any, data: Any) -> list[str]:
     names = list(data.schema.names[1:])
     if names != promised.column_names:
         return [f"output {port}: columns {names} but configure promised {promised.column_names}"]
-    wanted = [_class_of(wrap_primitive(column.ktype)) for column in promised]
-    given = [_class_of(field.type) for field in list(data.schema)[1:]]
+    wanted = [factory_of(wrap_primitive(column.ktype)) for column in promised]
+    given = [factory_of(field.type) for field in list(data.schema)[1:]]
     return [] if wanted == given else [f"output {port}: column types {given} but configure promised {wanted}"]
 
 
-def _class_of(ktype: Any) -> str:
-    return json.loads(ktype.logical_type)["value_factory_class"]
+def type_problems(spec: Any) -> list[str]:
+    """The columns that configure() promised and that KNIME cannot have."""
+    columns = [column for column in spec if _known_type(column) is None] if isinstance(spec, Schema) else []
+    return [f"configure: Java has no columns of the type {c.ktype}, as {c.name!r} is" for c in columns]
+
+
+def _known_type(column: Column) -> JavaType | None:
+    return java_type(wrap_primitive(column.ktype))
 
 
 def described(schema: Schema) -> Schema:
@@ -67,8 +73,7 @@ def described(schema: Schema) -> Schema:
 
 
 def _described(column: Column) -> Column:
-    ktype: Any = wrap_primitive(column.ktype)
-    known = java_type(ktype.logical_type) if hasattr(ktype, "logical_type") else None
+    known = _known_type(column)
     if known is None:
         raise HeadlessError(f"column {column.name!r}: KNIME has no columns of the type {column.ktype}")
     own = {"preferred_value_type": known.preferred, "displayed_column_type": known.shown}

@@ -215,22 +215,27 @@ def _traits(storage: Any) -> dict[str, Any]:
     return {"type": "struct", "traits": {}, "inner": [_traits(inner) for inner in storage["inner_types"]]}
 
 
-def java_type(logical_type: str) -> JavaType | None:
-    """The type that a column's ``logical_type`` names; None if KNIME has none and none is registered.
+def factory_of(kind: Any) -> str:
+    """The Java value factory that a type names in its ``logical_type``; how it is shown if it names none."""
+    try:
+        return str(json.loads(kind.logical_type)["value_factory_class"])
+    except (AttributeError, ValueError, KeyError, TypeError):
+        return str(kind)
+
+
+def java_type(kind: Any) -> JavaType | None:
+    """The type whose value factory another type names; None if KNIME has none and none is registered.
 
     Types that were registered here and that KNIME does not have count as known: outside KNIME, nothing else
     has to read them.
     """
     from knime.api import types as kt
 
-    try:
-        class_name: str = json.loads(logical_type)["value_factory_class"]
-    except (ValueError, KeyError, TypeError):
-        return None
+    class_name = factory_of(kind)
     if class_name in JAVA_TYPES:
         return JAVA_TYPES[class_name]
     try:
-        bundle = kt.get_value_factory_bundle_for_java_value_factory(logical_type)
-    except ValueError:
+        bundle = kt.get_value_factory_bundle_for_java_value_factory(kind.logical_type)
+    except (AttributeError, ValueError):
         return None
     return JavaType(bundle.data_spec_json, bundle.data_type, class_name)

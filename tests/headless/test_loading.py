@@ -55,6 +55,16 @@ def test_only_the_extensions_own_nodes(trial, make_extension):
     assert "Other" not in trial.nodes
 
 
+def test_an_extension_in_a_folder_of_another_one(make_extension, tmp_path):
+    written = make_extension("loading_inner", node("Inner")).parent
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for name in ("knime.yml", "loading_inner.py", "icon.png"):
+        (written / name).rename(inner / name)
+    outer = make_extension("loading_outer", node("Outer"))
+    assert [list(load_extension(path).nodes) for path in (inner, outer)] == [["Inner"], ["Outer"]]
+
+
 @pytest.mark.parametrize(
     ("yml", "message"),
     [

@@ -88,6 +88,26 @@ def test_credential_port(trial):
     assert "upstream" in failure["message"]
 
 
+def test_credential_port_by_id(make_extension):
+    body = '''
+import knime.extension.nodes as kn
+by_id = kn.get_port_type_for_id("org.knime.credentials.base.CredentialPortObject")
+
+@kn.node("Login", knext.NodeType.SINK, "icon.png", "/community")
+@kn.input_port("Login", "a login", by_id)
+class Login:
+    """Logs in.
+
+    Nothing else.
+    """
+    def configure(self, ctx, spec): ctx.set_warning(spec.auth_schema)
+    def execute(self, ctx, login): ctx.set_warning(login.get_auth_schema() + login.spec.auth_parameters)
+'''
+    host = load_extension(make_extension("nodes_login", body))
+    assert host.run_node("Login", [CredentialPort("Bearer", "token")]).warnings == ["Bearer", "Bearertoken"]
+    assert "CredentialPort" in host.run_node("Login", ["token"]).failure["message"]
+
+
 def test_flow_variables(trial):
     result = context(trial, "list variable", flow_variables={"v": 1, "knime.workspace": "/"})
     assert answers(result)["variables"] == {"v": 1, "knime.workspace": "/", "configured": True}

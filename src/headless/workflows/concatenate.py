@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ...knwf import read_concatenation
 from ..results import OutputTable
+from ..value_types import factory_of
 from .errors import RunError
 from .job import Done, Ports, Ready
 from .tables import arriving_table
@@ -40,7 +40,7 @@ class Concatenate:
         inputs = [arriving_table(value) for value in job.inputs]
         tables: list[Any] = [table.arrow for table in inputs]
         names = _names(tables, says)
-        keys = [_row_ids(table) for table in tables]
+        keys = [table.row_ids for table in inputs]
         ids, kept = _unique(keys, says)
         columns = [
             _column(name, tables) if (own := _tools(name, inputs, job.world.host)) is None else own
@@ -57,10 +57,6 @@ def _names(tables: Sequence[Any], says: Concatenation) -> list[str]:
     if not says.intersection:
         return list(found)
     return [name for name in found if all(name in table.schema.names[1:] for table in tables)]
-
-
-def _row_ids(table: Any) -> list[str]:
-    return [key for chunk in table.column(0).chunks for key in chunk.storage.to_pylist()]
 
 
 def _unique(keys: Sequence[Sequence[str]], says: Concatenation) -> tuple[list[str], list[int]]:
@@ -117,7 +113,7 @@ def _column(name: str, tables: Sequence[Any]) -> Any:
     storage: list[Any] = [pa.array([], wanted.storage_type)]
     for table in tables:
         own = table.column(name) if name in table.schema.names else None
-        if own is None or (own.type != wanted and _factory(own.type) == _VOID):
+        if own is None or (own.type != wanted and factory_of(own.type) == _VOID):
             storage.append(pa.nulls(table.num_rows, wanted.storage_type))
         elif own.type == wanted:
             storage += [chunk.storage for chunk in own.chunks]
@@ -141,10 +137,10 @@ def _common(name: str, types: Sequence[Any]) -> Any:
     Raises:
         RunError: KNIME would make a column of mixed types.
     """
-    known = [kind for kind in types if _factory(kind) != _VOID] or list(types)
+    known = [kind for kind in types if factory_of(kind) != _VOID] or list(types)
     if all(kind == known[0] for kind in known):
         return known[0]
-    factories = [_factory(kind) for kind in known]
+    factories = [factory_of(kind) for kind in known]
     if all(factory in _NUMBERS for factory in factories):
         return known[factories.index(max(factories, key=_NUMBERS.index))]
     shown = " and ".join(
@@ -154,10 +150,6 @@ def _common(name: str, types: Sequence[Any]) -> Any:
         f"The column '{name}' has different types in the tables ({shown}), which only KNIME can put into one",
         fix="Rename the column in one of the tables, or convert it",
     )
-
-
-def _factory(kind: Any) -> str:
-    return str(json.loads(kind.logical_type)["value_factory_class"])
 
 
 def _built(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...knwf import KnwfError, read_string_to_path, read_workflow_to_tool
 from ...knwf.archive import write_archive
-from ..results import OutputTable
 from .errors import RunError
 from .job import Done, Ports, Ready
 from .locations import place_of, workflow_at
-from .tables import arriving_table, made_table
+from .tables import arriving_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...knwf import NativeNode
     from ...types.tool import WorkflowTool
-    from ..host import ExtensionHost
+    from ..results import OutputTable
     from .job import Job, World
 
 _PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
@@ -54,8 +54,8 @@ class StringToPath:
                 raise RunError(f"Nothing is at {gone[0]}")
         column = job.world.host.column_of(paths, FSLocationValue)
         if says.new_column is None:
-            return Done(outputs=(_replaced(table, says.column, says.column, column, job.world.host),))
-        return Done(outputs=(_appended(table, says.new_column, column, job.world.host),))
+            return Done(outputs=(_replaced(table, says.column, says.column, column),))
+        return Done(outputs=(_appended(table, says.new_column, column),))
 
 
 class WorkflowToTool:
@@ -89,10 +89,10 @@ class WorkflowToTool:
                 warnings.append(f"{row_id} is no tool: {error}")
         column = world.host.column_of(tools, KnimeTool)
         if says.policy == "APPEND":
-            whole = _appended(table, says.name, column, world.host)
+            whole = _appended(table, says.name, column)
         else:
             name = says.path_column if says.policy == "REPLACE" else says.name
-            whole = _replaced(table, says.path_column, name, column, world.host)
+            whole = _replaced(table, says.path_column, name, column)
         return Done(outputs=(whole,), warnings=tuple(warnings))
 
 
@@ -124,23 +124,17 @@ def _tool(location: Any, world: World) -> WorkflowTool:
         return make_workflow_tool(archive, name=name, host=world.host)
 
 
-def _appended(table: OutputTable, name: str, column: Any, host: ExtensionHost) -> OutputTable:
+def _appended(table: OutputTable, name: str, column: Any) -> OutputTable:
     """The table with a column more; where its name is taken it is numbered, as KNIME does."""
     count, free = 0, name
     while free in table.column_names:
         count += 1
         free = f"{name} (#{count})"
-    return OutputTable(table.arrow.append_column(free, _typed(column, host)), (), host)
+    return replace(table, arrow=table.arrow.append_column(free, column))
 
 
-def _replaced(table: OutputTable, old: str, name: str, column: Any, host: ExtensionHost) -> OutputTable:
+def _replaced(table: OutputTable, old: str, name: str, column: Any) -> OutputTable:
     if name != old and name in table.column_names:
         raise RunError(f"The table has a column '{name}' already", fix="Choose another name for the column")
     index = table.column_names.index(old) + 1
-    return OutputTable(table.arrow.set_column(index, name, _typed(column, host)), (), host)
-
-
-def _typed(column: Any, host: ExtensionHost) -> Any:
-    import pyarrow as pa
-
-    return made_table(host, pa.table([column], names=["x"])).arrow.column(1)
+    return replace(table, arrow=table.arrow.set_column(index, name, column))
