@@ -6,20 +6,18 @@ YAML, such as ``{text: why?}`` and tabs between values.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import yaml
 
+from .mending import Mending, anchor_as_written
 from .mistakes import Mistake, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TWO_ESCAPES: Final = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
-_TABS_OF_EMPTY_LINES: Final = re.compile(r"^[ \t]*\t[ \t]*$|\A[ \t]+(?=#)", re.MULTILINE)
 # They end lines in YAML 1.1, which libyaml reads, and are text in 1.2. What stands for them is no character.
 _BREAKS: Final = "\x85\u2028\u2029"
 _STAND_INS: Final = "\ufdd0\ufdd1\ufdd2"
@@ -87,27 +85,45 @@ def compose(text: str, *, deepest: int) -> Node | None:
         YamlError: It is no YAML, has several documents, or is nested deeper.
     """
     text = text.translate(_AS_TEXT)
-    while True:
+    found = _Composing(text, deepest)
+    if found.failure is not None:
+        mending = Mending(text)
+        found = _Composing(mending.text, deepest)
+        while mending.leave_out_data(found.scalars):
+            found = _Composing(mending.text, deepest)
+    if found.failure is not None:
+        raise YamlError([_syntax(found.text, found.failure)])
+    return found.node
+
+
+class _Composing:
+    """One reading of a text.
+
+    Attributes:
+        text: The text.
+        node: The outermost node, or None if there is none.
+        failure: Why the text is no YAML, or None.
+        scalars: The events of the scalars, as far as the text could be read.
+    """
+
+    def __init__(self, text: str, deepest: int) -> None:
+        self.text = text
+        self.node: Node | None = None
+        self.failure: yaml.MarkedYAMLError | None = None
+        self.scalars: list[Any] = []
+        self._events: Iterator[Any] = _parse(text)
+        self._deepest = deepest
+        self._anchors: dict[str, Node] = {}
         try:
-            return _Composing(_parse(text), deepest).document()
+            self.node = self._document()
         except yaml.MarkedYAMLError as error:
-            mended = _with_one_escape(text, error) or _without_tabs(text, error)
-            if mended is None:
-                raise YamlError([_syntax(text, error)]) from None
-            text = mended
+            self.failure = error
         except yaml.reader.ReaderError as error:
             raise YamlError([_unreadable(text, error.position)]) from None
         except UnicodeEncodeError as error:  # half a character
             raise YamlError([_unreadable(text, error.start)]) from None
 
-
-class _Composing:
-    def __init__(self, events: Iterator[Any], deepest: int) -> None:
-        self._events = events
-        self._deepest = deepest
-        self._anchors: dict[str, Node] = {}
-
-    def document(self) -> Node | None:
+    def _document(self) -> Node | None:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
@@ -126,6 +142,7 @@ class _Composing:
         mark = event.start_mark
         place: dict[str, Any] = {"line": mark.line + 1, "column": mark.column + 1, "tag": event.tag}
         if isinstance(event, yaml.ScalarEvent):
+            self.scalars.append(event)
             text = event.value.translate(_AS_WRITTEN)
             return self._known(event, Scalar(**place, text=text, plain=not event.style))
         if isinstance(event, yaml.SequenceStartEvent):
@@ -146,37 +163,8 @@ class _Composing:
     def _aliased(self, event: Any) -> Node:
         node = self._anchors.get(event.anchor)
         if node is None:
-            raise _refused(f"nothing above has the anchor '&{event.anchor}'", event)
+            raise _refused(f"nothing above has the anchor '&{anchor_as_written(event.anchor)}'", event)
         return node
-
-
-def _with_one_escape(text: str, error: yaml.MarkedYAMLError) -> str | None:
-    """The text with one escape for a character that JSON writes with two, where libyaml stumbled over them.
-
-    JSON has no other escape for characters beyond 0xFFFF: https://www.rfc-editor.org/rfc/rfc8259#section-7.
-    Only the parser knows what is an escape: outside double quotes the same characters are text. What follows
-    in the line then stands two columns further left.
-    """
-    mark: Any = error.problem_mark
-    start = -1 if mark is None else mark.index - len("\\u")
-    pair = _TWO_ESCAPES.match(text, start) if start >= 0 else None
-    if pair is None:
-        return None
-    character = bytes.fromhex(pair[1] + pair[2]).decode("utf-16-be")
-    return f"{text[: pair.start()]}\\U{ord(character):08x}{text[pair.end() :]}"
-
-
-def _without_tabs(text: str, error: yaml.MarkedYAMLError) -> str | None:
-    """The text with blanks for tabs that indent nothing, from where libyaml stumbled over one.
-
-    They stand in empty lines and before comments: https://yaml.org/spec/1.2.2/#66-comments.
-    """
-    mark: Any = error.problem_mark
-    if mark is None or text[mark.index : mark.index + 1] != "\t":
-        return None
-    before, after = text[: mark.index], text[mark.index :]
-    mended = _TABS_OF_EMPTY_LINES.sub(lambda tabs: " " * len(tabs[0]), after)
-    return None if mended == after else before + mended
 
 
 def _refused(what: str, event: Any) -> YamlError:

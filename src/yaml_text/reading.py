@@ -133,7 +133,7 @@ class _Reading:
             key = self._key(key_node, path)
             if key is None:
                 continue
-            if key == _MERGE and isinstance(key_node, Scalar) and key_node.plain:
+            if key == _MERGE and isinstance(key_node, Scalar) and key_node.plain and key_node.tag is None:
                 if self._rules.merge_keys:
                     merged.append(value_node)
                 else:

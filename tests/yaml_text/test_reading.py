@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.yaml_text import Rules, YamlError, read
+from knime_mcp.yaml_text import Rules, YamlError, composing, read
 
 RULES = Rules(merge_keys=True, most_values=100_000, deepest=200)
 
@@ -54,6 +54,17 @@ def test_an_anchor_may_be_set_anew():
         ("a:\t1\t# one", {"a": 1}),
         ("a: 1\n\t\nb:\n  - 2\n \t # c\n\t# d\n  - 3\n", {"a": 1, "b": [2, 3]}),
         ("\t\n- |\n  x\n\t\n- y\n", ["x\n", "y"]),
+        ("a: |\n  x\n  \t\n  \t# c\n \t\n\t# d\nb: 'e\n\t\n  f'\n", {"a": "x\n\t\n\t# c\n", "b": "e\nf"}),
+        ("-\ta\n- -\tb: 1\n    c: 2\n-  \t[d]\n- |\n  -\te\n", ["a", [{"b": 1, "c": 2}], ["d"], "-\te\n"]),
+        (
+            "a.b: &a.b {c: &ä/ö why}\nd: [*a.b,*ä/ö ]\ne: 'x &y.z'\nf: |\n  &a.b *a.b\n",
+            {
+                "a.b": {"c": "why"},
+                "d": [{"c": "why"}, "why"],
+                "e": "x &y.z",
+                "f": "&a.b *a.b\n",
+            },
+        ),
         ('{\n\t"a": "\\/",\n\t"b": [\n\t\t1\n\t]\n}\n', {"a": "/", "b": [1]}),
         ("", None),
         ("# nothing\n", None),
@@ -75,6 +86,10 @@ def test_mistakes_that_leave_the_rest_readable():
     assert [mistake.line for mistake in found.mistakes] == [2, 3, 4, 5, 8]
 
 
+def test_a_key_that_says_that_it_is_text_merges_nothing():
+    assert read("{!!str <<: {a: 1}}", RULES).data == {"<<": {"a": 1}}
+
+
 def test_merge_keys_that_are_not_wanted_are_a_mistake():
     found = read("a: {<<: {b: 1}, c: 2}", Rules(merge_keys=False, most_values=100, deepest=10))
     assert found.data == {"a": {"c": 2}}
@@ -92,6 +107,8 @@ def test_merge_keys_that_are_not_wanted_are_a_mistake():
         ("a: 1\nb: é\ud83d", 2, 5, "a character that YAML does not allow"),
         ("a: &a [*a]", 1, 4, "part of"),
         ("a: *b", 1, 4, "'&b'"),
+        ("a: *ä.b", 1, 4, "'&ä.b'"),
+        ("a: *anchor-b", 1, 4, "'&anchor-b'"),
         ("[" * 5000, 1, 202, "levels deep"),
         ("{a: " * 300 + "1" + "}" * 300, 1, 802, "levels deep"),
     ],
@@ -102,6 +119,23 @@ def test_texts_that_cannot_be_read(text, line, column, said):
     (mistake,) = caught.value.mistakes
     assert said in mistake.what
     assert (mistake.line, mistake.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("line", "entry"),
+    [
+        ("\t# c\n- 1", 1),
+        ("- |\n  x\n\t# c", "x\n"),
+        ('- "\\ud83d\\ude00"', "\U0001f600"),
+        ("- &a.b x", "x"),
+    ],
+)
+def test_what_libyaml_refuses_is_read_in_linear_time(monkeypatch, line, entry):
+    readings = []
+    parse = composing._parse
+    monkeypatch.setattr(composing, "_parse", lambda text: readings.append(text) or parse(text))
+    assert read(f"{line}\n" * 500, RULES).data == [entry] * 500
+    assert len(readings) <= 3
 
 
 def test_tabs_are_named():
