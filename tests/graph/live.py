@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from knime_mcp.stdio.pipes import Incoming, Outgoing
+from knime_mcp.stdio.sdk_streams import sdk_streams
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
+from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
 from tests.support.peers import OWN_CODE
 
@@ -60,6 +62,22 @@ async def client_of(argv, *, mode="legacy", **options):
     with Path(os.devnull).open("w") as log:
         async with Client(stdio_client(parameters, errlog=log), mode=mode, **options) as client:
             yield client
+
+
+@asynccontextmanager
+async def client_of_fork(arguments, log):
+    """The official client, on a forked ``mcpgraph``, which ends well."""
+    loop, incoming = asyncio.get_running_loop(), Incoming()
+    outgoing = Outgoing(on_lost=incoming.close)
+    with started(arguments, log) as (process, out, into):
+        await loop.connect_read_pipe(lambda: incoming, os.fdopen(os.dup(into.fileno()), "rb", buffering=0))
+        await loop.connect_write_pipe(lambda: outgoing, os.fdopen(os.dup(out.fileno()), "wb", buffering=0))
+        into.close()
+        out.close()
+        async with Client(sdk_streams((incoming, outgoing)), mode="legacy") as client:
+            yield client
+        await asyncio.to_thread(process.join, DEADLINE)
+        assert process.exitcode == 0, log.read_text()
 
 
 def command(*arguments, timeout=DEADLINE):
@@ -193,11 +211,3 @@ def children(pid):
             if str(FIXTURE).encode() in arguments:
                 found.append(int(child))
     return found
-
-
-def until(condition, what="it did not happen"):
-    """Waits for a condition."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)

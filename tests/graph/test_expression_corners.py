@@ -35,6 +35,13 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None]}
         ("$round(1, 0.5)", None),
         ("$round(1, 1e20)", None),
         ("$formatNumber(nothing, '#')", UNDEFINED),
+        ("$formatInteger(-2.5, '0')", "-3"),
+        ("$fromMillis(nothing, '[Y]', 'a')", UNDEFINED),
+        ("$replace('aXa', 'X', nothing)", "aundefineda"),
+        ("$map([1.55, 2.66], $round)", [2, 2.7]),
+        ("$map([2, 3, 4], $power)", [1, 3, 16]),
+        ("$map([1, 'a'], $string)", ["1", "a"]),
+        ("$reduce([2, 3], $power)", 8),
     ],
 )
 def test_values(expression, wanted):
@@ -111,6 +118,8 @@ def test_pictures_that_are_none(picture, code):
         ("$fromMillis(1e20)", "D1001", "Number out of range"),
         ("$string({'a': 1/0})", "D1001", "Number out of range"),
         ("$string(1/0)", "D3001", "Infinity or NaN"),
+        ("$replace('a', 'a', $sum)", "D3012", "replace"),
+        ("$map([0, 1], $fromMillis)", "T0410", "Argument 2"),
         ("$replace('a', 'b', 'c', -1)", "D3011", "must evaluate to a positive number"),
         ("$formatInteger(1, '#')", "D3130", 'starting with "#"'),
         ("$toMillis('1', '[q]')", "D3132", "Unknown component"),

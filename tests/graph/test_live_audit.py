@@ -9,9 +9,10 @@ import pytest
 
 from knime_mcp.audit.journal import read_journal
 from knime_mcp.tools.mcp_client import MCPClient
+from tests.support.waiting import until
 
 from .graphs import FIXTURE, call, transform
-from .live import DEADLINE, SERVE, command, graph_file, served, until
+from .live import DEADLINE, SERVE, command, graph_file, served
 
 SERVER = f"fx={shlex.join([sys.executable, str(FIXTURE)])}"
 NODES = (

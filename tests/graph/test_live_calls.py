@@ -9,9 +9,10 @@ import pytest
 from mcp.client import Client
 
 from knime_mcp.types.errors import Canceled
+from tests.support.waiting import until
 
 from .graphs import call, transform
-from .live import DEADLINE, ERAS, REVISIONS, SERVE, client_of, connected, graph_file, run, served, until
+from .live import DEADLINE, ERAS, REVISIONS, SERVE, client_of, connected, graph_file, run, served
 
 # Every run loops as often as its arguments say; what it counts must not meet what others count.
 COUNTING = (

@@ -11,9 +11,10 @@ import pytest
 
 from knime_mcp.audit.journal import read_journal
 from knime_mcp.tools.mcp_client import MCPClient
+from tests.support.waiting import until
 
 from .graphs import STUBBORN, call, transform
-from .live import DEADLINE, REVISIONS, SERVE, children, graph_file, is_alive, served, until, waiting_file
+from .live import DEADLINE, REVISIONS, SERVE, children, graph_file, is_alive, served, waiting_file
 
 
 @pytest.mark.requirement("G4")

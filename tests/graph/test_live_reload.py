@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from knime_mcp.tools.mcp_client import MCPClient
+from tests.support.waiting import until
 
 from .graphs import STUBBORN, call, transform
 from .live import (
@@ -18,7 +19,6 @@ from .live import (
     graph_file,
     is_alive,
     served,
-    until,
     waiting_file,
 )
 

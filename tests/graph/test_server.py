@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +10,21 @@ from mcp.client import Client
 
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.serving.service import GraphService
+from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, call, document, transform
-from tests.graph.live import ERAS, PROGRAM, SERVE, client_of, graph_file, is_alive, run, served, until
+from tests.graph.live import (
+    DEADLINE,
+    ERAS,
+    PROGRAM,
+    SERVE,
+    client_of,
+    client_of_fork,
+    graph_file,
+    is_alive,
+    run,
+    served,
+)
+from tests.support.waiting import until
 
 HERE = Path(__file__).parent
 CASES = sorted((HERE / "cases").glob("*.json"))
@@ -44,20 +56,22 @@ def test_recorded_cases(case, dialect, tmp_path):
     file = tmp_path / "graph.yaml"
     if "yaml" in said:  # without it, there is no file
         file.write_text(filled(said["yaml"], tmp_path))
-    argv = [*PROGRAM, "--dialect", dialect, "-g", file]
+    argv, log = ["--dialect", dialect, "-g", file], tmp_path / "log"
     if case.get("mcp_json"):
         (tmp_path / "mcp.json").write_text(filled(json.dumps(case["mcp_json"]), tmp_path))
         argv += ["-m", tmp_path / "mcp.json"]
     if said.get("startup", {}).get("kind") == "startup_error":
-        ended = subprocess.run(argv, input="", capture_output=True, text=True, timeout=60, check=False)
-        assert ended.returncode != 0
-        assert not ended.stdout
+        with started(argv, log) as (process, _, out):
+            process.join(DEADLINE)
+            assert process.exitcode == 1
+            with pytest.raises(EOFError):
+                out.recv_bytes()
         for part in said["startup"]["must_contain"]:
-            assert part in ended.stderr
+            assert part in log.read_text()
         return
 
     async def calls():
-        async with client_of(argv) as client:
+        async with client_of_fork(argv, log) as client:
             if "tools" in said:
                 listed = (await client.list_tools()).tools
                 assert [t.model_dump(by_alias=True, exclude_none=True) for t in listed] == said["tools"]

@@ -18,7 +18,8 @@ from knime_mcp.graph.documents.yaml_source import read_yaml
         ("-0x1f", -31),
         ("0b101", 5),
         ("-5", -5),
-        ("1_000", 1000),
+        ("1_000", "1_000"),
+        ("1e400", "1e400"),
         ("1_", "1_"),
         ("12:30:45", "12:30:45"),
         ("1.0", 1),
@@ -45,7 +46,7 @@ def test_numbers_are_those_of_javascript():
     assert math.isnan(javascript_scalar(".nan"))
     assert javascript_scalar("9007199254740993") == 9007199254740992
     assert javascript_scalar("-9223372036854775808") == -9223372036854776000
-    assert javascript_scalar("1" * 5000) == math.inf
+    assert javascript_scalar("1" * 5000) == "1" * 5000
 
 
 def test_keys_become_text_as_in_javascript():
@@ -60,6 +61,11 @@ def test_mistakes_are_problems_with_their_place():
         "f:2:1: error: the key 'a' stands here twice; it is also in line 1 (at a). Keep one of them.",
         "f:3:13: error: the tag '!what' is not read (at b.c). Remove it.",
     ]
+
+
+def test_a_block_at_the_end_of_a_file_without_a_line_end():
+    found = [read_yaml(f"a: |{keep}\n  x{end}", "f").data for keep in ("", "+") for end in ("", "\n\n")]
+    assert [each["a"] for each in found] == ["x\n", "x\n", "x\n", "x\n\n"]
 
 
 def test_text_that_is_no_document():

@@ -25,26 +25,12 @@ from ..nodes import (
     key_path,
 )
 from .dialect import looks_like_jsonata
-from .fitting import did_you_mean
-from .schema import (
-    NODE_TYPES,
-    CacheYaml,
-    ConditionYaml,
-    EntryYaml,
-    ExitYaml,
-    ForEachYaml,
-    McpYaml,
-    NodeYaml,
-    ParallelYaml,
-    RetryYaml,
-    SwitchYaml,
-    ToolNodeYaml,
-    TransformYaml,
-)
+from .fitting import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean
 from .shapes import kind_of
 
 if TYPE_CHECKING:
-    from ..nodes import Position
+    from collections.abc import Callable
+
     from .fitting import Findings
     from .yaml_source import Path
 
@@ -64,6 +50,17 @@ class NodeBuilder:
         self._findings = findings
         self._dialect = dialect
         self._node = "Node"
+        # @NodeTypeDispatch
+        self._types: dict[str, Callable[[Fields], Node]] = {
+            "entry": self._entry,
+            "exit": self._exit,
+            "transform": self._transform,
+            "mcp": self._mcp,
+            "switch": self._switch,
+            "parallel": self._parallel,
+            "forEach": self._for_each,
+            "tool": self._tool,
+        }
 
     def node(self, raw: Any, path: Path) -> Node | None:
         """Builds one node.
@@ -80,134 +77,143 @@ class NodeBuilder:
             return None
         values = cast("dict[str, Any]", raw)
         self._node = f'Node "{values.get("id")}"'
-        kind = values.get("type")
-        model = NODE_TYPES.get(kind) if isinstance(kind, str) else None
-        if model is None:
+        fields = Fields(self._findings, values, path)
+        kind = fields.get("type", default=None)
+        build = self._types.get(kind) if isinstance(kind, str) else None
+        if build is None:
             self._unknown_type(values, path)
             return None
-        fitted = self._findings.fit(model, values, path)
-        return None if fitted is None else self._built(fitted, path)
+        node = build(fields)
+        return node if fields.end() else None
 
     def _unknown_type(self, values: dict[str, Any], path: Path) -> None:
+        known = ", ".join(self._types)
         if "type" not in values:
-            self._findings.error("'type' is missing", path, f"Types are {', '.join(NODE_TYPES)}")
+            self._findings.error("'type' is missing", path, f"Types are {known}")
             return
         kind = values["type"]
-        known = ", ".join(NODE_TYPES)
         if isinstance(kind, str):
-            fix = did_you_mean(kind, NODE_TYPES)
+            fix = did_you_mean(kind, self._types)
             self._findings.error(f"there is no node type '{kind}'; known are {known}", (*path, "type"), fix)
         else:
             self._findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
 
-    def _built(self, raw: NodeYaml, path: Path) -> Node | None:  # @NodeTypeDispatch
-        position = self._findings.source.at(path)
-        match raw:
-            case EntryYaml():
-                return EntryNode(id=raw.id, next=raw.next, position=position)
-            case ExitYaml():
-                return ExitNode(id=raw.id, position=position)
-            case TransformYaml():
-                expression = self._expression(raw.transform.expr, (*path, "transform", "expr"))
-                return TransformNode(
-                    id=raw.id, expression=expression, next=raw.next, on_error=raw.on_error, position=position
-                )
-            case SwitchYaml():
-                return self._switch(raw, path)
-            case McpYaml():
-                return McpNode(
-                    id=raw.id,
-                    server=raw.server,
-                    tool=raw.tool,
-                    args=self._args(raw.args, (*path, "args")),
-                    next=raw.next,
-                    on_error=raw.on_error,
-                    retry=self._retry(raw.retry, (*path, "retry")),
-                    timeout=self._optional_seconds(raw.timeout, (*path, "timeout")),
-                    cache=self._cache(raw.cache, (*path, "cache")),
-                    position=position,
-                    places=self._places(raw, path),
-                )
-            case _:
-                return self._built_beyond(raw, path)
+    def _entry(self, fields: Fields) -> EntryNode:
+        fields.optional_text("tool")
+        return EntryNode(id=fields.text("id"), next=fields.text("next"), position=fields.position)
 
-    def _places(self, raw: McpYaml, path: Path) -> dict[tuple[str, ...], Position]:
-        keys = [("server",), ("tool",), ("args",), *(("args", name) for name in raw.args)]
-        return {key: self._findings.source.at((*path, *key)) for key in keys}
+    def _exit(self, fields: Fields) -> ExitNode:
+        fields.optional_text("tool")
+        fields.optional_text("next")  # which the reference accepts and never follows
+        return ExitNode(id=fields.text("id"), position=fields.position)
 
-    def _built_beyond(self, raw: NodeYaml, path: Path) -> Node | None:
-        """The types that the reference does not have."""
-        position = self._findings.source.at(path)
-        match raw:
-            case ParallelYaml():
-                return ParallelNode(
-                    id=raw.id,
-                    branches=tuple(raw.branches),
-                    next=raw.next,
-                    on_error=raw.on_error,
-                    max_concurrency=raw.max_concurrency,
-                    position=position,
-                )
-            case ForEachYaml():
-                text = raw.items if isinstance(raw.items, str) else raw.items.expr
-                return ForEachNode(
-                    id=raw.id,
-                    items=self._expression(text, (*path, "items")),
-                    body=raw.do,
-                    next=raw.next,
-                    on_error=raw.on_error,
-                    max_concurrency=raw.max_concurrency,
-                    max_items=raw.max_items,
-                    position=position,
-                )
-            case ToolNodeYaml():
-                return ToolNode(
-                    id=raw.id,
-                    tool=raw.tool,
-                    args=self._args(raw.args, (*path, "args")),
-                    next=raw.next,
-                    on_error=raw.on_error,
-                    retry=self._retry(raw.retry, (*path, "retry")),
-                    timeout=self._optional_seconds(raw.timeout, (*path, "timeout")),
-                    position=position,
-                )
-            case _:
-                raise AssertionError(type(raw))
+    def _transform(self, fields: Fields) -> TransformNode:
+        fields.optional_text("tool")
+        transform = fields.inside("transform")
+        expression = self._expression(transform.text("expr"), (*transform.path, "expr"))
+        transform.end()
+        return TransformNode(
+            id=fields.text("id"),
+            expression=expression,
+            next=fields.text("next"),
+            on_error=fields.optional_text("onError"),
+            position=fields.position,
+        )
 
-    def _switch(self, raw: SwitchYaml, path: Path) -> SwitchNode | None:
-        ways = [
-            self._condition(condition, (*path, "conditions", index))
-            for index, condition in enumerate(raw.conditions)
-        ]
-        default = raw.next
-        if self._dialect is Dialect.NEXT and default is None:
+    def _mcp(self, fields: Fields) -> McpNode:
+        args = fields.mapping("args")
+        keys = [("server",), ("tool",), ("args",), *(("args", name) for name in args)]
+        return McpNode(
+            id=fields.text("id"),
+            server=fields.text("server"),
+            tool=fields.text("tool"),
+            args=self._args(args, (*fields.path, "args")),
+            next=fields.text("next"),
+            on_error=fields.optional_text("onError"),
+            retry=self._retry(fields),
+            timeout=self._seconds(fields, "timeout", default=None),
+            cache=self._cache(fields),
+            position=fields.position,
+            places={key: self._findings.source.at((*fields.path, *key)) for key in keys},
+        )
+
+    def _parallel(self, fields: Fields) -> ParallelNode:
+        fields.optional_text("tool")
+        branches = fields.texts("branches")
+        if fields.fit and not branches:
+            fields.misfit("'branches' must have at least one entry", (*fields.path, "branches"))
+        return ParallelNode(
+            id=fields.text("id"),
+            branches=tuple(branches),
+            next=fields.text("next"),
+            on_error=fields.optional_text("onError"),
+            max_concurrency=fields.number("maxConcurrency", WHOLE, default=None),
+            position=fields.position,
+        )
+
+    def _for_each(self, fields: Fields) -> ForEachNode:
+        fields.optional_text("tool")
+        items = fields.get("items", TEXT, MAPPING)
+        if isinstance(items, dict):
+            written = fields.inside("items")
+            items = written.text("expr")
+            written.end()
+        return ForEachNode(
+            id=fields.text("id"),
+            items=self._expression(items, (*fields.path, "items")),
+            body=fields.text("do"),
+            next=fields.text("next"),
+            on_error=fields.optional_text("onError"),
+            max_concurrency=fields.number("maxConcurrency", WHOLE, default=1),
+            max_items=fields.number("maxItems", WHOLE, default=1000),
+            position=fields.position,
+        )
+
+    def _tool(self, fields: Fields) -> ToolNode:
+        return ToolNode(
+            id=fields.text("id"),
+            tool=fields.text("tool"),
+            args=self._args(fields.mapping("args"), (*fields.path, "args")),
+            next=fields.text("next"),
+            on_error=fields.optional_text("onError"),
+            retry=self._retry(fields),
+            timeout=self._seconds(fields, "timeout", default=None),
+            position=fields.position,
+        )
+
+    def _switch(self, fields: Fields) -> SwitchNode:
+        fields.optional_text("tool")
+        name, default = fields.text("id"), fields.optional_text("next")
+        ways = [self._condition(condition) for condition in fields.mappings("conditions")]
+        if self._dialect is Dialect.NEXT and default is None and fields.fit:
             fix = "It is taken if no condition holds"
-            self._findings.error(f"the switch '{raw.id}' has no 'next'", path, fix)
+            self._findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
         if self._dialect is Dialect.TARGET and default is not None:
             said = "'next' of a switch means nothing in the dialect 'target' and is ignored"
             fix = "Add a condition with only a 'target' at the end, or choose the dialect 'next'"
-            self._findings.warn(said, (*path, "next"), fix)
+            self._findings.warn(said, (*fields.path, "next"), fix)
             default = None
         found = tuple(way for way in ways if way is not None)
-        position = self._findings.source.at(path)
-        return SwitchNode(id=raw.id, conditions=found, default=default, position=position)
+        return SwitchNode(id=name, conditions=found, default=default, position=fields.position)
 
-    def _condition(self, raw: ConditionYaml, path: Path) -> Condition | None:
+    def _condition(self, fields: Fields) -> Condition | None:
         wanted, other = ("target", "next") if self._dialect is Dialect.TARGET else ("next", "target")
-        way = raw.target if self._dialect is Dialect.TARGET else raw.next
-        if way is None:
-            there = raw.next if self._dialect is Dialect.TARGET else raw.target
-            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
-            self._findings.error(f"'{wanted}' is missing", path, fix)
+        way, there = fields.optional_text(wanted), fields.optional_text(other)
+        rule = fields.get("rule", default=None)
+        if not fields.end():
             return None
-        always = raw.rule is None
+        if way is None:
+            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
+            self._findings.error(f"'{wanted}' is missing", fields.path, fix)
+            return None
+        always = rule is None
         if always and self._dialect is Dialect.NEXT:
             # The reference lets null through, as a rule that never holds.
             fix = "Write the rule, or remove the condition"
-            self._findings.warn("a condition without 'rule' never holds", path, fix)
+            self._findings.warn("a condition without 'rule' never holds", fields.path, fix)
             always = False
-        position = self._findings.source.at((*path, "rule") if raw.rule is not None else path)
-        return Condition(rule=raw.rule, next=way, always=always, position=position)
+        position = fields.position if rule is None else self._findings.source.at((*fields.path, "rule"))
+        return Condition(rule=rule, next=way, always=always, position=position)
 
     def _args(self, raw: dict[str, Any], path: Path) -> Template:
         if self._dialect is Dialect.NEXT:
@@ -254,31 +260,38 @@ class NodeBuilder:
     def _expression(self, text: str, path: Path) -> Expression:
         return Expression(text=text, position=self._findings.source.value_at(path))
 
-    def _retry(self, raw: int | RetryYaml | None, path: Path) -> Retry | None:
-        if raw is None or isinstance(raw, int):
+    def _retry(self, fields: Fields) -> Retry | None:
+        raw = fields.number("retry", WHOLE, MAPPING, default=None)
+        if not isinstance(raw, dict):
             return None if raw is None else Retry(attempts=raw)
-        return Retry(
-            attempts=raw.attempts,
-            delay=self._seconds(raw.delay, (*path, "delay")),
-            backoff=raw.backoff,
-            max_delay=self._seconds(raw.max_delay, (*path, "maxDelay")),
-            tool_errors=raw.tool_errors,
+        inner, usual = fields.inside("retry"), Retry()
+        found = Retry(
+            attempts=inner.number("attempts", WHOLE, default=usual.attempts),
+            delay=self._seconds(inner, "delay", default=usual.delay),
+            backoff=float(inner.number("backoff", NUMBER, default=usual.backoff, least=1)),
+            max_delay=self._seconds(inner, "maxDelay", default=usual.max_delay),
+            tool_errors=inner.get("toolErrors", TRUTH, default=usual.tool_errors),
         )
+        inner.end()
+        return found
 
-    def _cache(self, raw: bool | CacheYaml | None, path: Path) -> Cache | None:
-        if isinstance(raw, CacheYaml):
-            return Cache(ttl=self._seconds(raw.ttl, (*path, "ttl")))
-        return Cache() if raw else None
+    def _cache(self, fields: Fields) -> Cache | None:
+        raw = fields.get("cache", TRUTH, MAPPING, default=None)
+        if not isinstance(raw, dict):
+            return Cache() if raw else None
+        inner = fields.inside("cache")
+        found = Cache(ttl=self._seconds(inner, "ttl", default=Cache().ttl))
+        inner.end()
+        return found
 
-    def _optional_seconds(self, raw: str | float | None, path: Path) -> float | None:
-        return None if raw is None else self._seconds(raw, path)
-
-    def _seconds(self, raw: str | float, path: Path) -> float:
+    def _seconds(self, fields: Fields, key: str, default: float | None) -> Any:
+        """A length of time in seconds, or the default."""
+        raw = fields.number(key, TEXT, NUMBER, default=default)
         if not isinstance(raw, str):
-            return float(raw)
+            return None if raw is None else float(raw)
         match = _DURATION.fullmatch(raw)
         seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
         if seconds <= 0:
-            said = f"'{raw}' is no length of time"
-            self._findings.error(said, path, "Write seconds as a number, or a text such as 500ms, 30s or 2m")
-        return seconds or 1.0
+            fix = "Write seconds as a number, or a text such as 500ms, 30s or 2m"
+            self._findings.error(f"'{raw}' is no length of time", (*fields.path, key), fix)
+        return seconds

@@ -1,53 +1,44 @@
-"""Fits a document's values to the format: every misfit in words, with its place."""
+"""Reads a document's mappings key by key: every misfit in words, with its place."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-
-from pydantic import ValidationError
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..nodes import Position, key_path
 from .problems import Problem, Severity
-from .schema import Raw
 from .shapes import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pydantic_core import ErrorDetails
+    from collections.abc import Callable, Iterable, Mapping
 
     from .yaml_source import Path, Source
 
-M = TypeVar("M", bound=Raw)
-_WANTED: Final = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "list_type": "a list",
-    "none_required": "nothing",
-    "finite_number": "a finite number",
-}
-# What pydantic adds to the place of a misfit when several forms are allowed: not keys of the document.
-_FORMS: Final = frozenset(
-    {
-        "str",
-        "int",
-        "float",
-        "bool",
-        "constrained-int",
-        "constrained-float",
-        "RetryYaml",
-        "CacheYaml",
-        "ExprYaml",
-    }
-)
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What may stand behind a key.
+
+    Attributes:
+        words: What it is called.
+        fits: Whether a value is one.
+    """
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+TEXT: Final = Kind("text", lambda value: isinstance(value, str))
+TRUTH: Final = Kind("true or false", lambda value: isinstance(value, bool))
+WHOLE: Final = Kind("a whole number", lambda value: _is_number(value) and value == int(value))
+NUMBER: Final = Kind("a number", lambda value: _is_number(value))
+MAPPING: Final = Kind("a mapping", lambda value: isinstance(value, dict))
+LIST: Final = Kind("a list", lambda value: isinstance(value, list))
+
+REQUIRED: Final[Any] = object()
+"""Stands for a default where a key may not be missing."""
 
 
 class Findings:
@@ -71,63 +62,146 @@ class Findings:
         """Notes something that is probably not meant."""
         self._add(message, self.source.at(path), Severity.WARNING, fix)
 
-    def fit(self, model: type[M], value: Any, path: Path) -> M | None:
-        """Checks a value against a model.
-
-        Args:
-            model: What is wanted.
-            value: What is there.
-            path: Where it is.
-
-        Returns:
-            The value as model, or None after its misfits were noted.
-        """
-        if not isinstance(value, dict):
-            name = f"'{key_path(path)}'" if path else "the document"
-            self.error(f"{name} must be a mapping (key: value), not {kind_of(value)}", path)
-            return None
-        try:
-            fitted = model.model_validate(value)
-        except ValidationError as error:
-            self._misfits(error.errors(include_url=False), path)
-            unknown = [key for key in cast("dict[str, Any]", value) if key not in _keys(model)]
-            self._name_unknown(unknown, model, path)
-            return None
-        self._unknown_keys(fitted, path)
-        return fitted
-
-    def _misfits(self, errors: Iterable[ErrorDetails], path: Path) -> None:
-        by_place: dict[Path, list[ErrorDetails]] = {}
-        for error in errors:
-            place = (*path, *(step for step in error["loc"] if step not in _FORMS))
-            by_place.setdefault(place, []).append(error)
-        for place, misfits in by_place.items():
-            if any(place == other[: len(place)] != other for other in by_place):
-                continue  # of several allowed forms, one fits but for something inside
-            missing = misfits[0]["type"] == "missing"
-            self.error(_words(misfits, place), place[:-1] if missing else place, _advice(misfits))
-
-    def _unknown_keys(self, fitted: Raw, path: Path) -> None:
-        self._name_unknown(fitted.model_extra or {}, type(fitted), path)
-        for name, info in type(fitted).model_fields.items():
-            value, place = getattr(fitted, name), (*path, info.alias or name)
-            if isinstance(value, Raw):
-                self._unknown_keys(value, place)
-            elif isinstance(value, list):
-                for index, entry in enumerate(cast("list[Any]", value)):
-                    if isinstance(entry, Raw):
-                        self._unknown_keys(entry, (*place, index))
-
-    def _name_unknown(self, unknown: Iterable[str], model: type[Raw], path: Path) -> None:
-        for key in unknown:
-            if not key.startswith("x-"):
-                fix = did_you_mean(key, _keys(model))
-                self.warn(f"the key '{key}' means nothing here and is ignored", (*path, key), fix)
+    def fields(self, value: Any, path: Path) -> Fields | None:
+        """The keys of a value; None after it was noted that it is no mapping."""
+        if isinstance(value, dict):
+            return Fields(self, cast("dict[str, Any]", value), path)
+        name = f"'{key_path(path)}'" if path else "the document"
+        self.error(f"{name} must be a mapping (key: value), not {kind_of(value)}", path)
+        return None
 
     def _add(self, message: str, position: Position, severity: Severity, fix: str | None) -> None:
         self.problems.append(
             Problem(message=message, position=position, severity=severity, fix=fix, file=self.file)
         )
+
+
+class Fields:
+    """The keys of one mapping. What does not fit is noted when it is read; something that fits is given then.
+
+    Args:
+        findings: Takes what is wrong.
+        values: The mapping.
+        path: Where it stands.
+        outer: The keys of the mapping that it is a part of; what does not fit here does not fit there.
+
+    Attributes:
+        path: Where it stands.
+        fit: Whether everything that was read fits.
+    """
+
+    def __init__(
+        self, findings: Findings, values: Mapping[str, Any], path: Path, outer: Fields | None = None
+    ) -> None:
+        self.path = path
+        self.fit = True
+        self._findings = findings
+        self._values = values
+        self._outer = outer
+        self._known: list[str] = []
+        self._quiet = False
+
+    @property
+    def position(self) -> Position:
+        """Where it stands."""
+        return self._findings.source.at(self.path)
+
+    def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
+        """A value.
+
+        Args:
+            key: Its key.
+            kinds: What it may be; anything if there is none.
+            default: What it is if the key is missing. If that is None, it may be null, too.
+        """
+        self._known.append(key)
+        value = self._values.get(key, default)
+        if value is REQUIRED:
+            self.misfit(f"'{key}' is missing", self.path)
+            return None
+        if value is default or self._fits(value, (*self.path, key), kinds):
+            return value
+        return None if default is REQUIRED else default
+
+    def text(self, key: str) -> str:
+        """A text."""
+        return self.get(key, TEXT) or ""
+
+    def optional_text(self, key: str) -> str | None:
+        """A text that may be missing."""
+        return self.get(key, TEXT, default=None)
+
+    def texts(self, key: str, default: Any = REQUIRED) -> list[str]:
+        """A list of texts."""
+        entries: list[Any] = self.get(key, LIST, default=default) or []
+        places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
+        return [entry for entry, path in places if self._fits(entry, path, (TEXT,))]
+
+    def text_mapping(self, key: str) -> dict[str, str]:
+        """Texts by names, which may be missing."""
+        members: dict[str, Any] = self.get(key, MAPPING, default=None) or {}
+        places = {name: (*self.path, key, name) for name in members}
+        return {name: value for name, value in members.items() if self._fits(value, places[name], (TEXT,))}
+
+    def mapping(self, key: str, default: Any = REQUIRED) -> dict[str, Any]:
+        """A mapping of anything."""
+        return self.get(key, MAPPING, default=default) or {}
+
+    def inside(self, key: str) -> Fields:
+        """The keys of a mapping; if there is none, whatever is asked for is nothing more to note."""
+        found = self.get(key, MAPPING)
+        inner = Fields(self._findings, found or {}, (*self.path, key), self)
+        inner._quiet = found is None
+        return inner
+
+    def mappings(self, key: str) -> list[Fields]:
+        """The keys of each mapping of a list."""
+        entries: list[Any] = self.get(key, LIST) or []
+        places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
+        return [
+            Fields(self._findings, entry, path, self)
+            for entry, path in places
+            if self._fits(entry, path, (MAPPING,))
+        ]
+
+    def number(self, key: str, *kinds: Kind, default: Any, least: float = 0) -> Any:
+        """A number above zero (or from a least one), or what else the kinds say."""
+        value = self.get(key, *kinds, default=default)
+        if _is_number(value) and value is not default:
+            relation = "at least" if least else "greater than"
+            if value < least or (value <= 0 and not least):
+                self.misfit(f"'{key}' must be {relation} {least:g}, not {value}", (*self.path, key))
+                return default
+            return int(value) if WHOLE in kinds else value
+        return value
+
+    def end(self) -> bool:
+        """Notes the keys that were not read; says whether everything fits."""
+        for key in self._values:
+            if key not in self._known and not key.startswith("x-"):
+                fix = did_you_mean(key, self._known)
+                self._findings.warn(
+                    f"the key '{key}' means nothing here and is ignored", (*self.path, key), fix
+                )
+        return self.fit
+
+    def _fits(self, value: Any, path: Path, kinds: tuple[Kind, ...]) -> bool:
+        if not kinds or any(kind.fits(value) for kind in kinds):
+            return True
+        name = f"'{path[-1]}'" if isinstance(path[-1], str) else f"'{key_path(path)}'"
+        words = " or ".join(kind.words for kind in kinds)
+        fix = "Put it in quotes" if kinds == (TEXT,) and isinstance(value, bool | int | float) else None
+        self.misfit(f"{name} must be {words}, not {kind_of(value)}", path, fix)
+        return False
+
+    def misfit(self, message: str, path: Path, fix: str | None = None) -> None:
+        """Notes something that does not fit."""
+        if not self._quiet:
+            self._findings.error(message, path, fix)
+        fields: Fields | None = self
+        while fields is not None:
+            fields.fit = False
+            fields = fields._outer
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
@@ -136,33 +210,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"Did you mean '{close[0]}'?" if close else None
 
 
-def _keys(model: type[Raw]) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()]
-
-
-def _words(misfits: list[ErrorDetails], place: Path) -> str:
-    # Of several allowed forms, the one whose type the value has says what is wrong.
-    first = next((misfit for misfit in misfits if misfit["type"] not in _WANTED), misfits[0])
-    name = f"'{place[-1]}'" if isinstance(place[-1], str) else f"'{key_path(place)}'"
-    if first["type"] == "missing":
-        return f"{name} is missing"
-    context = first.get("ctx", {})
-    match first["type"]:
-        case "greater_than" | "greater_than_equal":
-            limit = context.get("gt", context.get("ge"))
-            relation = "greater than" if first["type"] == "greater_than" else "at least"
-            return f"{name} must be {relation} {limit:g}, not {first['input']}"
-        case "literal_error":
-            return f"{name} must be {context['expected']}, not {kind_of(first['input'])}"
-        case "too_short":
-            return f"{name} must have at least one entry"
-        case _:
-            wanted = dict.fromkeys(_WANTED.get(misfit["type"], misfit["msg"]) for misfit in misfits)
-            return f"{name} must be {' or '.join(wanted)}, not {kind_of(first['input'])}"
-
-
-def _advice(misfits: list[ErrorDetails]) -> str | None:
-    value = misfits[0]["input"]
-    if all(misfit["type"] == "string_type" for misfit in misfits) and isinstance(value, bool | int | float):
-        return "Put it in quotes"
-    return None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

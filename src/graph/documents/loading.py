@@ -19,10 +19,9 @@ from ..nodes import Position
 from .building import NodeBuilder
 from .dialect import Choice, choose_dialect
 from .expression_checks import check_expressions
-from .fitting import Findings
+from .fitting import LIST, MAPPING, WHOLE, Fields, Findings
 from .graph_checks import GraphChecks
 from .problems import DocumentError, Problem, Severity, sorted_problems
-from .schema import DocumentYaml, ExecutionLimitsYaml
 from .servers import ServerReading
 from .shapes import mapping
 from .tool_reading import ToolReading
@@ -135,7 +134,8 @@ def check_text(
     findings = Findings(source)
     chosen = choose_dialect(source.data) if dialect is None else Choice(Dialect(dialect), "it was asked for")
     raw = mapping(source.data)
-    fitted = findings.fit(DocumentYaml, source.data, ())
+    fields = findings.fields(source.data, ())
+    head = None if fields is None else _head(fields)
     if "tools" not in raw and chosen.dialect is Dialect.TARGET and raw:
         findings.error("'tools' is missing", ())
     servers, mcp_problems = _servers(findings, raw, path, mcp_file, environ)
@@ -148,17 +148,13 @@ def check_text(
             if node.node is not None:
                 check_expressions(findings, node.node)
     problems = sorted_problems([*findings.problems, *mcp_problems])
-    if fitted is None or any(problem.severity is Severity.ERROR for problem in problems):
+    if head is None or any(problem.severity is Severity.ERROR for problem in problems):
         return CheckedDocument(document=None, problems=problems, dialect=chosen)
+    version, server, limits = head
     document = GraphDocument(
-        version=fitted.version,
-        server=ServerMetadata(
-            name=fitted.server.name,
-            version=fitted.server.version,
-            title=fitted.server.title or fitted.server.name,
-            instructions=fitted.server.instructions or None,
-        ),
-        limits=_limits(fitted.execution_limits),
+        version=version,
+        server=server,
+        limits=limits,
         servers=servers,
         tools=reading.tools(placed),
         dialect=chosen.dialect,
@@ -168,13 +164,32 @@ def check_text(
     return CheckedDocument(document=document, problems=problems, dialect=chosen)
 
 
-def _limits(raw: ExecutionLimitsYaml | None) -> ExecutionLimits:
-    if raw is None:
-        return ExecutionLimits()
-    return ExecutionLimits(
-        max_node_executions=raw.max_node_executions,
-        max_execution_time_ms=raw.max_execution_time_ms,
+def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
+    """What is not about servers and tools; None after misfits were noted."""
+    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
+        fields.get(key, kind, default=None)
+    version, server = fields.text("version"), fields.inside("server")
+    name = server.text("name")
+    metadata = ServerMetadata(
+        name=name,
+        version=server.text("version"),
+        title=server.optional_text("title") or name,
+        instructions=server.optional_text("instructions") or None,
     )
+    server.end()
+    limits = ExecutionLimits()
+    if fields.get("executionLimits", MAPPING, default=None) is not None:
+        written = fields.inside("executionLimits")
+        limits = ExecutionLimits(
+            max_node_executions=written.number(
+                "maxNodeExecutions", WHOLE, default=limits.max_node_executions
+            ),
+            max_execution_time_ms=written.number(
+                "maxExecutionTimeMs", WHOLE, default=limits.max_execution_time_ms
+            ),
+        )
+        written.end()
+    return (version, metadata, limits) if fields.end() else None
 
 
 def _servers(

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
 from .environment import substitute
-from .fitting import did_you_mean
-from .schema import HttpYaml, LenientStdioYaml, SseYaml, StdioYaml
+from .fitting import REQUIRED, Fields, did_you_mean
 from .shapes import kind_of
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class ServerReading:
         self._findings = findings
         self._folder = folder
         self._environ = environ
-        self._stdio = LenientStdioYaml if lenient else StdioYaml
+        self._args: Any = [] if lenient else REQUIRED
 
     def read(self, servers: Mapping[str, Any]) -> dict[str, ServerConfig]:
         """Reads all servers.
@@ -71,21 +70,25 @@ class ServerReading:
             said = f"the server '{name}' has an unknown type; known are stdio, sse and streamableHttp"
             self._findings.error(said, (*path, "type"), fix)
             return None
-        if kind == "sse":
-            return self._sse(name, values, path)
-        return self._http(name, values, path) if kind in _HTTP_TYPES else self._command(name, values, path)
+        fields = Fields(self._findings, values, path)
+        fields.get("type", default=None)
+        if kind in (None, "stdio"):
+            return self._command(name, fields)
+        return self._http(name, fields, HttpConfig if kind in _HTTP_TYPES else SseConfig)
 
-    def _command(self, name: str, raw: dict[str, Any], path: KeyPath) -> StdioConfig | None:
-        fitted = self._findings.fit(self._stdio, raw, path)
-        if fitted is None:
+    def _command(self, name: str, fields: Fields) -> StdioConfig | None:
+        path = fields.path
+        written, cwd_written = fields.text("command"), fields.optional_text("cwd")
+        args_written, env = fields.texts("args", default=self._args), fields.text_mapping("env")
+        if not fields.end():
             return None
-        command = self._filled(fitted.command, (*path, "command"))
+        command = self._filled(written, (*path, "command"))
         if not command.strip():
             self._findings.error(f"the server '{name}' has an empty command", (*path, "command"))
             return None
         cwd = self._folder
-        if fitted.cwd is not None:
-            cwd = self._folder / self._filled(fitted.cwd, (*path, "cwd"))
+        if cwd_written is not None:
+            cwd = self._folder / self._filled(cwd_written, (*path, "cwd"))
             if not cwd.is_dir():
                 self._findings.warn(
                     f"the folder {cwd} does not exist, so the server '{name}' cannot start",
@@ -93,8 +96,8 @@ class ServerReading:
                     "A relative folder starts at the file's own folder",
                 )
         self._look_for(name, command, cwd, (*path, "command"))
-        args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(fitted.args)]
-        for index, (text, written) in enumerate(zip(args, fitted.args, strict=True)):
+        args = [self._filled(text, (*path, "args", index)) for index, text in enumerate(args_written)]
+        for index, (text, written) in enumerate(zip(args, args_written, strict=True)):
             if text.startswith(("./", "../")) and cwd.is_dir() and not (cwd / text).exists():
                 said = f"there is no {written} in {cwd}, where the server '{name}' starts"
                 fix = "Servers start in the file's own folder unless 'cwd' names another one"
@@ -104,7 +107,7 @@ class ServerReading:
             command=command,
             args=tuple(args),
             cwd=cwd,
-            env=self._all_filled(fitted.env, (*path, "env")),
+            env=self._all_filled(env, (*path, "env")),
         )
 
     def _look_for(self, name: str, command: str, cwd: Path, path: KeyPath) -> None:
@@ -113,26 +116,19 @@ class ServerReading:
         said = f"there is no program '{command}' on this computer, so the server '{name}' cannot start"
         self._findings.warn(said, path, "Install it, or write its whole path")
 
-    def _http(self, name: str, raw: dict[str, Any], path: KeyPath) -> HttpConfig | None:
-        fitted = self._findings.fit(HttpYaml, raw, path)
-        if fitted is None:
+    def _http(self, name: str, fields: Fields, made: type[HttpConfig | SseConfig]) -> ServerConfig | None:
+        path = fields.path
+        url, own = fields.text("url"), fields.text_mapping("headers")
+        init = fields.mapping("requestInit", default=None)
+        source = fields.mapping("eventSourceInit", default=None) if made is SseConfig else {}
+        if not fields.end():
             return None
-        url = self._url(name, fitted.url, path)
-        return HttpConfig(name=name, url=url, headers=self._headers(fitted, path))
-
-    def _sse(self, name: str, raw: dict[str, Any], path: KeyPath) -> SseConfig | None:
-        fitted = self._findings.fit(SseYaml, raw, path)
-        if fitted is None:
-            return None
-        for key in fitted.event_source_init or {}:
+        for key in source:
             self._ignored((*path, "eventSourceInit", key))
-        return SseConfig(
-            name=name, url=self._url(name, fitted.url, path), headers=self._headers(fitted, path)
-        )
+        return made(name=name, url=self._url(name, url, path), headers=self._headers(own, init, path))
 
-    def _headers(self, fitted: HttpYaml | SseYaml, path: KeyPath) -> dict[str, str]:
+    def _headers(self, own: Mapping[str, str], init: Mapping[str, Any], path: KeyPath) -> dict[str, str]:
         """``headers`` win over those in ``requestInit``; the rest of that is for JavaScript only."""
-        init = fitted.request_init or {}
         found: dict[str, str] = {}
         for key, value in init.items():
             if key == "headers" and isinstance(value, dict):
@@ -144,9 +140,9 @@ class ServerReading:
                         self._findings.error(f"the header '{header}' must be text", place, "Put it in quotes")
             else:
                 self._ignored((*path, "requestInit", key))
-        own = self._all_filled(fitted.headers, (*path, "headers"))
-        replaced = {header.lower() for header in own}
-        return {header: text for header, text in found.items() if header.lower() not in replaced} | own
+        filled = self._all_filled(own, (*path, "headers"))
+        replaced = {header.lower() for header in filled}
+        return {header: text for header, text in found.items() if header.lower() not in replaced} | filled
 
     def _ignored(self, path: KeyPath) -> None:
         said = f"'{path[-1]}' is an option of JavaScript's own client and is ignored"
@@ -161,8 +157,8 @@ class ServerReading:
             self._findings.error(said, (*path, "url"))
         return url
 
-    def _all_filled(self, texts: Mapping[str, str] | None, path: KeyPath) -> dict[str, str]:
-        return {key: self._filled(text, (*path, key)) for key, text in (texts or {}).items()}
+    def _all_filled(self, texts: Mapping[str, str], path: KeyPath) -> dict[str, str]:
+        return {key: self._filled(text, (*path, key)) for key, text in texts.items()}
 
     def _filled(self, text: str, path: KeyPath) -> str:
         if self._environ is None:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..model import ToolDefinition
 from ..nodes import exits
 from ..schemas import compiled, listable
-from .fitting import did_you_mean
+from .fitting import LIST, MAPPING, TRUTH, did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
-from .schema import AnnotationsYaml, ToolYaml
 from .shapes import entries, kind_of, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..nodes import Node
     from .building import NodeBuilder
-    from .fitting import Findings
+    from .fitting import Fields, Findings
     from .yaml_source import Path
 
 # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -38,7 +39,7 @@ class ToolReading:
         self._findings = findings
         self._builder = builder
         self._raw = raw
-        self._fitted: list[tuple[ToolYaml, PlacedTool]] = []
+        self._definitions: list[tuple[ToolDefinition, PlacedTool]] = []
 
     def placed(self) -> list[PlacedTool]:
         """Reads the tools and notes what is wrong with each.
@@ -51,7 +52,8 @@ class ToolReading:
         found: dict[str, PlacedTool] = {}
         for index, raw in enumerate(entries(self._raw.get("tools"))):
             path: Path = ("tools", index)
-            fitted = self._findings.fit(ToolYaml, raw, path)
+            fields = self._findings.fields(raw, path)
+            definition = None if fields is None else _definition(fields)
             tool = self._placed(mapping(raw), path, everywhere)
             if tool.name in found:
                 first = self._findings.source.at(found[tool.name].path).line
@@ -59,9 +61,9 @@ class ToolReading:
                 self._findings.warn(said, (*path, "name"), "Rename one of them")
                 continue
             found[tool.name] = tool
-            if fitted is not None:
-                self._schemas(fitted, path)
-                self._fitted.append((fitted, tool))
+            if definition is not None:
+                self._schemas(definition, path)
+                self._definitions.append((definition, tool))
         if everywhere is not None:
             self._unused(everywhere, found)
         return list(found.values())
@@ -70,18 +72,14 @@ class ToolReading:
         """Makes the tools of a document that has no errors."""
         wanted = [tool.name for tool in placed]
         return tuple(
-            ToolDefinition(
-                name=fitted.name,
-                description=fitted.description,
-                input_schema={**listable(fitted.input_schema), "type": "object"},
-                output_schema=listable(fitted.output_schema),
+            replace(
+                definition,
+                input_schema={**listable(definition.input_schema), "type": "object"},
+                output_schema=listable(definition.output_schema),
                 nodes=_last_of_each(placed_tool.nodes),
-                title=fitted.title,
-                annotations=_annotations(fitted.annotations),
-                position=self._findings.source.at(placed_tool.path),
             )
-            for fitted, placed_tool in self._fitted
-            if fitted.name in wanted
+            for definition, placed_tool in self._definitions
+            if definition.name in wanted
         )
 
     def _placed(self, raw: dict[str, Any], path: Path, everywhere: list[PlacedNode] | None) -> PlacedTool:
@@ -120,8 +118,8 @@ class ToolReading:
                 said = f'Node "{placed.id or "?"}" is never reached from the entry node of any tool'
                 self._findings.warn(said, placed.path, "Lead a way to it, or remove it")
 
-    def _schemas(self, fitted: ToolYaml, path: Path) -> None:
-        for key, schema in (("inputSchema", fitted.input_schema), ("outputSchema", fitted.output_schema)):
+    def _schemas(self, tool: ToolDefinition, path: Path) -> None:
+        for key, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
             place = (*path, key)
             if not self._has_schema_form(schema, key, place):
                 continue
@@ -133,7 +131,7 @@ class ToolReading:
                 what = "Arguments are" if key == "inputSchema" else "Results are"
                 self._findings.warn(f"'{key}': {said}", place, f"{what} not checked until it is corrected")
 
-    def _has_schema_form(self, schema: dict[str, Any], key: str, path: Path) -> bool:
+    def _has_schema_form(self, schema: Mapping[str, Any], key: str, path: Path) -> bool:
         """What the reference wants of a schema; everything else in it is only a warning."""
         before = len(self._findings.problems)
         if not isinstance(schema.get("type"), str):
@@ -155,10 +153,28 @@ class ToolReading:
         return len(self._findings.problems) == before
 
 
-def _annotations(raw: AnnotationsYaml | None) -> dict[str, Any] | None:
-    if raw is None:
-        return None
-    return raw.model_dump(by_alias=True, exclude_none=True, exclude=set(raw.model_extra or ()))
+def _definition(fields: Fields) -> ToolDefinition | None:
+    """What a document says of a tool, nodes excepted; None after misfits were noted."""
+    annotations: dict[str, Any] | None = None
+    if fields.get("annotations", MAPPING, default=None) is not None:
+        hints = fields.inside("annotations")
+        said = {"title": hints.optional_text("title")} | {
+            key: hints.get(key, TRUTH, default=None) for key in _HINTS
+        }
+        annotations = {key: value for key, value in said.items() if value is not None}
+        hints.end()
+    found = ToolDefinition(
+        name=fields.text("name"),
+        description=fields.text("description"),
+        input_schema=fields.mapping("inputSchema"),
+        output_schema=fields.mapping("outputSchema"),
+        title=fields.optional_text("title"),
+        nodes=(),
+        annotations=annotations,
+        position=fields.position,
+    )
+    fields.get("nodes", LIST, default=None)
+    return found if fields.end() else None
 
 
 def _owner(placed: PlacedNode) -> str | None:

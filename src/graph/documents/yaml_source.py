@@ -61,7 +61,8 @@ def read_yaml(text: str, file: str) -> Source:
         DocumentError: The text is no YAML at all, or nested or repeated beyond any use.
     """
     try:
-        found = read(text, _RULES)
+        # As for js-yaml, every line has an end: a block at the end of the file, too.
+        found = read(text if text.endswith(("\n", "\r")) else f"{text}\n", _RULES)
     except YamlError as error:
         raise DocumentError(file, map(_problem, error.mistakes)) from None
     return Source(found, [_problem(mistake) for mistake in found.mistakes])

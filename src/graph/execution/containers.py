@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..expressions.values import UNDEFINED
 from .failures import RunError
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..nodes import ForEachNode, ParallelNode
-    from .executor import GraphExecutor
     from .history import NodeRecord
 
 _MOST_THREADS: Final = 32
 
 
-class _RunLine(Protocol):
-    def __call__(
-        self, executor: GraphExecutor, line: Line, start: str, *, until: str | None
-    ) -> NodeRecord | None: ...
-
-
 def run_parallel(
-    executor: GraphExecutor, line: Line, node: ParallelNode, record: NodeRecord, run_line: _RunLine
+    line: Line, node: ParallelNode, record: NodeRecord, run_chain: Callable[[Line, str], Any]
 ) -> dict[str, Any]:
     """Runs the branches of a node.
+
+    Args:
+        line: Where the node runs.
+        node: The node.
+        record: Its record.
+        run_chain: Runs nodes in a line of their own, from one to the end of the branch; gives the output of
+            the last one.
 
     Returns:
         First node of each branch to the output of its last node; undefined ones are left out.
@@ -37,22 +37,16 @@ def run_parallel(
     Raises:
         RunError: The first branch that failed; the others were ended.
     """
-    lines = [_inner(line, record, first) for first in node.branches]
-
-    def job(index: int) -> Any:
-        return _last_output(run_line(executor, lines[index], node.branches[index], until=node.next))
-
-    outputs = _all(lines, job, node.max_concurrency or len(lines))
-    for inner in lines:
-        line.view.join(inner.view)
+    chains = [(_inner(line, record, first), first) for first in node.branches]
+    outputs = _all(line, chains, run_chain, node.max_concurrency or len(chains))
     found = zip(node.branches, outputs, strict=True)
     return {first: output for first, output in found if output is not UNDEFINED}
 
 
 def run_each(
-    executor: GraphExecutor, line: Line, node: ForEachNode, record: NodeRecord, run_line: _RunLine
+    line: Line, node: ForEachNode, record: NodeRecord, run_chain: Callable[[Line, str], Any]
 ) -> list[Any]:
-    """Runs the chain of a node for each entry of its list.
+    """Runs the chain of a node for each entry of its list; for the arguments see `run_parallel`.
 
     Returns:
         The outputs of the chain's last nodes, in the order of the entries; null where one is undefined.
@@ -68,17 +62,11 @@ def run_each(
             kind="limit",
             fix="Raise maxItems of the node, or give it a shorter list",
         )
-    lines = [
-        _inner(line, record, str(index), {node.id: {"item": item, "index": index}})
+    chains = [
+        (_inner(line, record, str(index), {node.id: {"item": item, "index": index}}), node.body)
         for index, item in enumerate(items)
     ]
-
-    def job(index: int) -> Any:
-        return _last_output(run_line(executor, lines[index], node.body, until=node.next))
-
-    outputs = _all(lines, job, node.max_concurrency)
-    for inner in lines:
-        line.view.join(inner.view)
+    outputs = _all(line, chains, run_chain, node.max_concurrency)
     return [None if output is UNDEFINED else output for output in outputs]
 
 
@@ -92,23 +80,25 @@ def _inner(line: Line, record: NodeRecord, name: str, given: dict[str, Any] | No
     return Line(line.run, View(line.view, given), line.branch_of(record, name), line)
 
 
-def _last_output(record: NodeRecord | None) -> Any:
-    return UNDEFINED if record is None else record.output
-
-
-def _all(lines: list[Line], job: Callable[[int], Any], most: int) -> list[Any]:
-    """Does a job for each line, `most` at a time, and ends the others as soon as one fails."""
-    most = min(most, len(lines), _MOST_THREADS)
+def _all(
+    line: Line, chains: list[tuple[Line, str]], run_chain: Callable[[Line, str], Any], most: int
+) -> list[Any]:
+    """Runs chains, `most` at a time, and ends the others as soon as one fails; gives their outputs."""
+    most = min(most, len(chains), _MOST_THREADS)
     if most <= 1:
-        return [job(index) for index in range(len(lines))]
-    with ThreadPoolExecutor(most, thread_name_prefix="graph-branch") as pool:
-        futures: list[Future[Any]] = [pool.submit(job, index) for index in range(len(lines))]
-        wait(futures, return_when=FIRST_EXCEPTION)
-        failed = [future for future in futures if future.done() and future.exception() is not None]
+        outputs = [run_chain(*chain) for chain in chains]
+    else:
+        with ThreadPoolExecutor(most, thread_name_prefix="graph-branch") as pool:
+            futures: list[Future[Any]] = [pool.submit(run_chain, *chain) for chain in chains]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            failed = [future for future in futures if future.done() and future.exception() is not None]
+            if failed:
+                for future, (inner, _) in zip(futures, chains, strict=True):
+                    future.cancel()
+                    inner.break_off()
         if failed:
-            for future, line in zip(futures, lines, strict=True):
-                future.cancel()
-                line.break_off()
-    if failed:
-        raise failed[0].exception() or AssertionError("unreachable")
-    return [future.result() for future in futures]
+            raise failed[0].exception() or AssertionError("unreachable")
+        outputs = [future.result() for future in futures]
+    for inner, _ in chains:
+        line.view.join(inner.view)
+    return outputs

@@ -26,6 +26,8 @@ from .failures import RunError
 from .history import NodeRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..nodes import Node
     from .executor import GraphExecutor
     from .run import Line
@@ -179,11 +181,21 @@ def _execute(
         case ToolNode():
             return Outcome(_call_tool(executor, line, node, record), node.next)
         case ParallelNode():
-            return Outcome(run_parallel(executor, line, node, record, run_line), node.next)
+            return Outcome(run_parallel(line, node, record, _chain(executor, node.next)), node.next)
         case ForEachNode():
-            return Outcome(run_each(executor, line, node, record, run_line), node.next)
+            return Outcome(run_each(line, node, record, _chain(executor, node.next)), node.next)
         case _:
             assert_never(node)
+
+
+def _chain(executor: GraphExecutor, until: str) -> Callable[[Line, str], Any]:
+    """Runs nodes up to one, and without it; gives the output of the last."""
+
+    def run(line: Line, start: str) -> Any:
+        last = run_line(executor, line, start, until=until)
+        return UNDEFINED if last is None else last.output
+
+    return run
 
 
 def _exit_output(last: NodeRecord | None) -> Any:

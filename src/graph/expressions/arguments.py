@@ -54,6 +54,20 @@ class Checked(Jsonata.JFunction):
         return self.signature.get_number_of_args()
 
 
+def _arity(function: Any) -> int:
+    """How many of value, index and whole `$map` and its like give to a function.
+
+    In JavaScript all but those with a default count; the library counts those that must be there.
+    """
+    if not isinstance(function, Checked):
+        return _other_arity(function)
+    return 1 if function.function_name == "string" else function.get_number_of_args()
+
+
+_other_arity: Final = Functions.get_function_arity
+Functions.get_function_arity = staticmethod(_arity)
+
+
 def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list[Any]:
     found = signature._regex.fullmatch("".join(map(_symbol, args)))
     if found is None:

@@ -162,9 +162,12 @@ class OwnFunctions:
         if not isinstance(text, str) or not pattern:
             return Functions.replace(text, pattern, replacement, limit)
         most = -1 if limit is None else math.ceil(limit)
-        if isinstance(pattern, str) and isinstance(replacement, str):
-            return text.replace(pattern, replacement, most)
-        if isinstance(pattern, str) or isinstance(replacement, str) or most == 0:
+        if isinstance(pattern, str):
+            given = "undefined" if replacement is None else replacement
+            if not isinstance(given, str):
+                raise JException("D3012", -1)
+            return text.replace(pattern, given, most)
+        if isinstance(replacement, str) or most == 0:
             return Functions.replace(text, pattern, replacement, limit)
 
         def call(match: Any) -> str:
@@ -268,7 +271,7 @@ class OwnFunctions:
     @staticmethod
     def from_millis(millis: Any, picture: Any, zone: Any) -> Any:
         """``$fromMillis``."""
-        if zone is not None and not _ZONE.fullmatch(zone):
+        if millis is not None and zone is not None and not _ZONE.fullmatch(zone):
             raise ValueError(f"The timezone '{zone}' is none. Write it as +0530 or -0800")
         return Functions.datetime_from_millis(millis, picture, zone)
 
@@ -318,6 +321,7 @@ _NUMBER_SIGNATURES: Final = {
     "average": ("<a<n>:n>", "average"),
     "power": ("<n-n:n>", "power"),
     "round": ("<n-n?:n>", "round"),
+    "formatInteger": ("<n-s:s>", "format_integer"),
     "parseInteger": ("<s-s:n>", "parse_integer"),
     "formatNumber": ("<n-so?:s>", "format_number"),
 }

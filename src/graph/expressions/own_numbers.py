@@ -63,6 +63,11 @@ class OwnNumbers:
         return Functions.round(value, int(places))
 
     @staticmethod
+    def format_integer(value: Any, picture: Any) -> Any:
+        """``$formatInteger``: of the whole number below."""
+        return None if value is None else Functions.format_integer(math.floor(value), picture)
+
+    @staticmethod
     def parse_integer(text: Any, picture: Any) -> Any:
         """``$parseInteger``: the digits that the text begins with, where it is not written as the picture."""
         try:
