@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
+# What is half made when a download fails is made anew the next time.
+.DELETE_ON_ERROR:
 .PHONY: demo test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
