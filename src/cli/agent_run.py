@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..agents.prompter.texts import DATA_PREFIX, SYSTEM_MESSAGE
@@ -14,11 +15,11 @@ from .exits import CommandError, how_here
 from .files import open_journal
 from .options import ConnectionOptions
 from .sessions import Sessions
+from .tables import json_record
 from .terminal import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ..agents.prompter.conversation import Entry
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ..agents.run.loop import AgentOptions
     from ..audit.record import CallRecord
     from ..headless.host import ExtensionHost
-    from ..tools.mcp_client import MCPClient, Step
-    from ..tools.provider.provide import ServerRequest
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
     from .agent_command import AgentSettings
@@ -81,7 +80,9 @@ class AgentRun:
             if host is not None:
                 tools += _workflow_tools(host, workflows)
             timeline.show("the model reads the question")
-            with _keeper(self._settings.audit, sessions.run) as keeper:
+            opened = open_journal(self._settings.audit, run=sessions.run, about="knime-mcp agent")
+            with opened as journal:
+                keeper = journal or MemoryKeeper()
                 prompter = self._prompter(model, tools, sessions, routes, keeper, host)
                 self._runs = PromptRuns(prompter=prompter, keep_errors=True)
                 with host.tables_usable() if host is not None else nullcontext():
@@ -90,12 +91,13 @@ class AgentRun:
                             [Prompt(text=question)], is_canceled=self._interrupt, on_event=timeline
                         )
                     except Canceled:
-                        _close(keeper, "canceled")
+                        if journal is not None:
+                            journal.close("canceled")
                         raise
                 assert self._runs.first is not None
                 self.answered = self._runs.first
-                if self.answered.error is not None:
-                    _close(keeper, "failed")
+                if journal is not None and self.answered.error is not None:
+                    journal.close("failed")
 
     def remarks(self) -> list[str]:
         """What the person should know beside the answer."""
@@ -115,8 +117,6 @@ class AgentRun:
 
     def as_json(self) -> dict[str, Any]:
         """The run as a JSON object."""
-        from .records import record_for_people
-
         answered, timeline = self.answered, self.answered.timeline
         usage = timeline.usage
         records = sorted(self._runs.prompter.records, key=lambda record: record.call)
@@ -130,28 +130,14 @@ class AgentRun:
             "seconds": round(timeline.seconds, 6),
             "notes": list(answered.notes),
             "conversation": [_entry_json(entry) for entry in answered.entries],
-            "calls": [record_for_people(record) for record in records],
+            "calls": [json_record(record) for record in records],
         }
 
     def _tools(self, sessions: Sessions, routes: list[ServerRoute]) -> list[Tool]:
         """The tools of all servers; one that fails does not lose the others."""
-        from ..tools.provider.provide import ServerRequest, provide
-        from ..tools.provider.tool_names import NameFilter
-
         if not routes:
             return []
-        for route in routes:
-            sessions.credentials(route.credential)  # asks here and once, not in several threads
-
-        def open_client(request: ServerRequest, trace: Callable[[Step], None]) -> MCPClient:
-            assert request.route is not None
-            return sessions.client(request.route, trace)
-
-        requests = [ServerRequest(row=f"Row{number}", route=route) for number, route in enumerate(routes)]
-        name_filter = NameFilter(include=self._settings.include)
-        provision = provide(requests, open_client, name_filter=name_filter, is_canceled=self._interrupt)
-        if self._interrupt():
-            raise Canceled("Canceled while listing tools")
+        provision = sessions.provide(routes, include=self._settings.include)
         failed = [outcome.error for outcome in provision.failed if outcome.error is not None]
         if len(failed) == len(routes):
             raise failed[0]
@@ -168,8 +154,6 @@ class AgentRun:
         keeper: CallKeeper,
         host: ExtensionHost | None,
     ) -> Prompter:
-        from dataclasses import replace
-
         from ..agents.prompter.prompter import Prompter
         from ..agents.toolbox.approval import ApprovalPolicy
         from ..agents.toolbox.executor import ToolOptions
@@ -228,19 +212,6 @@ class MemoryKeeper:
             kept = chained(record, self._head, call=self.count + 1)
             self.count, self._head = kept.call, kept.hash or ""
         return kept
-
-
-def _keeper(file: Path | None, run: str) -> AbstractContextManager[CallKeeper]:
-    """What keeps the records, opened before anything is called."""
-    if file is None:
-        return nullcontext(MemoryKeeper())
-    return open_journal(file, run=run, about="knime-mcp agent")
-
-
-def _close(keeper: CallKeeper, outcome: Any) -> None:
-    close = getattr(keeper, "close", None)
-    if close is not None:
-        close(outcome)
 
 
 def _model(settings: AgentSettings) -> Any:

@@ -1,21 +1,40 @@
 """The entry point of ``knime-mcp``: says what is missing, and otherwise hands over to the commands."""
 
 import os
+import signal
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
 _EXTRA = "cli"
+_CANCELED = 3
+_CANCELED_BY_TYPER = 130
 
 
 def main() -> None:
     """Runs ``knime-mcp`` with the arguments of this process, and ends the process with its exit code."""
+    until_canceled(_run)
+
+
+def until_canceled(run: Callable[[], None]) -> None:
+    """Runs a command line so that Ctrl-C and a request to terminate end it alike, whenever they come.
+
+    Args:
+        run: Ends by `SystemExit`. Within a command signals are the command's own.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _run()
-    except KeyboardInterrupt:  # before or after a command, which handles its own
-        sys.exit(3)
+        run()
+    except KeyboardInterrupt:
+        sys.exit(_CANCELED)
+    except SystemExit as end:
+        sys.exit(_CANCELED if end.code == _CANCELED_BY_TYPER else end.code)
+    finally:
+        # What is left is Python's own end, which would be shown with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _run() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path  # noqa: TC003 - typer evaluates annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,11 +20,10 @@ from .files import (
     write_page,
     writing,
 )
+from .tables import json_record
 from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..audit.record import CallRecord
     from ..audit.verify import VerifiedRun
 
@@ -120,9 +121,7 @@ def show_records(
     if html is not None or out is not None:
         return ExitCode.OK
     if as_json:
-        from .records import record_for_people
-
-        print_json([record_for_people(record) for record in records])
+        print_json([json_record(record) for record in records])
     else:
         _show_timeline(records)
     return ExitCode.OK
@@ -172,7 +171,7 @@ def export(
 def _show_timeline(records: list[CallRecord]) -> None:
     if not records:
         note("There are no calls in this file.")
-    for run, calls in _by_run(records[:_CALLS_SHOWN]):
+    for run, calls in groupby(records[:_CALLS_SHOWN], key=attrgetter("run")):
         rows = (
             (
                 str(record.call or ""),
@@ -190,13 +189,6 @@ def _show_timeline(records: list[CallRecord]) -> None:
         show(table(f"Run {run}" if run else "Calls", columns, rows))
     if len(records) > _CALLS_SHOWN:
         note(f"{len(records) - _CALLS_SHOWN:,} more calls are not shown. All: --json, or --out FILE")
-
-
-def _by_run(records: Iterable[CallRecord]) -> list[tuple[str, list[CallRecord]]]:
-    found: dict[str, list[CallRecord]] = {}
-    for record in records:
-        found.setdefault(record.run, []).append(record)
-    return list(found.items())
 
 
 def _time(record: CallRecord) -> str:

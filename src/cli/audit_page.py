@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..audit.verify import Verdict
@@ -43,15 +45,13 @@ def audit_page(name: str, records: Sequence[CallRecord], verification: Verificat
     Returns:
         A self-contained HTML page.
     """
-    runs: dict[str, list[CallRecord]] = {}
-    for record in records[:_MOST_CALLS]:
-        runs.setdefault(record.run, []).append(record)
+    runs = groupby(records[:_MOST_CALLS], key=attrgetter("run"))
     left_out = len(records) - _MOST_CALLS
     return page(
         f"Calls in {name}",
         heading(1, f"Calls in {name}"),
         _verdict(verification),
-        join(_run(run, calls, verification) for run, calls in runs.items()),
+        join(_run(run, list(calls), verification) for run, calls in runs),
         paragraph(f"… and {left_out} more calls, in the file", soft=True) if left_out > 0 else None,
     )
 

@@ -28,8 +28,8 @@ def batch(
         str | None,
         typer.Argument(
             metavar="TABLE",
-            help="A .csv, .parquet, .jsonl or .json file with a row per call. Columns named like the tool's"
-            " parameters are its arguments; a missing cell is an argument left out.",
+            help="A .csv, .tsv, .parquet, .jsonl or .json file with a row per call. Columns named like the"
+            " tool's parameters are its arguments; a missing cell is an argument left out.",
         ),
     ] = None,
     out: Annotated[
@@ -77,10 +77,10 @@ def batch(
     if len(words) != 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
     tool, table = words[0], Path(words[1])
+    journal = audit or resume
     _check_files(table, out, audit, resume)
     check_folder(save_dir)
     from .batch_run import BatchRun
-    from .lookup import find_tool
     from .parameters import read_parameters
     from .sessions import Sessions
 
@@ -92,19 +92,24 @@ def batch(
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         run = BatchRun(
             sessions,
-            find_tool(sessions, route, tool),
+            sessions.find_tool(route, tool),
             parameters,
             arguments_column,
             fail=on_error == "fail",
-            journal_file=audit or resume,
+            journal_file=journal,
             earlier_file=resume,
         )
         dispatcher = sessions.dispatcher([route], save_dir)
-        with call_executor(executor, concurrency, connection, dispatcher) as calls:
-            run.execute(dispatcher, calls, out, as_json=as_json)
+        try:
+            with call_executor(executor, concurrency, connection, dispatcher) as calls:
+                run.execute(dispatcher, calls, out, as_json=as_json)
+        except (CommandError, OSError):  # no room for results or records
+            if journal is not None and run.summary.finished:
+                note(f"What has finished is in {journal}. Go on with: --resume {journal}")
+            raise
     if out is not None:
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
-    return _report(run, audit or resume, resume, fail=on_error == "fail")
+    return _report(run, journal, resume, fail=on_error == "fail")
 
 
 def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path | None) -> None:
@@ -116,7 +121,8 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
     for file in written:
         if file.resolve() == table.resolve():
             raise UsageError(f"{file} is the table of parameters itself. Write into another file.")
-    if audit is not None and audit != resume and audit.exists() and audit.stat().st_size:
+    goes_on = audit is not None and resume is not None and audit.resolve() == resume.resolve()
+    if audit is not None and not goes_on and audit.exists() and audit.stat().st_size:
         raise UsageError(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"
             f" --resume {audit}."

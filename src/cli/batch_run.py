@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call
 from ..audit.journal import JournalError, JournalWriteError
@@ -28,12 +28,11 @@ from ..types.errors import ArgumentsInvalid, Canceled
 from .exits import CommandError
 from .files import open_journal, writing
 from .progress import BatchProgress
-from .records import record_for_people
-from .tables import TableFile
+from .tables import TableFile, json_record
 from .terminal import one_line, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -43,6 +42,9 @@ if TYPE_CHECKING:
     from .executors import CallExecutor
     from .parameters import Parameters
     from .sessions import Sessions
+
+    Sink: TypeAlias = Callable[[CallOutcome], None]
+    """Takes finished calls in the order of the rows."""
 
 
 class BatchRun:
@@ -106,13 +108,20 @@ class BatchRun:
         with ExitStack() as stack:
             sinks: list[Sink] = []
             if out is not None:
-                sinks.append(stack.enter_context(_file_sink(out, self._parameters)))
+                sinks.append(stack.enter_context(_file_sink(out, self._parameters)).add)
             if as_json:
-                sinks.append(stack.enter_context(_JsonSink(None)))
+                sinks.append(stack.enter_context(_JsonSink(None)).add)
             elif out is None:
-                sinks.append(stack.enter_context(_TerminalSink()))
-            follows = "" if content is None else content.head
-            journal = stack.enter_context(self._journal(dispatcher, follows)) if self._journal_file else None
+                sinks.append(stack.enter_context(_TerminalSink()).add)
+            journal = stack.enter_context(
+                open_journal(
+                    self._journal_file,
+                    run=dispatcher.run,
+                    about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
+                    calls=self.summary.total,
+                    follows="" if content is None else content.head,
+                )
+            )
             self._run(dispatcher, executor, sinks, journal, earlier)
             if journal is not None and self.summary.finished < self.summary.total:
                 journal.close("canceled" if self.canceled else "failed")
@@ -161,8 +170,8 @@ class BatchRun:
 
     def _take(self, outcome: CallOutcome, sinks: list[Sink]) -> None:
         self.summary.add(outcome)
-        for sink in sinks:
-            sink.add(outcome)
+        for add in sinks:
+            add(outcome)
 
     def _calls(self, start: int = 0) -> Iterator[Call]:
         rows = self._parameters.rows
@@ -180,24 +189,6 @@ class BatchRun:
             return arguments_from_row(row, self._plan, self._known)
         cells = ((name, row[column]) for name, column in self._plan.arguments.items())
         return arguments_from_pairs([(name, text) for name, text in cells if text is not None], self._known)
-
-    def _journal(self, dispatcher: Dispatcher, follows: str) -> Journal:
-        assert self._journal_file is not None
-        return open_journal(
-            self._journal_file,
-            run=dispatcher.run,
-            about=f"knime-mcp batch {self._tool.route.display} {self._tool.tool_name}",
-            calls=self.summary.total,
-            follows=follows,
-        )
-
-
-class Sink(Protocol):
-    """Takes finished calls in the order of the rows."""
-
-    def add(self, outcome: CallOutcome) -> None:
-        """Takes the next one."""
-        ...
 
 
 def _content(file: Path) -> JournalContent:
@@ -245,7 +236,7 @@ class _JsonSink:
                 self._stream.close()
 
     def add(self, outcome: CallOutcome) -> None:
-        text = json.dumps(record_for_people(outcome.record), ensure_ascii=self._out is None)
+        text = json.dumps(json_record(outcome.record), ensure_ascii=self._out is None)
         self._write(("\n  " if self._first else ",\n  ") + text)
         self._first = False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path  # noqa: TC003 - typer evaluates annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from .exits import ExitCode, UsageError, reports_errors
 from .files import SaveDirOption, check_folder, check_journal, open_journal, text_or_file, why_no_json
 from .interrupt import Interrupt
 from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .tables import json_record
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def call(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY=VALUE...",
+            metavar="KEY=VALUE",
             help="Arguments. A value becomes a number, true or false, or a list where the tool wants one;"
             " KEY:=JSON says it in JSON.",
         ),
@@ -70,21 +70,18 @@ def call(
     with Interrupt() as interrupt:
         from ..audit.dispatch import Call, recorded_call
         from ..tools.caller.mapping import parameters_of
-        from .lookup import find_tool
         from .progress import CallProgress
-        from .records import record_for_people
         from .sessions import Sessions
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
-            found = find_tool(sessions, route, tool)
+            found = sessions.find_tool(route, tool)
             parameters = parameters_of(found)
             typed = {**given, **_typed(pairs, parameters)}
             for stray in _strays(typed, parameters):
                 note(stray)
             dispatcher = sessions.dispatcher([route], save_dir)
             about = f"knime-mcp call {route.display} {tool}"
-            opened = open_journal(audit, run=dispatcher.run, about=about, calls=1) if audit else nullcontext()
-            with opened as journal:
+            with open_journal(audit, run=dispatcher.run, about=about, calls=1) as journal:
                 outcome = recorded_call(Call(tool=found, arguments=typed), dispatcher)
                 record = outcome.record if journal is None else journal.append(outcome.record)
                 if journal is not None and record.status == "canceled":
@@ -96,7 +93,7 @@ def call(
     for file in record.files:
         note(f"Saved {file}")
     if as_json:
-        print_json(record_for_people(record))
+        print_json(json_record(record))
     elif record.ok:
         print_text(record.result or "")
     if record.ok:

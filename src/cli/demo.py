@@ -7,16 +7,17 @@ from typing import Annotated
 import typer
 
 from ..types.errors import Canceled
-from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .exits import CommandError, ExitCode, reports_errors
+from .files import check_folder
 from .interrupt import Interrupt
 from .terminal import note, say
 
 
 @reports_errors
 def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to write the tables.", file_okay=False)
-    ] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the tables.")] = Path(
+        "demo-output"
+    ),
     serve: Annotated[
         bool,
         typer.Option(
@@ -70,8 +71,7 @@ def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
     from .demo_process import DemoServer, NodesServer
     from .demo_story import DemoStory
 
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is a file. Name a folder with --out.")
+    check_folder(out)
     began = time.perf_counter()
     # Both start at once; what takes long is importing, and a machine has more than one core.
     with NodesServer() as nodes, DemoServer(_files(root), port) as server:

@@ -172,38 +172,14 @@ class DemoStory:
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:
+        from ..headless.workflows.results import plain_table
+
         self._out.mkdir(parents=True, exist_ok=True)
         for ending in (".csv", ".parquet"):
             file = self._out / f"{name}{ending}"
             with TableFile(file) as written:
                 written.write(plain_table(output))
             self._written.append(file)
-
-
-def plain_table(output: OutputTable) -> pa.Table:
-    """Turns a node's output into a table that any program can read: tools as their JSON text.
-
-    Args:
-        output: The table.
-
-    Returns:
-        The same rows without KNIME's types.
-    """
-    from ..types.columns import ColumnForm, column_name
-    from ..types.portable import to_json_text
-    from ..types.tool import MCPTool, WorkflowTool
-
-    rows = output.to_pylist()
-    columns: dict[str, list[Any]] = {}
-    for name in output.column_names:
-        cells = [row[name] for row in rows]
-        if any(isinstance(cell, MCPTool | WorkflowTool) for cell in cells):
-            name = column_name(ColumnForm.PORTABLE)
-            cells = [None if cell is None else to_json_text(cell) for cell in cells]
-        columns[name] = cells
-    import pyarrow as pa
-
-    return pa.table(columns)
 
 
 def _tell(text: str) -> None:

@@ -29,8 +29,9 @@ def needs(what: str, extras: str, *packages: str) -> Generator[None]:
         missing = _module_in(error)
         if missing is None or missing.split(".")[0] not in packages:
             raise
+        several = "s" if "," in extras else ""
         raise CommandError(
-            f"{what} the extra '{extras}' ({missing} is missing)."
+            f"{what} the extra{several} '{extras}' ({missing} is missing)."
             f" Install it with: pip install 'knime-mcp[cli,{extras}]'"
         ) from None
 

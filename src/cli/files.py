@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -17,6 +16,7 @@ from .terminal import note
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
     from ..audit.journal import Journal
 
@@ -88,20 +88,18 @@ def check_output(file: Path | None) -> None:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Makes the folder for files of results, before a call that may not be made twice.
+    """Refuses a folder that no files can be written into. Whoever writes the first one makes it.
 
     Raises:
-        UsageError: It cannot be made.
+        UsageError: It, or a folder that it is in, is a file, or not for this person to write.
     """
     if folder is None:
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        why = why_not(error)
-        raise UsageError(f"{folder} cannot be the folder for files: {why}. Name another one.") from None
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise UsageError(f"{there} is a file. Name a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{there} cannot be written into: permission denied. Name another folder.")
 
 
 @contextmanager
@@ -128,12 +126,14 @@ def write_page(file: Path, page: str) -> None:
     note(f"Wrote {file}")
 
 
-def open_journal(file: Path, *, run: str, about: str, calls: int | None = None, follows: str = "") -> Journal:
+def open_journal(
+    file: Path | None, *, run: str = "", about: str, calls: int | None = None, follows: str = ""
+) -> AbstractContextManager[Journal | None]:
     """Opens the journal that the records of a command are added to.
 
     Args:
-        file: The file, perhaps with earlier runs.
-        run: Id of the run.
+        file: The file, perhaps with earlier runs; None for no journal.
+        run: Id of the run, "" for a new one.
         about: What identifies the run. No secrets.
         calls: How many calls there will be, if known.
         follows: Hash of the last record of the run that this one resumes, "" for none.
@@ -141,11 +141,16 @@ def open_journal(file: Path, *, run: str, about: str, calls: int | None = None, 
     Raises:
         CommandError: The file holds something else.
     """
-    from ..audit.journal import Journal, JournalError
+    if file is None:
+        return nullcontext()
+    from ..audit.journal import Journal, JournalError, new_run_id
 
     try:
         # A device or pipe has nothing to go on from, and no end to read to.
-        return Journal(file, run=run, about=about, calls=calls, append=file.is_file(), follows=follows)
+        append = file.is_file()
+        return Journal(
+            file, run=run or new_run_id(), about=about, calls=calls, append=append, follows=follows
+        )
     except JournalError as error:
         raise CommandError(f"{error}. Name another file for --audit.") from None
 

@@ -4,11 +4,17 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from .app import until_canceled
+
 _EXTRA = "cli,server,graph"
 
 
 def main() -> None:
     """Runs ``mcpgraph`` with the arguments of this process."""
+    until_canceled(_run)
+
+
+def _run() -> None:
     try:
         import typer
     except ModuleNotFoundError:

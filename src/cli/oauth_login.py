@@ -3,7 +3,6 @@
 import time
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 
 from ..tools.mcp_client import MCPClient
 from ..tools.network import NetworkSettings
@@ -37,7 +36,7 @@ def log_in(options: LoginOptions) -> ExitCode:
     """
     server = ServerRoute.parse(options.url).url
     network = NetworkSettings(ca_file=options.ca_file, proxy=options.proxy)
-    client = _client(options.client_id, options.client_secret_env, options.private_key, options.algorithm)
+    client = _client(options)
     if options.client_credentials and client is None:
         raise UsageError("--client-credentials needs --client-id, and --client-secret-env or --private-key.")
     store: TokenStore = MemoryStore() if options.print_token else KeyringStore()
@@ -174,10 +173,9 @@ def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _
     return probe if probe.asked else None
 
 
-def _client(
-    client_id: str | None, secret_variable: str | None, private_key: Path | None, algorithm: str
-) -> Client | None:
-    if client_id is None:
+def _client(options: LoginOptions) -> Client | None:
+    secret_variable, private_key = options.client_secret_env, options.private_key
+    if options.client_id is None:
         if secret_variable or private_key:
             raise UsageError("--client-secret-env and --private-key need --client-id.")
         return None
@@ -185,7 +183,7 @@ def _client(
         raise UsageError("--client-secret-env and --private-key cannot be used together. Choose one of them.")
     secret = secret_in(secret_variable, "--client-secret-env") if secret_variable else None
     key = read_text(private_key) if private_key else None
-    return Client(client_id, secret=secret, private_key=key, algorithm=algorithm)
+    return Client(options.client_id, secret=secret, private_key=key, algorithm=options.algorithm)
 
 
 def _opener(*, show_only: bool) -> Callable[[str], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer evaluates annotations
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from .executors import Concurrency, ExecutorOption, check_executor
 from .exits import ExitCode, UsageError, reports_errors
 from .files import RecordsArgument, check_journal, check_page, check_table, reading_records, write_page
 from .interrupt import Interrupt
+from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
 from .terminal import print_json
 
@@ -21,10 +23,10 @@ _ON_RECORD = (
 )
 
 
-@reports_errors
-@takes_connection
-def replay(
-    file: RecordsArgument,
+@dataclass(frozen=True, kw_only=True)
+class ReplaySettings:
+    """What the command line says about a replay; the help texts say what each option means."""
+
     call: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,7 +36,7 @@ def replay(
             " read-only: each does again what it did. May be repeated.",
             rich_help_panel=_WHAT,
         ),
-    ] = None,
+    ] = None
     call_changed: Annotated[
         bool,
         typer.Option(
@@ -42,7 +44,7 @@ def replay(
             help="Also call tools whose definition is not the one on record.",
             rich_help_panel=_WHAT,
         ),
-    ] = False,
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -50,7 +52,7 @@ def replay(
             help="Call nothing: ask the servers for their present tools, and check the arguments.",
             rich_help_panel=_WHAT,
         ),
-    ] = False,
+    ] = False
     rows: Annotated[
         str,
         typer.Option(
@@ -58,11 +60,11 @@ def replay(
             help="Replay only these: numbers of calls, ranges, RowIDs, such as 3,7-12,Row5.",
             rich_help_panel=_WHAT,
         ),
-    ] = "",
+    ] = ""
     stop: Annotated[
         bool,
         typer.Option("--stop", help="Stop at the first difference.", rich_help_panel=_WHAT),
-    ] = False,
+    ] = False
     server: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,11 +73,15 @@ def replay(
             " stdio:NAME='COMMAND'.",
             rich_help_panel=_WHAT,
         ),
-    ] = None,
+    ] = None
     tool: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="The tool OLD on record is called NEW now; may be repeated."),
-    ] = None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="The tool OLD on record is called NEW now; may be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
     with_credential: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,7 +90,7 @@ def replay(
             " server: without this option none of your credentials is sent. May be repeated.",
             rich_help_panel=_WHAT,
         ),
-    ] = None,
+    ] = None
     secret: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,7 +98,7 @@ def replay(
             help="The secret argument whose mark has these twelve digits is in this environment variable.",
             rich_help_panel=_WHAT,
         ),
-    ] = None,
+    ] = None
     ignore: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +107,14 @@ def replay(
             " repeated.",
             rich_help_panel=_WHAT,
         ),
-    ] = None,
+    ] = None
+
+
+@reports_errors
+@takes_connection
+@takes(ReplaySettings, "settings")
+def replay(
+    file: RecordsArgument,
     concurrency: Concurrency = None,
     executor: ExecutorOption = "threads",
     head: Annotated[
@@ -119,6 +132,7 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     *,
+    settings: ReplaySettings,
     connection: ConnectionOptions,
 ) -> ExitCode:
     """Make recorded calls again and say what is different.
@@ -136,19 +150,8 @@ def replay(
     from .replay_run import ReplayRun
     from .replay_words import check_on_record, replay_options, with_commands
 
-    options = replay_options(
-        also_call=call,
-        rows=rows,
-        servers=server,
-        tools=tool,
-        credentials=with_credential,
-        secrets=secret,
-        ignore=ignore,
-        call_changed=call_changed,
-        dry_run=dry_run,
-        stop_at_first_difference=stop,
-    )
-    connection = with_commands(connection, server or ())
+    options = replay_options(settings)
+    connection = with_commands(connection, settings.server or ())
     with reading_records():
         recording = read_recording(file, head=head)
     check_on_record(options, recording.calls)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +82,7 @@ class ReplayRun:
             dispatcher = sessions.dispatcher([])
             with (
                 call_executor(executor, concurrency, self._connection, dispatcher) as calls,
-                open_journal(audit, run=dispatcher.run, about="knime-mcp replay")
-                if audit
-                else nullcontext() as journal,
+                open_journal(audit, run=dispatcher.run, about="knime-mcp replay") as journal,
             ):
                 replayer = Replayer(
                     dispatcher=dispatcher,

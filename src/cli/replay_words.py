@@ -17,37 +17,17 @@ if TYPE_CHECKING:
 
     from ..audit.replay.calls import RecordedCall
     from .options import ConnectionOptions
+    from .replay_command import ReplaySettings
 
 _SERVER = re.compile(r"(.+?)=((?:https?|stdio):.+)", re.DOTALL)
 _STDIO = re.compile(r"stdio:([A-Za-z0-9][\w.-]*)=(.+)", re.ASCII | re.DOTALL)
 
 
-def replay_options(
-    *,
-    also_call: list[str] | None,
-    rows: str,
-    servers: list[str] | None,
-    tools: list[str] | None,
-    credentials: list[str] | None,
-    secrets: list[str] | None,
-    ignore: list[str] | None,
-    call_changed: bool,
-    dry_run: bool,
-    stop_at_first_difference: bool,
-) -> ReplayOptions:
+def replay_options(settings: ReplaySettings) -> ReplayOptions:
     """Reads the options that say how to replay.
 
     Args:
-        also_call: ``--call``.
-        rows: ``--rows``.
-        servers: ``--server``; those that name a command are for `with_commands`.
-        tools: ``--tool``.
-        credentials: ``--with-credential``.
-        secrets: ``--secret``.
-        ignore: ``--ignore``.
-        call_changed: ``--call-changed``.
-        dry_run: ``--dry-run``.
-        stop_at_first_difference: ``--stop``.
+        settings: The options. Servers that are a command are for `with_commands`.
 
     Returns:
         The decisions. The only credentials that may be sent are those that were named.
@@ -56,19 +36,20 @@ def replay_options(
         UsageError: A text that says nothing.
         SettingInvalid: Texts that contradict each other.
     """
-    named = (text.partition("=") for text in credentials or ())
+    servers = (_server_pair(text) for text in settings.server or () if not _STDIO.match(text))
+    named = (text.partition("=") for text in settings.with_credential or ())
     return ReplayOptions(
-        also_call=tuple(also_call or ()),
-        call_changed=call_changed,
-        dry_run=dry_run,
-        rows=RowSelection.parse(rows),
-        servers=pairs((_server_pair(text) for text in servers or () if not _STDIO.match(text)), "server"),
-        tools=_tools(tools or []),
+        also_call=tuple(settings.call or ()),
+        call_changed=settings.call_changed,
+        dry_run=settings.dry_run,
+        rows=RowSelection.parse(settings.rows),
+        servers=pairs(servers, "server"),
+        tools=_tools(settings.tool or ()),
         credentials=pairs(((old, new if equals else old) for old, equals, new in named), "with_credential"),
         named_credentials_only=True,
-        secrets=dict(map(_secret, secrets or ())),
-        stop_at_first_difference=stop_at_first_difference,
-        ignore=IgnoreRules.parse(ignore or ()),
+        secrets=dict(map(_secret, settings.secret or ())),
+        stop_at_first_difference=settings.stop,
+        ignore=IgnoreRules.parse(settings.ignore or ()),
     )
 
 

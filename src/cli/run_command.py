@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .exits import CommandError, ExitCode, UsageError, reports_errors
-from .files import writing
+from .files import check_folder, writing
 from .interrupt import Interrupt
 from .options import ConnectionOptions
 from .progress import StatusLine
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..headless.host import ExtensionHost
     from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
 
-_SERVER = re.compile(r"(.+?)=(https?:.+)", re.DOTALL)
+_NAMED = r"([^=]*[^=\s][^=]*)=(.*)"
+_SERVER = r"(.+?)=(https?:.+)"
 _ROWS_SHOWN = 20
 _COLUMNS_SHOWN = 8
 
@@ -89,9 +90,8 @@ def run(
     chosen = _pairs(settings, "--set")
     renamed = _pairs(credential, "--credential")
     tables = {name: Path(path) for name, path in _pairs(inputs, "--input").items()}
-    servers = _servers(server)
-    if out is not None and out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is a file. Name a folder with --out.")
+    unsaid = "does not say which server to call instead of which. Write OLD=NEW, NEW as URL."
+    servers = _pairs(server, "--server", _SERVER, unsaid)
     with Interrupt() as interrupt:
         report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
@@ -105,25 +105,21 @@ def run(
     return _ended(report)
 
 
-def _servers(words: list[str] | None) -> dict[str, str]:
-    found = [_SERVER.fullmatch(word) for word in words or ()]
-    if None in found:
-        raise UsageError(
-            f"--server {(words or [])[found.index(None)]} does not say which server to call instead of which."
-            " Write OLD=NEW, NEW as URL."
-        )
-    return {match[1].strip(): match[2] for match in found if match}
-
-
-def _pairs(words: list[str] | None, option: str) -> dict[str, str]:
+def _pairs(
+    words: list[str] | None,
+    option: str,
+    form: str = _NAMED,
+    wrong: str = "says no value. Write it as NAME=VALUE.",
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words or ():
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"{option} {word} says no value. Write it as NAME=VALUE.")
-        if name.strip() in found:
-            raise UsageError(f"{option} names '{name.strip()}' twice.")
-        found[name.strip()] = value
+        match = re.fullmatch(form, word, re.DOTALL)
+        if match is None:
+            raise UsageError(f"{option} {word} {wrong}")
+        name = match[1].strip()
+        if name in found:
+            raise UsageError(f"{option} names '{name}' twice.")
+        found[name] = match[2]
     return found
 
 
@@ -182,6 +178,7 @@ def _run(
     except KnwfError:
         pass  # a broken Configuration node: the run says which
 
+    check_folder(out)
     with _WorkFolder(out) as work, _Progress() as progress:
         options = RunOptions(
             workflow_dir=work.folder,

@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from ..tools.credentials import fill
 from ..tools.mcp_client import MCPClient
 from ..tools.session_pool import SessionPool
+from ..types.errors import Canceled, ToolNotFound
 from .credentials import Credentials
-from .stdio import is_command, named_server
+from .stdio import how_to_name, is_command, named_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from ..audit.dispatch import Call, Dispatcher
     from ..tools.auth import Authorization
     from ..tools.mcp_client import Progress, Step
+    from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
+    from ..types.tool import MCPTool
     from .interrupt import Interrupt
     from .options import ConnectionOptions
 
@@ -106,6 +109,63 @@ class Sessions:
             network=self._options.network,
             trace=trace,
         )
+
+    def find_tool(self, route: ServerRoute, name: str) -> MCPTool:
+        """Asks a server for its tools and finds one.
+
+        Args:
+            route: The server.
+            name: The name that the server knows.
+
+        Returns:
+            The tool, with the server's definition.
+
+        Raises:
+            ToolNotFound: There is none of that name; says which ones may have been meant, and how to see all.
+            MCPError: The server cannot be asked.
+        """
+        try:
+            definition = self.definitions.find(route, name, is_canceled=self.interrupt)
+        except ToolNotFound as error:
+            meant = f"Did you mean {' or '.join(error.suggestions)}? " if error.suggestions else ""
+            error.fix = f"{meant}All tools: knime-mcp list {how_to_name(route)}"
+            raise
+        return definition.to_tool(route, shown_name=definition.name)
+
+    def provide(
+        self, routes: Sequence[ServerRoute], *, include: str, exclude: str = "", prefix: str = ""
+    ) -> Provision:
+        """Asks servers for all their tools; one that fails does not lose the others.
+
+        Args:
+            routes: The servers.
+            include: Patterns of the tools to keep, "" for all.
+            exclude: Patterns of the tools to leave out.
+            prefix: What is put in front of their names.
+
+        Raises:
+            Canceled: The person stopped it.
+            SettingInvalid: There is no such credential.
+        """
+        from ..tools.provider.provide import ServerRequest, provide
+        from ..tools.provider.tool_names import NameFilter
+
+        for route in routes:
+            self.credentials(route.credential)  # asks here and once, not in several threads
+
+        def open_client(request: ServerRequest, trace: Callable[[Step], None]) -> MCPClient:
+            assert request.route is not None
+            return self.client(request.route, trace)
+
+        provision = provide(
+            [ServerRequest(row=f"Row{n}", route=route, prefix=prefix) for n, route in enumerate(routes)],
+            open_client,
+            name_filter=NameFilter(include=include, exclude=exclude),
+            is_canceled=self.interrupt,
+        )
+        if self.interrupt():
+            raise Canceled("Canceled while listing tools")
+        return provision
 
     def dispatcher(self, routes: list[ServerRoute], save_dir: Path | None = None) -> Dispatcher:
         """Makes what runs and records the calls.

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..audit.record import CallRecord
+
 _ROW_ID = "<RowID>"
 _JSON_COLUMNS = frozenset(
     {"Tool (JSON)", "Parameters", "Example arguments", "Security findings", "Arguments", "Structured result"}
 )
+
+_JSON_KEYS = ("tool", "arguments", "structured_result")
 
 
 class TableFile:
@@ -65,6 +69,19 @@ def json_rows(table: pa.Table) -> list[dict[str, Any]]:
         name: _read if name in _JSON_COLUMNS else _same for name in keys
     }
     return [{key: readers[name](row[name]) for name, key in keys.items()} for row in table.to_pylist()]
+
+
+def json_record(record: CallRecord) -> dict[str, Any]:
+    """Turns a record of a call into a JSON object, its JSON texts into what they say.
+
+    Args:
+        record: The record.
+
+    Returns:
+        One key per attribute of the record; absent ones are left out.
+    """
+    found = record.to_json()
+    return {key: json.loads(value) if key in _JSON_KEYS else value for key, value in found.items()}
 
 
 def json_key(column: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..tools.words import counted
-from ..types.errors import Canceled
 from .exits import ExitCode, how_here, reports_errors
 from .files import TABLES, check_table, writing
 from .interrupt import Interrupt
@@ -18,9 +17,6 @@ from .tables import TableFile, json_rows
 from .terminal import complain, note, one_line, print_json, show, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..tools.mcp_client import MCPClient, Step
     from ..tools.provider.provide import ProvidedTool, Provision, ServerOutcome
 
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 def list_tools(
     urls: Annotated[
         list[str] | None,
-        typer.Argument(metavar="URL...", help="One or several servers. May be left out with --stdio."),
+        typer.Argument(metavar="URL", help="One or several servers. May be left out with --stdio."),
     ] = None,
     include: Annotated[
         str,
@@ -51,29 +47,10 @@ def list_tools(
     """
     check_table(out, (*TABLES, ".json"))
     routes = connection.routes(urls or [])
-    from ..tools.provider.provide import ServerRequest, provide
-    from ..tools.provider.tool_names import NameFilter
     from .sessions import Sessions
 
-    requests = [
-        ServerRequest(row=f"Row{number}", route=route, prefix=prefix) for number, route in enumerate(routes)
-    ]
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
-        for route in routes:
-            sessions.credentials(route.credential)  # asks here and once, not in several threads
-
-        def open_client(request: ServerRequest, trace: Callable[[Step], None]) -> MCPClient:
-            assert request.route is not None
-            return sessions.client(request.route, trace)
-
-        provision = provide(
-            requests,
-            open_client,
-            name_filter=NameFilter(include=include, exclude=exclude),
-            is_canceled=interrupt,
-        )
-        if interrupt():
-            raise Canceled("Canceled while listing tools")
+        provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
     _write(provision, out)
     if as_json:
         print_json(_as_json(provision))

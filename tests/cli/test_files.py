@@ -34,7 +34,9 @@ def folder(tmp_path):
         ("replay RECORDED", "--html .html"),
         ("replay RECORDED", "--audit .jsonl"),
         ("agent question --model-url http://127.0.0.1:1/v1 --model m", "--html .html"),
+        ("graph new", ".json"),
         ("graph run graph.yaml greet", "--save-run .json"),
+        ("graph run graph.yaml greet", "--audit .jsonl"),
         ("graph show graph.yaml", "--html .html"),
     ],
 )
@@ -57,7 +59,7 @@ def test_a_folder_for_files_that_cannot_be_made_is_refused(cli, server, folder, 
     words = [server.url if word == "URL" else word for word in command.split()]
     done = cli(*words, "--save-dir", "table.csv")
     assert done.code == 2
-    assert "table.csv cannot be the folder for files: file exists" in done.err
+    assert "table.csv is a file. Name a folder." in done.err
 
 
 @pytest.mark.parametrize(

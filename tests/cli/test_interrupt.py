@@ -1,8 +1,11 @@
 """Ctrl-C at any moment: also in the middle of an import or of a line that is being printed."""
 
 import os
+import signal
 import subprocess
 import sys
+
+import pytest
 
 _IN_AN_IMPORT = """
 import signal, sys
@@ -73,3 +76,41 @@ def test_ctrl_c_with_standard_error_closed():
         "    print(interrupt())\n"
     )
     assert (done.returncode, done.stdout) == (0, "True\n")
+
+
+_AROUND_A_COMMAND = """
+import signal, sys
+import typer
+from knime_mcp.cli import app, commands
+
+def interrupted():
+    signal.raise_signal(signal.{signal})
+
+def build(first):
+    {before}
+    line = typer.Typer()
+    line.callback(invoke_without_command=True)(interrupted)
+    return line
+
+commands.build_app = build
+sys.argv = ["knime-mcp"]
+app.main()
+"""
+
+
+@pytest.mark.parametrize("before", ["interrupted()", "pass"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_around_a_command_cancels_it_too(name, before):
+    done = _run(_AROUND_A_COMMAND.format(signal=name, before=before))
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_ctrl_c_when_all_is_done_shows_no_traceback():
+    done = _run(
+        "import signal, sys, threading\n"
+        "from knime_mcp.cli import app, commands\n"
+        "threading._register_atexit(signal.raise_signal, signal.SIGINT)\n"
+        "commands.build_app = lambda first: lambda **_: sys.exit(0)\n"
+        "app.main()\n"
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

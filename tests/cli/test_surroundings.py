@@ -94,6 +94,19 @@ def test_a_full_disk_names_the_file(cli, server, tmp_path, name, command):
     assert "no space left on device" in done.err
 
 
+def test_a_disk_that_has_no_room_for_results_says_how_to_go_on(cli, server, tmp_path):
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    (tmp_path / "p.csv").write_text("text\na\n", encoding="utf-8")
+    words = ("batch", server.url, "echo", "p.csv")
+    done = cli(*words, "--out", "full.csv", "--audit", "run.jsonl")
+    assert done.code == 1
+    assert "What has finished is in run.jsonl. Go on with: --resume run.jsonl" in done.err
+    called = len(server.said())
+    again = cli(*words, "--resume", "run.jsonl", "--audit", tmp_path / "run.jsonl", "--out", "r.csv")
+    assert again.code == 0, again.err
+    assert len(server.said()) == called
+
+
 def test_a_picture_that_no_disk_holds(cli, server, tmp_path):
     """The call was made, so the row says that, too."""
     (tmp_path / "files").mkdir()
@@ -123,11 +136,23 @@ def test_a_folder_that_nobody_may_write_into(cli, server, tmp_path):
     assert len(server.said()) == called + may
 
 
-def test_the_folder_of_a_run_is_refused_before_it_runs(cli, tmp_path):
+@pytest.mark.parametrize("folder", ["taken", "taken/deep/below"])
+@pytest.mark.parametrize("command", [["run", ROOT / "examples" / "first-call.knwf"], ["demo"]])
+def test_the_folder_of_a_run_is_refused_before_it_runs(cli, tmp_path, command, folder):
     (tmp_path / "taken").write_text("x", encoding="utf-8")
-    done = cli("run", ROOT / "examples" / "first-call.knwf", "--out", "taken")
+    done = cli(*command, "--out", folder)
     assert done.code == 2
-    assert "taken is a file. Name a folder with --out." in done.err
+    assert "taken is a file. Name a folder." in done.err
+
+
+def test_the_folder_of_a_run_that_nobody_may_write_into(cli, server, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o555)
+    may = os.access(tmp_path / "closed", os.W_OK)  # as root
+    called = len(server.said())
+    workflow = ROOT / "examples" / "first-call.knwf"
+    done = cli("run", workflow, "--set", f"server_url={server.url}", "--out", "closed/results")
+    assert done.code == (0 if may else 2)
+    assert len(server.said()) == called
 
 
 def test_a_question_that_nobody_can_answer(cli, server):

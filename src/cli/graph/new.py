@@ -9,7 +9,7 @@ import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
 from ..extras import needs_graph
-from ..files import writing
+from ..files import check_output, writing
 from ..terminal import note
 
 
@@ -25,6 +25,7 @@ def new(
     """
     from ...graph.documents.starter import STARTER
 
+    check_output(file)
     if file.exists() and not force:
         raise CommandError(f"{file} exists. Choose another name, or replace it with --force.")
     with writing(file):

@@ -39,6 +39,11 @@ McpFileOption = Annotated[
     ),
 ]
 
+AuditOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", help="Add a record of each call that a graph makes to this journal."),
+]
+
 
 def read_document(
     file: Path, *, dialect: DialectChoice, mcp_file: Path | None, fill_in: bool = True

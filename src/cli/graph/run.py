@@ -11,11 +11,18 @@ import typer
 
 from ..exits import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
-from ..files import check_output, text_or_file, why_no_json, writing
+from ..files import check_journal, check_output, open_journal, text_or_file, why_no_json, writing
 from ..interrupt import Interrupt
 from ..terminal import complain, note, print_json
-from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
-from .running import AuditOption, opened_journal
+from .options import (
+    AuditOption,
+    DialectChoice,
+    DialectOption,
+    FileArgument,
+    McpFileOption,
+    read_document,
+    usable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +67,7 @@ def run(
     """
     given = _arguments(arguments)
     check_output(save_run)
+    check_journal(audit)
     document = usable(file, read_document(file, dialect=dialect, mcp_file=mcp))
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
@@ -71,7 +79,7 @@ def run(
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
-        journal = stack.enter_context(opened_journal(audit, f"knime-mcp graph run {file.name} {tool}"))
+        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph run {file.name} {tool}"))
         api = stack.enter_context(McpGraphApi(document, journal=journal, spans=spans, check_schemas=validate))
         printer = _Printer(full=trace)
         hooks = Hooks(on_node_complete=printer.completed, on_node_error=printer.failed)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import gc
 import logging
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
 from ..extras import needs_graph
+from ..files import check_journal, open_journal
 from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
-from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, error_lines, read_document
-from .running import AuditOption, opened_journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...audit.journal import Journal
-    from ...graph.api import McpGraphApi
-    from ...graph.execution.spans import Spans
+from .options import (
+    AuditOption,
+    DialectChoice,
+    DialectOption,
+    FileArgument,
+    McpFileOption,
+    error_lines,
+    read_document,
+)
 
 
 @reports_errors
@@ -47,42 +48,11 @@ def serve(
 
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
-    signaled = serve_document(
-        file,
-        http=http,
-        host=host,
-        mcp=mcp,
-        dialect=dialect,
-        audit=audit,
-        reload=reload,
-        validate=validate,
-        log_level=log_level,
-    )
-    if signaled:
-        end_now()
-    return ExitCode.OK
-
-
-def serve_document(
-    file: Path,
-    *,
-    http: int | None,
-    host: str,
-    mcp: Path | None,
-    dialect: DialectChoice,
-    audit: Path | None,
-    reload: bool,
-    validate: bool,
-    log_level: LogLevel,
-) -> bool:
-    """Serves a document until its client goes or a signal comes; says whether a signal ended it on stdio.
-
-    Raises:
-        CommandError: The document cannot be served; says everything that is wrong with it.
-    """
+    check_journal(audit)
     gc.disable()  # a tenth of the start would be spent on looking for garbage in what is loaded now
     import anyio
 
+    from ...graph.api import McpGraphApi
     from ...graph.execution.spans import spans_from_environment
     from ...graph.serving.reloading import Reload, serve_http, serve_stdio
     from ...graph.serving.service import GraphService
@@ -92,13 +62,18 @@ def serve_document(
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with ExitStack() as stack:
         stack.callback(gc.enable)
-        journal = stack.enter_context(opened_journal(audit, f"knime-mcp graph serve {file.name}"))
+        journal = stack.enter_context(open_journal(audit, about=f"knime-mcp graph serve {file.name}"))
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
 
         def load() -> McpGraphApi:
-            return _api(file, mcp, dialect, journal, spans, validate=validate)
+            checked = read_document(file, dialect=dialect, mcp_file=mcp)
+            if checked.document is None:
+                raise CommandError(
+                    "\n".join(f"[ERROR] {line}" for line in error_lines(file, checked.problems))
+                )
+            return McpGraphApi(checked.document, journal=journal, spans=spans, check_schemas=validate)
 
         # Before the document is loaded: what changes from now on is seen.
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
@@ -106,24 +81,11 @@ def serve_document(
         service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
         gc.enable()
         gc.freeze()  # what is there by now stays; looking for garbage in it would hold up calls
+        signaled = False
         if http is None:
-            return anyio.run(serve_stdio, service, watch)
-        anyio.run(lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce))
-        return False
-
-
-def _api(
-    file: Path,
-    mcp: Path | None,
-    dialect: DialectChoice,
-    journal: Journal | None,
-    spans: Spans | None,
-    *,
-    validate: bool,
-) -> McpGraphApi:
-    from ...graph.api import McpGraphApi
-
-    checked = read_document(file, dialect=dialect, mcp_file=mcp)
-    if checked.document is None:
-        raise CommandError("\n".join(f"[ERROR] {line}" for line in error_lines(file, checked.problems)))
-    return McpGraphApi(checked.document, journal=journal, spans=spans, check_schemas=validate)
+            signaled = anyio.run(serve_stdio, service, watch)
+        else:
+            anyio.run(lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce))
+    if signaled:
+        end_now()
+    return ExitCode.OK

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
+from ..files import check_output
 from ..progress import StepsProgress
 from ..terminal import err, note, plain, print_json, say
 
@@ -89,6 +90,7 @@ def build(
     from ...knowledge.building.build import build_catalogue
     from ...knowledge.places import user_catalogue
 
+    check_output(out)
     path = out if out is not None else user_catalogue()
     with StepsProgress() as bar:
         found, left_out = _extensions(extension or [], bare)

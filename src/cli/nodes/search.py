@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @reports_errors
 def search(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help="What the node does, its name, or its id.")
+        list[str], typer.Argument(metavar="WORDS", help="What the node does, its name, or its id.")
     ],
     most: Annotated[int, typer.Option("--max", "-n", min=1, max=100, help="How many nodes to show.")] = 10,
     as_json: Annotated[
