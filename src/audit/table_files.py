@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Final
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATORS: Final = ",;\t"
+_EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
+"""A first line that Excel writes, and reads, to say what separates the cells of the others."""
 _LARGEST_BLOCK: Final = 2**31 - 1
 
 
@@ -55,11 +59,12 @@ def read_csv(file: Path) -> pa.Table:
     """Reads a CSV file.
 
     Args:
-        file: The file, in UTF-8. A ``.tsv`` file is separated by tabs; any other one by what its first line
-            has most of: commas, semicolons or tabs.
+        file: The file, in UTF-8. A ``.tsv`` file is separated by tabs; any other one by what Excel's
+            ``sep=`` says, or what its first line has most of: commas, semicolons or tabs.
 
     Returns:
-        The table; all cells are text. An empty cell is missing, one in quotes is the empty text.
+        The table; all cells are text. An empty cell is missing, one in quotes is the empty text. Names of
+        columns have no blanks around them.
 
     Raises:
         TableFileError: It cannot be read, or its first line does not name the columns.
@@ -70,16 +75,20 @@ def read_csv(file: Path) -> pa.Table:
 
     _check_file(file)
     try:
-        header, separator = _header(file)
+        header = _read_header(file)
+        if header.is_all:  # which Arrow takes for no table
+            return pa.table({name: pa.array([], pa.string()) for name in header.names})
         table = arrow_csv.read_csv(
             file,
             # A row has to fit into a block, and a cell may be of any length.
             read_options=arrow_csv.ReadOptions(
-                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK)
+                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
+                column_names=header.names,
+                skip_rows=header.lines,
             ),
-            parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()),
+                column_types=dict.fromkeys(header.names, pa.string()),
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -105,17 +114,28 @@ def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
     return data.count(b'"') % 2 == 1 and not data.rstrip(b"\r\n").endswith(b'"')
 
 
-def _header(file: Path) -> tuple[list[str], str]:
-    nothing: list[str] = []
+class _Header(NamedTuple):
+    names: list[str]
+    separator: str
+    lines: int
+    """How many lines of the file come before the first row."""
+    is_all: bool
+
+
+def _read_header(file: Path) -> _Header:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         first = stream.readline()
+        said = _EXCELS.match(first)
+        if said:
+            first = stream.readline()
         separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=first.count)
-        stream.seek(0)
-        header = next(csv.reader(stream, delimiter=separator), nothing)
-    if not header:
+        reader = csv.reader(chain([first], stream), delimiter=said[1] if said else separator)
+        names = [name.strip() for name in next(reader, ())]
+        is_all = not stream.read(1)
+    if not names:
         raise TableFileError(f"{file} is empty. Its first line has to name the columns")
-    _check_names(header, file)
-    return header, separator
+    _check_names(names, file)
+    return _Header(names, reader.dialect.delimiter, reader.line_num + bool(said), is_all)
 
 
 def _check_file(file: Path) -> None:

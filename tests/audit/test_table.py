@@ -16,6 +16,7 @@ from knime_mcp.audit.table import (
     records_of,
     write_calls,
 )
+from knime_mcp.audit.table_files import read_csv
 from knime_mcp.audit.verify import Verdict, verify_file, verify_table
 from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
 from knime_mcp.types.portable import from_json_text
@@ -139,6 +140,34 @@ def test_a_csv_that_lost_almost_everything(tmp_path):
         CallRecord(run="", tool_name="Flow", arguments="{}", error="It broke", status=CallStatus.TOOL_ERROR),
     ]
     assert verify_file(file).verdict is Verdict.UNVERIFIABLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,text\n1,a\n",
+        "n, text \r\n1,a",
+        "\ufeffn;text\n1;a\n",
+        "sep=;\nn;text\n1;a\n",
+        '"sep=,"\r\nn,text\r\n1,a\r\n',
+        "sep=\t\nn\ttext\n1\ta",
+        '"n"\t"\ntext"\n1\ta',
+        "n,text\r1,a\r",
+        "\ufeffSEP=|\nn|text\n1|a\n",
+    ],
+)
+def test_a_csv_as_spreadsheets_write_it(tmp_path, text):
+    file = tmp_path / "t.csv"
+    file.write_bytes(text.encode())
+    assert read_csv(file).to_pylist() == [{"n": "1", "text": "a"}]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_without_rows(tmp_path, end):
+    file = tmp_path / "t.csv"
+    file.write_bytes(f"n,text{end}".encode())
+    assert read_csv(file).column_names == ["n", "text"]
+    assert read_csv(file).num_rows == 0
 
 
 def test_results_of_any_length(written, tmp_path):
