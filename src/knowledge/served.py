@@ -6,7 +6,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from ..stdio.handshake import INVALID_PARAMS, Asked, Info, Refused, Report
+from ..stdio.session import INVALID_PARAMS, Asked, Info, Refused, Report
 from ..types.errors import MCPError, ToolNotFound
 from ..version import VERSION
 from .answers.tool_definitions import INSTRUCTIONS

@@ -10,7 +10,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError as ProtocolFailure
 
-from ..stdio.handshake import Refused
+from ..stdio.session import Refused
 from .answers.tool_definitions import TOOLS_BY_NAME
 
 if TYPE_CHECKING:

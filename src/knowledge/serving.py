@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..stdio.handshake import HandshakeSession
 from ..stdio.serving import serve_one
+from ..stdio.session import StdioSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ async def serve_stdio(tools: ServedTools) -> bool:
 
     async def serve_client(lines: tuple[Incoming, Outgoing] | None) -> None:
         if lines is not None:
-            await HandshakeSession(tools, *lines).run()
+            await StdioSession(tools, *lines).run()
             return
         from ..stdio.sdk_streams import sdk_streams
         from .server import NodeKnowledgeServer

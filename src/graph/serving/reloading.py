@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ...stdio.handshake import HandshakeSession, is_handshake
 from ...stdio.serving import serve_one
+from ...stdio.session import StdioSession, is_handshake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ async def serve_stdio(service: GraphService, reload: Reload | None = None) -> bo
 async def _serve_client(service: GraphService, lines: tuple[Incoming, Outgoing] | None) -> None:
     # Spans of messages are the SDK's.
     if lines is not None and not service.is_observed and is_handshake(await lines[0].first()):
-        session = HandshakeSession(service, *lines, list_changes=True)
+        session = StdioSession(service, *lines, list_changes=True)
         service.on_change = session.tell_of_change
         await session.run()
         return

@@ -11,7 +11,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ...stdio.handshake import Asked
+from ...stdio.session import Asked
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from ...stdio.handshake import Asked, Info, Report
+from ...stdio.session import Asked, Info, Report
 from ...types.canonical import without_surrogates
 from ..execution.brief import BriefRuns
 from ..execution.control import Hooks

@@ -112,7 +112,7 @@ def is_handshake(line: bytes) -> bool:
     return isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize"
 
 
-class HandshakeSession:
+class StdioSession:
     """Serves one client.
 
     Args:
