@@ -10,40 +10,34 @@ call, so they are no texts here, which it would have to compile each time.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Final, Protocol, assert_never, cast
+from typing import Any, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 
 from ..types.tool import MCPTool, Tool, WorkflowTool
-from .run.tool_threads import in_thread
 from .toolbox.functions import arguments_schema, description_for_model
 from .toolbox.inlined_schema import inlinable, properties_of
 from .toolbox.names import bound_names
+from .toolbox.tool_threads import in_thread
 from .toolbox.toolbox import ToolReply
-
-REQUEST: Final = "mcp_request"
-"""Key in ``configurable`` of a run's config under which a caller hands over a `RunningCall`."""
 
 
 class ToolContext(Protocol):
-    """What executes tools: `ToolExecutor`, or anything else that can."""
+    """What executes tools: `ToolExecutor`, or anything else that can. It may give plain text."""
 
-    def _execute_mcp_tool(
-        self, mcp_tool: MCPTool, params: Mapping[str, Any], /, *, running: Any = None
-    ) -> ToolReply: ...
+    def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply | str: ...
 
     def _execute_workflow_tool(
-        self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /, *, running: Any = None
-    ) -> ToolReply: ...
+        self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /
+    ) -> ToolReply | str: ...
 
 
 class MCPStructuredTool(StructuredTool):
     """A tool whose arguments arrive whatever they are called.
 
-    ``func`` and ``coroutine`` take two values: the arguments as one dict, and what a caller put into the
-    config under `REQUEST`, None without that. They give content for the model and an artifact.
+    ``func`` and ``coroutine`` take the arguments as one dict, and give content for the model and an artifact.
     """
 
     @property
@@ -84,6 +78,8 @@ class MCPStructuredTool(StructuredTool):
             return given
         if given.keys() >= {"name", "args", "id"} and isinstance(given["args"], dict):
             return given
+        if given.keys() == {"name", "args", "id", "type"} and given["args"] is None:
+            return cast("ToolCall", {**given, "args": {}})
         return cast("ToolCall", {"name": self.name, "args": dict(given), "id": None, "type": "tool_call"})
 
     def _parse_input(
@@ -103,15 +99,15 @@ class MCPStructuredTool(StructuredTool):
         # Nothing is injected: "callbacks" and "run_manager" are arguments like others.
         return dict(tool_input)
 
-    def _run(self, arguments: Any, /, *, config: RunnableConfig) -> Any:
+    def _run(self, arguments: Any, /) -> Any:
         if self.func is None:
             raise NotImplementedError(f"{self.name} has no synchronous form")
-        return self.func(arguments, _running(config))
+        return self.func(arguments)
 
-    async def _arun(self, arguments: Any, /, *, config: RunnableConfig) -> Any:
+    async def _arun(self, arguments: Any, /) -> Any:
         if self.coroutine is None:
-            return await in_thread(self._run, arguments, config=config)
-        return await self.coroutine(arguments, _running(config))
+            return await in_thread(self._run, arguments)
+        return await self.coroutine(arguments)
 
 
 class LangchainToolConverter:
@@ -170,13 +166,13 @@ class LangchainToolConverter:
         return _structured(tool, name, self._ctx._execute_workflow_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
 
-def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply]) -> StructuredTool:
-    def function(params: dict[str, Any], running: Any) -> tuple[Any, ToolReply]:
-        reply = execute(tool, params, running=running)
-        return reply.content, reply
+def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply | str]) -> StructuredTool:
+    def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
+        reply = execute(tool, params)
+        return (reply, None) if isinstance(reply, str) else (reply.content, reply)
 
-    async def coroutine(params: dict[str, Any], running: Any) -> Any:
-        return await in_thread(function, params, running)
+    async def coroutine(params: dict[str, Any]) -> Any:
+        return await in_thread(function, params)
 
     return MCPStructuredTool(
         name=name or bound_names([tool])[0],
@@ -193,7 +189,3 @@ def _with_status(result: Any) -> Any:
     if isinstance(result, ToolMessage) and isinstance(result.artifact, ToolReply) and result.artifact.failed:
         result.status = "error"
     return result
-
-
-def _running(config: RunnableConfig) -> Any:
-    return config.get("configurable", {}).get(REQUEST)

@@ -240,6 +240,8 @@ class MCPAgentPrompter:
                     question=question,
                     answer=answer,
                 )
+        if not runs.failures:
+            finished.forget()
         warning = " ".join(filter(None, (runs.warning(), saved))) or None
         if warning:
             ctx.set_warning(warning)

@@ -63,10 +63,11 @@ def _offered(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...]
             "Enter the base URL, apply, and open the dialog again to choose from the endpoint's models.",
         )
     from .model.endpoint import Endpoint
+    from .model.model_list import list_models
 
     route = _route(settings)
     endpoint = Endpoint(route, find_credential(context, route.credential))
-    names = endpoint.list_models(seconds=_DIALOG_SECONDS)
+    names = list_models(endpoint, seconds=_DIALOG_SECONDS)
     if names is None:
         return (), "The endpoint does not list its models. Enter the model's name below."
     return names, ""
@@ -204,11 +205,12 @@ class OpenAICompatibleChatModelConnector:
         warnings = [_in_clear(spec)]
         if self.check_connection:
             from .model.endpoint import Endpoint
+            from .model.model_list import list_models
 
             ctx.set_progress(0.1, f"Asking {spec.settings.base_url} for its models")
             endpoint = Endpoint(spec.settings.route, credential)
             seconds = min(_CHECK_SECONDS, spec.settings.timeout)
-            names = endpoint.list_models(seconds=seconds, is_canceled=ctx.is_canceled)
+            names = list_models(endpoint, seconds=seconds, is_canceled=ctx.is_canceled)
             if names and spec.settings.model not in names:
                 warnings.append(_unlisted(spec.settings.model, names))
         if any(warnings):

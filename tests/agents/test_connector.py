@@ -194,7 +194,7 @@ def test_a_wrong_key_is_found_here(host):
             {"base_url": server.url, "model_name": "m", "credentials": "openai"},
             credentials=CREDENTIALS,
         )
-    assert "does not let us in (401)" in result.failure["message"]
+    assert "does not accept the credential (401)" in result.failure["message"]
     assert KEY not in str(result.failure)
     assert KEY not in str(result.logs)
 

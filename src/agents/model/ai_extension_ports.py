@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import knime.extension as knext
 
 from ...types.errors import SettingInvalid
-from .chat_model import ChatModelSettings, create_model, model_route
+from .chat_model import ChatModelSettings, model_route
 from .chat_model_port import ChatModelPortObject, ChatModelPortObjectSpec
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ...tools.auth import Authorization
     from ...tools.clock import IsCanceled
-    from .openai_model import EndpointModel
 
 _EXTENSION: Final = "org.knime.python.llm"
 _OPENAI: Final = "https://api.openai.com/v1"
@@ -177,20 +176,6 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
         return cls(data)
 
 
-class ForeignChatModel(ChatModelPortObject):
-    """A model of the AI extension."""
-
-    def create_model(self, ctx: Any) -> EndpointModel:
-        """Makes the LangChain model; see `ChatModelPortObject.create_model`."""
-        spec = cast("ForeignChatModelSpec", self.spec)
-        return create_model(
-            spec.settings,
-            spec.credential(ctx),
-            authorization=spec.authorization(),
-            headers=spec.headers(),
-        )
-
-
 class OpenAIChatModelSpec(ForeignChatModelSpec):
     """A model of the AI extension's *OpenAI LLM Selector*."""
 
@@ -279,7 +264,7 @@ def _register() -> dict[str, Any]:
         kinds[place] = (kind, made)
     types: dict[str, Any] = {}
     for place, (kind, spec_class) in kinds.items():
-        object_class = type(f"{spec_class.__name__}Object", (ForeignChatModel,), {})
+        object_class = type(f"{spec_class.__name__}Object", (ChatModelPortObject,), {})
         type_id = f"{_EXTENSION}.{place}"
         types[type_id] = knext.port_type(
             f"{kind} chat model of KNIME's AI extension", object_class, spec_class, id=type_id

@@ -17,7 +17,7 @@ from httpx_sse import EventSource
 
 from ...types.canonical import compact_json
 from .call_pieces import CallPieces, mappings
-from .model_errors import AnsweredError, ModelAnswerInvalid
+from .model_errors import AnsweredError, ModelAnswerInvalid, ModelUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -221,9 +221,11 @@ def _read(text: str) -> object:
 
 
 def _broken_off() -> ModelAnswerInvalid:
-    return ModelAnswerInvalid(
+    error = ModelAnswerInvalid(
         "The model's answer broke off in the middle", fix="Try again, or choose another model"
     )
+    error.tries = ModelUnreachable.tries  # a connection that was closed in order all the same
+    return error
 
 
 def _usage(counted: object) -> dict[str, int] | None:

@@ -1,12 +1,14 @@
-"""Tool calls out of a stream, which endpoints cut into pieces and number in their own ways."""
+"""Tool calls as endpoints write them: cut into pieces, numbered and quoted in ways of their own."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from ..run.messages import read_arguments
+GIVEN_BACK: Final = "given_back"
+"""Key in ``additional_kwargs`` for what an endpoint wants to see again: under ``message`` the fields of the
+message, under ``calls`` those of each tool call, by id."""
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
@@ -87,6 +89,37 @@ class CallPieces:
             }
             for call in self._calls
         ]
+
+
+def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None]:
+    """Reads the arguments of a call as models write them.
+
+    Args:
+        arguments: A JSON text, or what some endpoints send instead: an object, or None.
+
+    Returns:
+        The arguments and None, or None and why they cannot be read. Nothing at all stands for no arguments.
+    """
+    if isinstance(arguments, str):
+        arguments = arguments.strip("\ufeff \t\r\n")
+    if arguments is None or arguments == "":
+        return {}, None
+    if isinstance(arguments, str):
+        try:
+            # Models put line breaks into texts as they are, hence not strict.
+            read: object = json.loads(arguments, strict=False)
+            if isinstance(read, str) and read.lstrip().startswith("{"):  # some write the text of the text
+                read = json.loads(read, strict=False)
+            json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
+        except (ValueError, RecursionError) as error:
+            return None, f"The arguments are not valid JSON ({error})"
+        if read is None:
+            return {}, None
+    else:
+        read = arguments
+    if isinstance(read, dict):
+        return cast("dict[str, Any]", read), None
+    return None, "The arguments must be a JSON object"
 
 
 def _text(value: object) -> str:

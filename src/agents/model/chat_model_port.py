@@ -14,6 +14,7 @@ from ...tools.credentials import find_credential
 from .chat_model import ChatModelSettings, create_model
 
 if TYPE_CHECKING:
+    from ...tools.auth import Authorization
     from ...tools.credentials import Credential
     from .openai_model import EndpointModel
 
@@ -60,6 +61,14 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
         """
         return find_credential(ctx, self.settings.route.credential)
 
+    def authorization(self) -> Authorization | None:
+        """The login that travels with the model, in place of a credential; None for none."""
+        return None
+
+    def headers(self) -> dict[str, str]:
+        """Further headers, which may hold secrets."""
+        return {}
+
     def serialize(self) -> dict[str, Any]:
         """The settings as JSON."""
         return self._settings.to_json()
@@ -71,14 +80,7 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
 
 
 class ChatModelPortObject(knext.PortObject):
-    """A chat model; all that is known of it is in the spec.
-
-    Args:
-        spec: The spec.
-    """
-
-    def __init__(self, spec: ChatModelPortObjectSpec) -> None:
-        super().__init__(spec)
+    """A chat model; all that is known of it is in the spec."""
 
     @property
     def spec(self) -> ChatModelPortObjectSpec:
@@ -97,7 +99,10 @@ class ChatModelPortObject(knext.PortObject):
         Raises:
             SettingInvalid: The credential is not there or cannot be sent.
         """
-        return create_model(self.spec.settings, self.spec.credential(ctx))
+        spec = self.spec
+        return create_model(
+            spec.settings, spec.credential(ctx), authorization=spec.authorization(), headers=spec.headers()
+        )
 
     def serialize(self) -> bytes:
         """Nothing: the spec says it all."""

@@ -9,10 +9,9 @@ for somebody else.
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -20,17 +19,15 @@ import httpx
 from ...tools.credentials import fill
 from ...tools.network import NetworkSettings
 from ...types.routing import looks_secret
-from .model_errors import ModelError, ModelLoginFailed, ModelNotFound, ModelUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ...tools.auth import Authorization
     from ...tools.credentials import Credential
     from ...types.routing import ServerRoute
 
 CONNECT_SECONDS: Final = 10.0
-_LONGEST_LIST: Final = 4 * 1024 * 1024
 _KEPT_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
@@ -109,62 +106,6 @@ class Endpoint:
         """A client for any event loop. It follows no redirects."""
         return httpx.AsyncClient(transport=AsyncTransport(self), timeout=timeout, trust_env=False)
 
-    def list_models(
-        self, *, seconds: float, is_canceled: Callable[[], bool] | None = None
-    ) -> tuple[str, ...] | None:
-        """Asks the endpoint for its models.
-
-        Args:
-            seconds: How long to wait at most, all in all.
-            is_canceled: Asked about every 0.1 s.
-
-        Returns:
-            Their names, sorted; None if the endpoint gives no list.
-
-        Raises:
-            ModelError: No connection, or the endpoint does not let us in.
-        """
-        return _in_time(lambda: self._listed(seconds), seconds, is_canceled, self.base_url)
-
-    def _listed(self, seconds: float) -> tuple[str, ...] | None:
-        try:
-            with (
-                self.client(httpx.Timeout(seconds)) as client,
-                client.stream("GET", f"{self.base_url}/models") as reply,
-            ):
-                if reply.status_code in {401, 403}:
-                    raise ModelLoginFailed(
-                        f"The endpoint does not let us in ({reply.status_code})",
-                        status=reply.status_code,
-                        server=self.base_url,
-                        fix="Choose a credential whose password is the API key, and check what the key may"
-                        " use",
-                    )
-                if reply.is_redirect:
-                    raise ModelNotFound(
-                        f"The endpoint is elsewhere ({reply.status_code})",
-                        status=reply.status_code,
-                        server=self.base_url,
-                        fix="Enter the base URL as the provider's documentation gives it",
-                    )
-                if not reply.is_success:
-                    return None
-                body = bytearray()
-                for piece in reply.iter_bytes():
-                    body += piece
-                    if len(body) > _LONGEST_LIST:
-                        return None
-        except httpx.TimeoutException:
-            raise _silent(seconds, self.base_url) from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise ModelUnreachable(
-                f"No connection to the model's endpoint: {error}",
-                server=self.base_url,
-                fix="Check that it runs, that the base URL is right, and that nothing between (proxy,"
-                " firewall) blocks it",
-            ) from None
-        return _names(bytes(body))
-
 
 class _Transport(httpx.BaseTransport):
     def __init__(self, endpoint: Endpoint) -> None:
@@ -218,62 +159,3 @@ class AsyncTransport(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Like `release`."""
         await self.release()
-
-
-def _in_time(
-    work: Callable[[], tuple[str, ...] | None],
-    seconds: float,
-    is_canceled: Callable[[], bool] | None,
-    server: str,
-) -> tuple[str, ...] | None:
-    """Looking up a host's name cannot be limited in time, so a thread does the work."""
-    from ...tools.clock import POLL_SECONDS
-    from ...types.errors import Canceled
-
-    results: list[tuple[str, ...] | None] = []
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="models", daemon=True)
-    thread.start()
-    left = seconds
-    while thread.is_alive() and left > 0:
-        step = min(POLL_SECONDS, left)
-        thread.join(step)
-        left -= step
-        if is_canceled is not None and is_canceled():
-            raise Canceled("The check of the connection was canceled", server=server)
-    if errors:
-        raise errors[0]
-    if not results:
-        raise _silent(seconds, server)
-    return results[0]
-
-
-def _silent(seconds: float, server: str) -> ModelError:
-    return ModelUnreachable(
-        f"The model's endpoint did not answer within {seconds:g} seconds",
-        server=server,
-        fix="Check the base URL, and that the endpoint runs",
-    )
-
-
-def _names(body: bytes) -> tuple[str, ...] | None:
-    try:
-        document: Any = json.loads(body)
-    except ValueError:
-        return None
-    listed: Any = cast("dict[str, Any]", document).get("data") if isinstance(document, dict) else document
-    if not isinstance(listed, list):
-        return None
-    names = {
-        str(cast("dict[str, Any]", entry).get("id") or "").strip()
-        for entry in cast("list[Any]", listed)
-        if isinstance(entry, dict)
-    }
-    return tuple(sorted(names - {""}))

@@ -12,8 +12,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
 from ...types.canonical import without_surrogates
-from ..run.messages import GIVEN_BACK, read_arguments
 from .answer_form import AnswerForm, read_answer
+from .call_pieces import GIVEN_BACK, read_arguments
 from .endpoint import CONNECT_SECONDS
 from .tool_fitting import ToolFitting
 

@@ -87,7 +87,7 @@ def model_error(
                 fix=_TRY_LATER,
             )
         case openai.APIConnectionError():
-            return _no_connection(error, server)
+            return no_connection(error.__cause__, server)
         case openai.APIStatusError():
             said = _said(error.body, error.message, secrets)
             headers = error.response.headers
@@ -133,7 +133,7 @@ def _of_status(
         case None:
             return ModelBusy(f"The endpoint answered with an error: {said}", server=server, fix=_TRY_LATER)
         case 401 | 403:
-            return _login(status, said, server)
+            return login_failed(status, said, server)
         case 404:
             return ModelNotFound(
                 f"The endpoint knows no model '{model}', or nothing is at its base URL: {said}",
@@ -159,13 +159,7 @@ def _of_status(
                 fix=_TRY_LATER,
             )
         case _ if 300 <= status < 400:
-            return ModelNotFound(
-                f"The endpoint is elsewhere ({status})",
-                status=status,
-                server=server,
-                fix="Enter the base URL as the provider's documentation gives it; requests with a key are not"
-                " sent on to another address",
-            )
+            return moved(status, server)
         case _:
             return ModelRequestRefused(
                 f"The endpoint does not take the request ({status}): {said}",
@@ -211,7 +205,8 @@ def _quota(said: str, status: int | None, server: str | None) -> QuotaExceeded:
     )
 
 
-def _login(status: int, said: str, server: str | None) -> ModelLoginFailed:
+def login_failed(status: int, said: str, server: str | None) -> ModelLoginFailed:
+    """An endpoint does not let us in: 401 or 403, and what it said."""
     if status == 401:
         # Without the endpoint's words: services repeat parts of the key in them.
         return ModelLoginFailed(
@@ -228,8 +223,19 @@ def _login(status: int, said: str, server: str | None) -> ModelLoginFailed:
     )
 
 
-def _no_connection(error: Exception, server: str | None) -> ModelUnreachable:
-    cause = error.__cause__
+def moved(status: int, server: str | None) -> ModelNotFound:
+    """An endpoint sends us elsewhere."""
+    return ModelNotFound(
+        f"The endpoint is elsewhere ({status})",
+        status=status,
+        server=server,
+        fix="Enter the base URL as the provider's documentation gives it; requests with a key are not sent on"
+        " to another address",
+    )
+
+
+def no_connection(cause: BaseException | None, server: str | None) -> ModelUnreachable:
+    """There is no connection to an endpoint, and why."""
     if cause is not None and isinstance(cause, MCPError):
         return ModelUnreachable(cause.what, server=server, fix=cause.fix)
     detail = "" if cause is None else f": {_quote(str(cause) or type(cause).__name__, ())}"

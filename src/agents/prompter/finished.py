@@ -2,7 +2,9 @@
 
 KNIME discards the tables of a node that was canceled, and a process that is killed has none. So a file beside
 the journal of the calls takes one line per prompt that was answered, with the rows of its conversation and
-the tables that its tools gave; the next run takes those over, and asks the model only for the others.
+the tables that its tools gave; the next run takes those over, and asks the model only for the others. Its own
+file begins with the run that it goes on from, so that a run which is interrupted, too, loses nothing of the
+ones before.
 """
 
 from __future__ import annotations
@@ -12,9 +14,14 @@ import hashlib
 import json
 import os
 import threading
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from ...audit.journal import SUFFIX, JournalError
+from ...audit.resume import to_resume
 from ...types.canonical import canonical_json
 from ...types.errors import MCPError
 from ..run.events import Ending, PromptGiven, RunEnded, TokenUsage
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 
 _SUFFIX: Final = ".conversations"  # not that of a journal
 _FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows", "tables")
+_FOLLOWS: Final = "follows"  # in a line of its own: the run that this one goes on from
 _ERRORS: Final = "Errors"
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
 _TABLES_LOST: Final = (
@@ -44,9 +52,10 @@ _TABLES_LOST: Final = (
 
 
 class Finished:
-    """The conversations that a run finishes, and those of the interrupted run before it.
+    """The conversations that a run finishes, and those of the interrupted runs before it.
 
-    Safe to use from several threads.
+    Safe to use from several threads. To be made before the journal of the run: whoever resumes that goes on
+    from the runs before it, too.
 
     Args:
         folder: Where the journals are.
@@ -56,9 +65,11 @@ class Finished:
 
     Attributes:
         rows: Rows whose conversations were kept.
+        unfinished: Calls of those runs for prompts that they did not finish, and that were asked again.
 
     Raises:
-        MCPError: Somebody changed the file of the interrupted run.
+        MCPError: Somebody changed a file of an interrupted run.
+        OSError: It cannot be written.
     """
 
     def __init__(
@@ -67,49 +78,37 @@ class Finished:
         self._path = folder / f"{run}{_SUFFIX}"
         self._outputs = outputs
         self._lock = threading.Lock()
-        self._earlier: dict[tuple[str, str], dict[str, Any]] = {}
-        self._records: dict[str, list[CallRecord]] = {}
+        self._files = [self._path]
+        self._earlier: dict[tuple[str, str], tuple[dict[str, Any], list[CallRecord]]] = {}
         self._taken: dict[str | None, dict[str, Any]] = {}
         self.rows: set[str] = set()
+        self.unfinished: list[CallRecord] = []
         if interrupted is not None:
-            self._earlier = {
-                (line["row"], line["prompt"]): line for line in _lines(folder / f"{interrupted.run}{_SUFFIX}")
-            }
-            for record in interrupted.records:
-                self._records.setdefault(record.input_row or "", []).append(record)
+            self._write({_FOLLOWS: interrupted.run})
+        while interrupted is not None:
+            interrupted = self._read(interrupted)
 
     @property
     def resumed(self) -> int:
         """Conversations that were taken over."""
         return len(self._taken)
 
-    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> list[CallRecord]:
-        """Takes over what the interrupted run made of these prompts.
-
-        To be done before any other is asked: should this run be interrupted, too, it holds all of it.
+    def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
+        """Takes over what the interrupted runs made of these prompts.
 
         Args:
             prompts: The prompts: row, text and history must be the same.
             keep: Takes the records of their calls.
-
-        Returns:
-            The calls of those that it had not finished.
-
-        Raises:
-            OSError: It cannot be written.
         """
-        finished, unfinished = {row for row, _ in self._earlier}, list["CallRecord"]()
-        for prompt in prompts if self._earlier or self._records else ():
-            records = self._records.get(prompt.row or "", [])
-            line = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
-            if line is None:
-                unfinished += records if prompt.row not in finished else ()
-                continue
-            for record in records:
-                keep(record)
-            self._write(line)
-            self._taken[prompt.row] = line
-        return unfinished
+        for prompt in prompts if self._earlier else ():
+            found = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
+            if found is not None:
+                self._taken[prompt.row], records = found
+                self.rows.add(found[0]["row"])
+                for record in records:
+                    keep(record)
+        asked = {prompt.row for prompt in prompts}
+        self.unfinished = [record for record in self.unfinished if record.input_row in asked]
 
     def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
         """Finds what was taken over for a prompt.
@@ -149,12 +148,42 @@ class Finished:
                 "tables": [_table_text(table) for table in made],
             }
         )
+        self.rows.add(answered.prompt.row)
+
+    def forget(self) -> None:
+        """Removes the files: after a run that answered all prompts nobody needs them."""
+        for path in self._files:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _read(self, earlier: JournalContent) -> JournalContent | None:
+        """Reads what a run left; gives the journal of the run that it went on from."""
+        path = self._path.with_name(f"{earlier.run}{_SUFFIX}")
+        self._files.append(path)
+        before: Path | None = None
+        records: defaultdict[str | None, list[CallRecord]] = defaultdict(list)
+        for record in earlier.records:
+            if record.resumed_from is None:
+                records[record.input_row].append(record)
+        for line in _lines(path):
+            if _FOLLOWS in line:
+                before = self._path.with_name(f"{line[_FOLLOWS]}{SUFFIX}")
+            else:
+                self._earlier[line["row"], line["prompt"]] = line, records.pop(line["row"], [])
+        self.unfinished += chain.from_iterable(records.values())
+        if before is None or not before.exists():
+            return None
+        try:
+            return to_resume(before)
+        except JournalError as error:
+            raise MCPError(
+                str(error), fix="Restore the file, or switch off 'Resume an interrupted run'"
+            ) from None
 
     def _write(self, line: dict[str, Any]) -> None:
         data = f"{canonical_json(line)}\n".encode()
         with self._lock, open(self._path, "ab", opener=_private) as file:
             file.write(data)
-            self.rows.add(line["row"])
 
 
 def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> Answered:
@@ -227,7 +256,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 return
             try:
                 line = json.loads(data)
-                yield {name: line[name] for name in _FIELDS}
+                yield line if _FOLLOWS in line else {name: line[name] for name in _FIELDS}
             except (ValueError, KeyError, TypeError):
                 raise MCPError(
                     f"Line {number} of {path} is not as it was written, so nothing is taken from it",

@@ -260,8 +260,7 @@ def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
         png = _as_png(*image)
         if png is not None:
             return [{"0": "png", "1": png}]
-    text = str(block.get("text") or "") if block.get("type") == "text" else _said(block)
-    return [{"0": "text", "1": without_surrogates(text).encode()}]
+    return [{"0": "text", "1": without_surrogates(_said(block)).encode()}]
 
 
 def _as_png(data: bytes, mime_type: str) -> bytes | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...types.errors import Canceled, MCPError
@@ -203,6 +204,7 @@ class Prompter:
         if error is not None:
             error = error.at(row=prompt.row)
             timeline.error = str(error)
+        timeline.seconds = outcome.duration
         told = Outcome(
             ending=ERROR_ENDING if error is not None or outcome.ending is None else outcome.ending.value,
             answer=outcome.text if error is None else None,
@@ -341,10 +343,7 @@ def _rows(
     prompt: Prompt, messages: Sequence[BaseMessage], error: MCPError | None, outcome: Outcome
 ) -> tuple[Entry, ...]:
     """The conversation as rows: errors of the history stay before what is new."""
-    earlier = [entry for entry in prompt.history if entry.error is not None]
-    rows = [Entry(message=message) for message in messages]
-    if earlier:
-        rows = _with_errors(prompt.history, rows)
+    rows = list(_with_errors(prompt.history, messages))
     if error is not None:
         rows.append(Entry(error=str(error)))
     if rows:
@@ -352,18 +351,15 @@ def _rows(
     return tuple(replace(row, input_row=prompt.row) for row in rows)
 
 
-def _with_errors(history: Sequence[Entry], rows: list[Entry]) -> list[Entry]:
-    """Puts the errors of a history back behind as many messages as they stood behind."""
-    found = list(rows)
-    inserted = 0
-    before = 0
+def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> Iterator[Entry]:
+    """Messages as rows, and the errors of a history behind as many of them as they stood behind."""
+    rows = (Entry(message=message) for message in messages)
     for entry in history:
         if entry.error is None:
-            before += 1
-            continue
-        found.insert(min(before + inserted, len(found)), Entry(error=entry.error))
-        inserted += 1
-    return found
+            yield from islice(rows, 1)
+        else:
+            yield Entry(error=entry.error)
+    yield from rows
 
 
 def _origins(history: Sequence[Entry]) -> Iterator[str]:

@@ -41,6 +41,8 @@ def _name(record: CallRecord) -> str:
 def _may_change(record: CallRecord) -> bool:
     if record.tool is None or record.started_at is None or record.status in _NOT_SENT:
         return False
+    if record.duration is not None and not record.attempts:  # it ended before it was sent
+        return False
     tool = from_json_text(record.tool)
     if not isinstance(tool, MCPTool):
         return True

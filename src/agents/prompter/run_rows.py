@@ -66,7 +66,6 @@ class PromptRuns:
     endings: list[Ending] = field(default_factory=list["Ending"])
     notes: dict[str, None] = field(default_factory=dict[str, None])
     _tables: deque[Any] = field(default_factory=deque[Any])
-    _registry: DataRegistry | None = None
 
     def run(
         self,
@@ -93,10 +92,11 @@ class PromptRuns:
         limit = self.prompter.options.iteration_limit
         progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
         if self.finished is not None:
-            again = repeated_calls(self.finished.take_over(prompts, self._keep_earlier))
+            self.finished.take_over(prompts, self._keep_earlier)
+            again = repeated_calls(self.finished.unfinished)
             if again:
                 self.notes[
-                    f"The interrupted run had made these calls for prompts that were asked again: {again};"
+                    f"Interrupted runs had made these calls for prompts that were asked again: {again};"
                     " look at whether their effects are there twice"
                 ] = None
         # Also a single prompt has a thread of its own: while a workflow runs in this one, its other calls go
@@ -114,12 +114,10 @@ class PromptRuns:
 
     def data(self) -> list[Any]:
         """The tables for the data outputs: those that were registered last."""
-        if self._registry is None:
-            self._registry = DataRegistry(self.prompter.data, to_table=self.prompter.to_table)
+        registry = DataRegistry(self.prompter.data, to_table=self.prompter.to_table)
         for table in self._tables:
-            self._registry.add(table, name="", description="")
-        self._tables.clear()
-        return self._registry.last_tables(self.outputs)
+            registry.add(table, name="", description="")
+        return registry.last_tables(self.outputs)
 
     def question_and_answer(self) -> tuple[str, str]:
         """What was asked and answered, of a single prompt; for several, how many there were."""
@@ -230,8 +228,8 @@ class PromptRuns:
         """What to do about prompts without an answer, and what that does once more."""
         if self.finished is None or not self.finished.rows:
             return []
-        records = [own for own in self.prompter.records if own.input_row not in self.finished.rows]
-        again = repeated_calls(records)
+        records = [*self.finished.unfinished, *self.prompter.records]
+        again = repeated_calls(one for one in records if one.input_row not in self.finished.rows)
         return [
             "Switch on 'Resume an interrupted run' and execute again to ask only the others",
             *([f"The model may then make these calls again: {again}"] if again else []),

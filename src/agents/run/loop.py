@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,14 +20,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ...audit.journal import JournalWriteError
 from ...types.errors import Canceled, MCPError, TimedOut
-from ..model.answers import finish_reason, refusal_of
-from ..model.model_calls import ModelCalls, Turn
 from ..model.model_errors import IterationLimit, PromptFiltered
+from ..toolbox.tool_threads import in_thread
 from ..toolbox.toolbox import ToolReply, ToolRequest
+from .answers import finish_reason, refusal_of
 from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
 from .messages import answer, answer_of, called_in_text, repair, settle, text_of
+from .model_calls import ModelCalls, Turn
 from .outcome import AgentOptions, AgentOutcome
-from .tool_threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..model.openai_model import EndpointModel
     from ..toolbox.toolbox import Toolbox
     from .events import AgentEvent
-    from .messages import WantedCall
 
 __all__ = ["AgentOptions", "AgentOutcome", "run_agent"]
 
@@ -43,7 +43,7 @@ POLL_SECONDS: Final = 0.1
 
 _GRACE_SECONDS: Final = 0.5
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
-_CUT_OFF: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
+_SHORTER: Final = "Your message was cut off at the token limit. Ask for fewer calls with shorter arguments."
 
 
 def run_agent(
@@ -75,7 +75,7 @@ def run_agent(
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
     loop.set_default_executor(executor)
     try:
-        return loop.run_until_complete(run.supervised(is_canceled or _never))
+        return loop.run_until_complete(run.supervised(is_canceled or (lambda: False)))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
@@ -180,7 +180,7 @@ class _Run:
                 return Ending.REFUSED, str(error)
             if not calls:
                 return self._final(message)
-            stopped = await self._run_tools(message, calls, iteration)
+            stopped = await self._run_tools(message, calls)
             if stopped is not None:
                 return Ending.STOPPED, _text(stopped.content)
         return await self._answer_at_limit()
@@ -191,14 +191,14 @@ class _Run:
 
     async def _turn(
         self, messages: Sequence[BaseMessage], iteration: int, *, final: bool = False
-    ) -> tuple[AIMessage, tuple[WantedCall, ...]]:
+    ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
         at, began = datetime.now(UTC), time.monotonic()
         turn: Turn = await self._calls.ask(
             messages, self._toolbox.definitions(), iteration=iteration, final=final
         )
         self._usage += turn.usage
         self._iterations = iteration
-        message, calls = settle(_speaking(turn.message), taken=self._ids)
+        message, calls = settle(_speaking(turn.message), taken=self._ids, iteration=iteration)
         if final and calls:  # it was told not to
             message, calls = _without_calls(message), ()
         self._emit(
@@ -244,17 +244,14 @@ class _Run:
         message, _ = await self._turn([*self._conversation, prompt], limit + 2, final=True)
         return Ending.LIMIT, answer_of(message)
 
-    async def _run_tools(
-        self, message: AIMessage, calls: Sequence[WantedCall], iteration: int
-    ) -> ToolReply | None:
+    async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
         """Runs the calls of one turn; returns the reply that stops the run, if any."""
-        cut_off = finish_reason(message) == "length"
-        requests = [_request(call, iteration, cut_off=cut_off) for call in calls]
-        replies: list[ToolReply | None] = [None] * len(requests)
+        if finish_reason(message) == "length":
+            requests = [_cut_off(request) for request in requests]
+        replies = [_unfinished(request) for request in requests]
         places = asyncio.Semaphore(self._options.parallel_calls)
         tasks = [
-            asyncio.create_task(self._run_tool(request, places, replies, number))
-            for number, request in enumerate(requests)
+            asyncio.create_task(self._run_tool(replies, number, places)) for number in range(len(replies))
         ]
         try:
             await asyncio.wait(tasks)
@@ -266,25 +263,21 @@ class _Run:
             await asyncio.wait(tasks)
             raise
         finally:
-            self._record(message, calls, requests, replies)
+            # Question and answers together, so that the conversation is in order at every moment.
+            self._conversation += [message, *map(answer, replies)]
         for task in tasks:
             task.result()
-        return next((reply for reply in replies if reply is not None and reply.stop), None)
+        return next((reply for reply in replies if reply.stop), None)
 
-    async def _run_tool(
-        self,
-        request: ToolRequest,
-        places: asyncio.Semaphore,
-        replies: list[ToolReply | None],
-        number: int,
-    ) -> None:
+    async def _run_tool(self, replies: list[ToolReply], number: int, places: asyncio.Semaphore) -> None:
         async with places:
             if self._stopped.is_set():
                 return
+            reply = replies[number]
+            request = reply.request
             shown_name = self._toolbox.shown_name(request.name)
             self._emit(ToolStarted(request=request, shown_name=shown_name, at=datetime.now(UTC)))
             began = time.monotonic()
-            reply = _unfinished(request)
             try:
                 reply = await in_thread(self._toolbox.run, request, is_canceled=self._stopped.is_set)
             except Canceled:
@@ -303,32 +296,9 @@ class _Run:
                     ToolFinished(reply=reply, shown_name=shown_name, duration=time.monotonic() - began)
                 )
 
-    def _record(
-        self,
-        message: AIMessage,
-        calls: Sequence[WantedCall],
-        requests: Sequence[ToolRequest],
-        replies: Sequence[ToolReply | None],
-    ) -> None:
-        """Enters question and answers together, so that the conversation is in order at every moment."""
-        self._conversation.append(message)
-        for call, request, reply in zip(calls, requests, replies, strict=True):
-            given = reply or _unfinished(request)
-            self._conversation.append(answer(call, given.content, failed=given.failed, origin=given.origin))
 
-
-def _request(call: WantedCall, iteration: int, *, cut_off: bool) -> ToolRequest:
-    error = call.error
-    if error is not None and cut_off:
-        error = f"{_CUT_OFF} {error}"
-    return ToolRequest(
-        id=call.id,
-        name=call.name,
-        arguments=call.arguments,
-        iteration=iteration,
-        error=error,
-        written=call.written,
-    )
+def _cut_off(request: ToolRequest) -> ToolRequest:
+    return request if request.error is None else replace(request, error=f"{_SHORTER} {request.error}")
 
 
 def _speaking(message: AIMessage) -> AIMessage:
@@ -361,7 +331,3 @@ def _text(content: str | list[dict[str, Any]]) -> str:
 
 def _nothing(event: AgentEvent) -> None:
     pass
-
-
-def _never() -> bool:
-    return False

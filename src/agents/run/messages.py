@@ -8,12 +8,13 @@ order before it enters the history (`settle`), a history from elsewhere is put i
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from ..model.call_pieces import GIVEN_BACK, read_arguments
+from ..toolbox.toolbox import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,49 +32,29 @@ _CALL_IN_TEXT: Final = re.compile(
 )
 _ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 
-GIVEN_BACK: Final = "given_back"
-"""Key in ``additional_kwargs`` for what an endpoint wants to see again: under ``message`` the fields of the
-message, under ``calls`` those of each tool call, by id."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedCall:
-    """A tool call that a model asks for, as it stands in the settled message.
-
-    Attributes:
-        id: The id that the answer has to carry.
-        name: The name as the model wrote it; may be empty.
-        arguments: The arguments, None if they could not be read.
-        error: Why the arguments could not be read, in words for the model.
-        written: The beginning of arguments that could not be read.
-    """
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any] | None
-    error: str | None = None
-    written: str = ""
-
-
-def settle(message: AIMessage, *, taken: set[str]) -> tuple[AIMessage, tuple[WantedCall, ...]]:
+def settle(
+    message: AIMessage, *, taken: set[str], iteration: int = 0
+) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
     """Puts what a model said into a form that can stand in a history.
 
     Args:
         message: The model's answer.
         taken: Ids of calls that the conversation has already; those of this message are added.
+        iteration: The agent's turn, 0 in a history.
 
     Returns:
         The message with every call as a valid one (unreadable arguments become none), and the calls as the
         model meant them.
     """
-    wanted = [_wanted(*call) for call in _raw_calls(message)]
-    calls: list[WantedCall] = []
-    for number, call in enumerate(wanted, 1):
-        calls.append(_with_id(call, number, taken))
+    raw = _raw_calls(message)
+    calls = tuple(
+        _request(*call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
+    )
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
     back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
     if back:
-        renamed = zip((own or "" for _, _, own in _raw_calls(message)), calls, strict=True)
+        renamed = zip((own or "" for _, _, own in raw), calls, strict=True)
         by_id = {call.id: back["calls"][own] for own, call in renamed if own in back.get("calls", {})}
         kwargs[GIVEN_BACK] = {**back, "calls": by_id}
     settled = AIMessage(
@@ -87,7 +68,7 @@ def settle(message: AIMessage, *, taken: set[str]) -> tuple[AIMessage, tuple[Wan
             for c in calls
         ],
     )
-    return settled, tuple(calls)
+    return settled, calls
 
 
 def call_name(name: str) -> str:
@@ -139,33 +120,29 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
             if known:
                 repaired.append(known.pop(0).model_copy(update={"tool_call_id": call.id}))
             else:
-                repaired.append(answer(call, _NEVER_ANSWERED, failed=True))
+                repaired.append(answer(ToolReply(request=call, content=_NEVER_ANSWERED, failed=True)))
     counts["stray"] = sum(len(left) for left in answers.values())
     return repaired, _said(counts)
 
 
-def answer(
-    call: WantedCall, content: str | list[dict[str, Any]], *, failed: bool, origin: str = ""
-) -> ToolMessage:
+def answer(reply: ToolReply) -> ToolMessage:
     """Makes the message that answers a call.
 
     Args:
-        call: The call.
-        content: Text or content blocks.
-        failed: Whether the model is told of a failure.
-        origin: The server that wrote the content, which the model is told; empty where it was none.
+        reply: The answer; the model is told the server that wrote it.
 
     Returns:
         The message.
     """
-    if origin:
-        line = f"[from {origin}]"
+    content = reply.content
+    if reply.origin:
+        line = f"[from {reply.origin}]"
         content = f"{line}\n{content}" if isinstance(content, str) else [_text_block(line), *content]
     return ToolMessage(
         content=cast("Any", content),
-        tool_call_id=call.id,
-        name=call_name(call.name),
-        status="error" if failed else "success",
+        tool_call_id=reply.request.id,
+        name=call_name(reply.request.name),
+        status="error" if reply.failed else "success",
     )
 
 
@@ -302,50 +279,23 @@ def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
     return calls
 
 
-def _wanted(name: str | None, arguments: object, call_id: str | None) -> WantedCall:
-    read, error = read_arguments(arguments)
-    written = "" if error is None else _quoted(str(arguments))
-    return WantedCall(
-        id=call_id or "", name=(name or "").strip(), arguments=read, error=error, written=written
-    )
-
-
-def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None]:
-    """Reads the arguments of a call as models write them.
-
-    Args:
-        arguments: A JSON text, or what some endpoints send instead: an object, or None.
-
-    Returns:
-        The arguments and None, or None and why they cannot be read. Nothing at all stands for no arguments.
-    """
-    if arguments is None or arguments == "":
-        return {}, None
-    if isinstance(arguments, str):
-        try:
-            # Models put line breaks into texts as they are, hence not strict.
-            read: object = json.loads(arguments, strict=False)
-            if isinstance(read, str) and read.lstrip().startswith("{"):  # some write the text of the text
-                read = json.loads(read, strict=False)
-            json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
-        except (ValueError, RecursionError) as error:
-            return None, f"The arguments are not valid JSON ({error})"
-        if read is None:
-            return {}, None
-    else:
-        read = arguments
-    if isinstance(read, dict):
-        return cast("dict[str, Any]", read), None
-    return None, "The arguments must be a JSON object"
-
-
-def _with_id(call: WantedCall, number: int, taken: set[str]) -> WantedCall:
-    chosen, n = call.id, number
+def _request(
+    name: str | None, arguments: object, own_id: str | None, *, number: int, taken: set[str], iteration: int
+) -> ToolRequest:
+    chosen = own_id or ""
     while not chosen or chosen in taken:
-        chosen = f"{call.id or 'call'}_{n}"
-        n += 1
+        chosen = f"{own_id or 'call'}_{number}"
+        number += 1
     taken.add(chosen)
-    return replace(call, id=chosen)
+    read, error = read_arguments(arguments)
+    return ToolRequest(
+        id=chosen,
+        name=(name or "").strip(),
+        arguments=read,
+        iteration=iteration,
+        error=error,
+        written="" if error is None else _quoted(str(arguments)),
+    )
 
 
 def _said(counts: Mapping[str, int]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ...tools.views.statuses import meaning_of
@@ -19,6 +18,8 @@ from ..run.events import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ...tools.views.html import BadgeKind
     from ..run.events import AgentEvent
 
@@ -33,16 +34,20 @@ class PromptTimeline:
         row: RowID of the prompt, None for a single one.
         events: What happened, in order.
         error: Why it failed, None if it did not.
+        seconds: How long it took.
     """
 
     row: str | None = None
     events: list[AgentEvent] = field(default_factory=list["AgentEvent"])
     error: str | None = None
+    seconds: float = 0.0
 
     def take(self, event: AgentEvent) -> None:
         """Takes what happens next; pieces of a text, which comes whole with its turn, are not kept."""
         if not isinstance(event, TextDelta):
             self.events.append(event)
+        if isinstance(event, RunEnded):
+            self.seconds = event.duration
 
     def forget_contents(self) -> None:
         """Drops what tools gave: of many prompts nobody looks at all, but all of them count."""
@@ -77,23 +82,6 @@ class PromptTimeline:
     def usage(self) -> TokenUsage:
         """Tokens of all turns."""
         return sum((turn.usage for turn in self.turns), TokenUsage())
-
-    @property
-    def seconds(self) -> float:
-        """How long it took, as far as is known."""
-        if self.ended is not None:
-            return self.ended.duration
-        start = self.start
-        if start is None:
-            return 0.0
-        ends = [turn.at + timedelta(seconds=turn.duration) for turn in self.turns]
-        begun = {e.request.id: e.at for e in self.events if isinstance(e, ToolStarted)}
-        ends += [
-            begun[call.reply.request.id] + timedelta(seconds=call.duration)
-            for call in self.calls
-            if call.reply.request.id in begun
-        ]
-        return max(((end - start).total_seconds() for end in ends), default=0.0)
 
 
 def duration_text(seconds: float) -> str:

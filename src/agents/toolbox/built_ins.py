@@ -62,9 +62,7 @@ class BuiltIns:
         searches = search_above is not None and toolset.tokens > search_above
         self.finder = free_name("find_tools", taken) if searches else None
         self._read = built_in_definition(self.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
-        self._find = (
-            built_in_definition(self.finder or "", _finder_text(toolset), _QUERY) if searches else None
-        )
+        self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
 
     def definitions(self) -> list[dict[str, Any]]:
         """The functions to bind in the next turn: all tools, or what finds them and what was found."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 TABLE: Final = "Table"
 _MOST_COLUMNS_SHOWN: Final = 100
 _MOST_IDS_SHOWN: Final = 20
-_DESCRIBED: Final = ("id", "name", "description", "type")
 _NO_DATA: Final = "No data available. Use a tool to produce data."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +18,7 @@ from .data_registry import DataRegistry
 from .large_results import LargeResults
 from .replies import ReplyMaker, origin_of
 from .tool_errors import ErrorPolicy, failure_text, unknown_tool, unreadable_arguments
+from .tool_threads import nobody_waits
 from .toolbox import ToolReply, ToolRequest
 from .workflow_calls import workflow_arguments
 
@@ -52,16 +54,15 @@ class ToolOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningCall:
-    """A call on its way through LangChain's tool.
+class _Running:
+    """A call on its way through LangChain's tool."""
 
-    Attributes:
-        request: What the model asked for.
-        is_canceled: Ends waiting.
-    """
-
+    executor: ToolExecutor
     request: ToolRequest
-    is_canceled: Callable[[], bool] = lambda: False
+    is_canceled: Callable[[], bool]
+
+
+_running: ContextVar[_Running | None] = ContextVar("running", default=None)
 
 
 class ToolExecutor:
@@ -139,14 +140,12 @@ class ToolExecutor:
         bound = self._toolset.find(request.name)
         if bound is None or request.arguments is None or request.error is not None:
             return self._refused(request, bound)
-        from .._tool import REQUEST
-
-        running = RunningCall(request=request, is_canceled=is_canceled)
-        message = self.langchain_tool(request.name).invoke(
-            {"type": "tool_call", "id": request.id, "name": request.name, "args": dict(request.arguments)},
-            {"configurable": {REQUEST: running}},
-        )
-        return cast("ToolReply", message.artifact)
+        call = {"type": "tool_call", "id": request.id, "name": request.name, "args": dict(request.arguments)}
+        before = _running.set(_Running(executor=self, request=request, is_canceled=is_canceled))
+        try:
+            return cast("ToolReply", self.langchain_tool(request.name).invoke(call).artifact)
+        finally:
+            _running.reset(before)
 
     def langchain_tool(self, name: str) -> StructuredTool:
         """Gives a tool in LangChain's form, which runs through this executor.
@@ -171,15 +170,12 @@ class ToolExecutor:
             self._structured[name] = found
         return found
 
-    def _execute_mcp_tool(
-        self, mcp_tool: MCPTool, params: Mapping[str, Any], /, *, running: RunningCall | None = None
-    ) -> ToolReply:
+    def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
         """Runs a tool on an MCP server through the run's sessions.
 
         Args:
             mcp_tool: The tool.
             params: The arguments.
-            running: The model's call, None if somebody else calls.
 
         Returns:
             The answer.
@@ -187,7 +183,7 @@ class ToolExecutor:
         Raises:
             Canceled: The run was canceled.
         """
-        bound, running = self._bound(mcp_tool, params, running)
+        bound, running = self._begun(mcp_tool, params)
         denied = self._denial(bound, running.request.iteration)
         call = Call(
             tool=mcp_tool,
@@ -198,15 +194,12 @@ class ToolExecutor:
         )
         return self._reply(bound, running, self._record(call, running))
 
-    def _execute_workflow_tool(
-        self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /, *, running: RunningCall | None = None
-    ) -> ToolReply:
+    def _execute_workflow_tool(self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /) -> ToolReply:
         """Runs a workflow in the host, with tables from the data registry.
 
         Args:
             workflow_tool: The tool.
             params: ``configuration`` and ``data_inputs``.
-            running: The model's call, None if somebody else calls.
 
         Returns:
             The answer.
@@ -214,7 +207,7 @@ class ToolExecutor:
         Raises:
             Canceled: The run was canceled.
         """
-        bound, running = self._bound(workflow_tool, params, running)
+        bound, running = self._begun(workflow_tool, params)
         error: MCPError | None = self._denial(bound, running.request.iteration)
         denied, data = error is not None, cast("tuple[DataInput, ...]", ())
         arguments = self._toolset.marked(bound.name, params, self._dispatcher.secrets)
@@ -242,13 +235,11 @@ class ToolExecutor:
         canceled = Canceled("The run was canceled before the workflow began")
         return self._reply(bound, running, self._record(replace(call, error=canceled), running))
 
-    def _bound(
-        self, tool: Tool, params: Mapping[str, Any], running: RunningCall | None
-    ) -> tuple[BoundTool, RunningCall]:
-        bound = self._toolset.of(tool)
-        if running is None:  # somebody else than a model's loop calls
+    def _begun(self, tool: Tool, params: Mapping[str, Any]) -> tuple[BoundTool, _Running]:
+        bound, running = self._toolset.of(tool), _running.get()
+        if running is None or running.executor is not self:  # somebody else than a model's loop calls
             request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._others))
-            running = RunningCall(request=request)
+            running = _Running(executor=self, request=request, is_canceled=nobody_waits())
         return bound, running
 
     def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
@@ -280,10 +271,10 @@ class ToolExecutor:
             iteration=request.iteration,
             error=error,
         )
-        running = RunningCall(request=request)
+        running = _Running(executor=self, request=request, is_canceled=lambda: False)
         return self._reply(bound, running, self._record(call, running))
 
-    def _record(self, call: Call, running: RunningCall) -> CallOutcome:
+    def _record(self, call: Call, running: _Running) -> CallOutcome:
         before = self._dispatcher.is_canceled
 
         def is_canceled() -> bool:
@@ -291,7 +282,7 @@ class ToolExecutor:
 
         return self._under_way.run(call, replace(self._dispatcher, is_canceled=is_canceled), self._on_record)
 
-    def _reply(self, bound: BoundTool | None, running: RunningCall, outcome: CallOutcome) -> ToolReply:
+    def _reply(self, bound: BoundTool | None, running: _Running, outcome: CallOutcome) -> ToolReply:
         record = outcome.record
         if record.status is CallStatus.CANCELED:
             raise outcome.error if isinstance(outcome.error, Canceled) else Canceled("The run was canceled")
@@ -303,7 +294,8 @@ class ToolExecutor:
             content = self._replies.content(bound, outcome.answer, self._built_ins.reader)
         else:
             told = failure_text(outcome, bound)
-            content = self._replies.failure(bound, told, outcome.answer, self._built_ins.reader)
+            asked = None if record.started_at is None else bound
+            content = self._replies.failure(asked, told, outcome.answer, self._built_ins.reader)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
         if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
             self._untrusted_since = running.request.iteration

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ...types.errors import Canceled
@@ -42,31 +43,22 @@ class HostThread:
             function: Such as what runs workflows.
 
         Returns:
-            What calls it there, see `call`.
+            What calls it there and waits for it; raises `Canceled` if the host is closed before it comes to
+            it.
         """
-        return lambda *args, **options: self.call(lambda: function(*args, **options))
 
-    def call(self, function: Callable[[], T]) -> T:
-        """Calls a function in the host's thread and waits for it.
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            if threading.get_ident() == self._thread:
+                return function(*args, **options)
+            future: Future[T] = Future()
+            with self._lock:
+                if self._closed:
+                    raise Canceled("The run is over")
+                self._pending.append((future, partial(function, *args, **options)))
+            self._wake()
+            return future.result()
 
-        Args:
-            function: What to call.
-
-        Returns:
-            What it gives.
-
-        Raises:
-            Canceled: The host was closed before it came to it.
-        """
-        if threading.get_ident() == self._thread:
-            return function()
-        future: Future[T] = Future()
-        with self._lock:
-            if self._closed:
-                raise Canceled("The run is over")
-            self._pending.append((future, function))
-        self._wake()
-        return future.result()
+        return call
 
     def run_pending(self) -> None:
         """Runs what waits, one after the other. To be called in the host's thread only."""

@@ -73,7 +73,7 @@ class ReplyMaker:
         """Makes what the model sees of a failure.
 
         Args:
-            bound: The tool, None if there is none of that name.
+            bound: The tool, None if it was not asked: its server has written nothing then.
             text: What went wrong.
             answer: What the tool answered all the same, None if it did not.
             reader: Name of the tool that reads on in long results.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -155,13 +156,16 @@ class Toolset:
             name: What it wrote.
 
         Returns:
-            Bound names, the most likely first; upper and lower case do not matter.
+            Bound names, the most likely first; upper and lower case do not matter, nor what some models put
+            around a name, as in ``functions.search``.
         """
         folded: dict[str, str] = {}
         for bound in self.bound:
             for spelling in (bound.name, bound.shown_name, bound.tool.name):
                 folded.setdefault(spelling.casefold(), bound.name)
-        found = difflib.get_close_matches(name.casefold()[:200], folded, n=2 * _SUGGESTIONS, cutoff=0.6)
+        written = name.casefold()[:200]
+        found = [part for part in re.findall(r"[\w-]+", written) if part in folded]
+        found += difflib.get_close_matches(written, folded, n=2 * _SUGGESTIONS, cutoff=0.6)
         return tuple(dict.fromkeys(folded[spelling] for spelling in found))[:_SUGGESTIONS]
 
 

@@ -18,7 +18,10 @@ from knime_mcp.agents.toolbox.approval import ApprovalPolicy
 from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.types.tool import MCPTool, WorkflowTool
+from tests.support.waiting import until
 from tests.support.wild_schemas import WILD
+
+DEADLINE = 60.0
 
 ODD_NAMES = [
     *keyword.kwlist,
@@ -55,12 +58,12 @@ class Recorder:
     def __init__(self):
         self.calls = []
 
-    def _execute_mcp_tool(self, mcp_tool, params, /, *, running=None):
+    def _execute_mcp_tool(self, mcp_tool, params):
         self.calls.append(("mcp", mcp_tool, params))
         request = ToolRequest(id="", name=mcp_tool.name, arguments=params, iteration=1)
         return ToolReply(request=request, content="done", tool=mcp_tool)
 
-    def _execute_workflow_tool(self, workflow_tool, params, /, *, running=None):
+    def _execute_workflow_tool(self, workflow_tool, params):
         self.calls.append(("workflow", workflow_tool, params))
         request = ToolRequest(id="", name=workflow_tool.name, arguments=params, iteration=1)
         return ToolReply(request=request, content="done", tool=workflow_tool)
@@ -77,6 +80,8 @@ def ways(tool, arguments):
     yield tool.invoke(call)
     yield asyncio.run(tool.ainvoke(arguments))
     yield asyncio.run(tool.ainvoke(call))
+    yield tool.run(arguments)
+    yield asyncio.run(tool.arun(arguments))
 
 
 @pytest.mark.requirement("T19")
@@ -87,9 +92,9 @@ def test_every_argument_survives_every_way_of_calling(tool, arguments):
     converted = LangchainToolConverter(recorder).to_langchain_tool(tool)
     before = json.dumps(arguments)
     results = list(ways(converted, arguments))
-    assert [params for _, _, params in recorder.calls] == [arguments] * 4
+    assert [params for _, _, params in recorder.calls] == [arguments] * 6
     assert json.dumps(arguments) == before
-    assert results[0] == results[2] == "done"
+    assert results[0] == results[2] == results[4] == results[5] == "done"
     assert isinstance(results[1], ToolMessage)
     assert results[1].tool_call_id == "call-1"
 
@@ -101,7 +106,7 @@ def test_each_odd_name_alone(name):
     for value in ("tool_call", {"id": 1}):
         recorder.calls.clear()
         list(ways(converted, {name: value}))
-        assert [params for _, _, params in recorder.calls] == [{name: value}] * 4
+        assert [params for _, _, params in recorder.calls] == [{name: value}] * 6
 
 
 def test_what_langchains_own_tool_loses():
@@ -191,6 +196,24 @@ def test_a_tool_of_which_nothing_is_said_has_no_arguments():
     assert function["parameters"] == {"type": "object", "properties": {}}
 
 
+def test_a_call_without_arguments():
+    recorder = Recorder()
+    call = {"name": "search", "args": None, "id": "c", "type": "tool_call"}
+    message = LangchainToolConverter(recorder).to_langchain_tool(MCP).invoke(call)
+    assert (message.tool_call_id, message.content) == ("c", "done")
+    assert [params for _, _, params in recorder.calls] == [{}]
+
+
+def test_a_context_that_gives_plain_text():
+    class Plain:
+        def _execute_mcp_tool(self, mcp_tool, params):
+            return f"{mcp_tool.tool_name} {params}"
+
+    converted = LangchainToolConverter(Plain()).to_langchain_tool(MCP)
+    assert converted.invoke({"a": 1}) == "search {'a': 1}"
+    assert asyncio.run(converted.ainvoke({})) == "search {}"
+
+
 def test_text_is_no_argument():
     converted = LangchainToolConverter(Recorder()).to_langchain_tool(MCP)
     with pytest.raises(ValueError, match="String tool inputs"):
@@ -213,6 +236,21 @@ def test_on_a_real_server(box, tools_of, server):
     for message in (converted.invoke(failed), asyncio.run(converted.ainvoke(failed))):
         assert "must be an integer" in message.content
         assert message.status == "error"
+
+
+def test_who_stops_waiting_cancels_the_call(box, tools_of, server):
+    made = box(tools_of(server.url("/one")))
+    converted = made.executor.langchain_tool("wait")
+
+    async def give_up():
+        waiting = asyncio.create_task(converted.ainvoke({"seconds": DEADLINE}))
+        await asyncio.sleep(0.3)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(give_up())
+    until(lambda: [record.status for record in made.records] == ["canceled"], seconds=DEADLINE / 2)
 
 
 def test_rules_hold_for_agents_of_others(box, tools_of, server):

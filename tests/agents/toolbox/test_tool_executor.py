@@ -294,3 +294,9 @@ def test_what_a_person_does_not_see_is_not_told_to_the_model(one):
     (note,) = made.executor.notes
     assert note.startswith("Results of 'login' hold hidden characters, which the model was not shown;")
     assert "no luck" in made.call("fail", {"why": "no \u200bluck"}).content
+
+
+def test_what_a_model_hid_is_not_held_against_the_server(one):
+    made = one()
+    assert "\u200b" in made.call("add", error="no JSON: \u200b{").content
+    assert not made.executor.notes

@@ -105,6 +105,8 @@ def test_similar_names():
     toolset = Toolset([mcp("get_weather"), mcp("get_forecast"), mcp("Send mail")])
     assert toolset.similar("getWeather") == ("get_weather",)
     assert toolset.similar("send_mail") == ("Send_mail",)
+    assert toolset.similar("functions.get_weather")[0] == "get_weather"
+    assert toolset.similar("get_forecast<|channel|>commentary")[0] == "get_forecast"
     assert toolset.similar("xyz") == ()
     assert toolset.shown_name("nothing") == "nothing"
     assert toolset.bound_name("gone") == "gone"

@@ -14,7 +14,7 @@ from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
-from tests.agents.loop_tools import model_at
+from tests.agents.run.loop_tools import model_at
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.servers.shapes import FOREST
 

@@ -24,7 +24,7 @@ from knime_mcp.agents.timeline.timeline import (
 from knime_mcp.agents.timeline.timeline_page import timeline_page
 from knime_mcp.agents.timeline.tool_kind import BUILT_IN, MCP, UNKNOWN, WORKFLOW, kind_of
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
-from tests.agents.run_events import EVIL, REPORT, SEARCH, START, at, run_events
+from tests.agents.timeline.run_events import EVIL, REPORT, SEARCH, START, at, run_events
 
 
 class Page(HTMLParser):
@@ -127,10 +127,10 @@ def test_calls_are_folded_and_long_results_cut(page):
 
 def test_a_run_that_failed():
     events = [event for event in run_events() if not isinstance(event, RunEnded)]
-    text = "".join(Page(page_of(PromptTimeline(events=events, error="No <answer>."))).text)
+    text = "".join(Page(page_of(PromptTimeline(events=events, error="No <answer>.", seconds=8.3))).text)
     assert "failed" in text
     assert "No <answer>." in text
-    assert "8.30 s" in text  # until the end of the last turn
+    assert "8.30 s" in text
 
 
 def test_a_run_that_was_interrupted():

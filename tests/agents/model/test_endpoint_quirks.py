@@ -8,9 +8,8 @@ from langchain_core.messages import HumanMessage
 from knime_mcp.agents.run.events import Ending
 from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.agents.run.messages import answer_of
+from tests.agents.run.loop_tools import Functions, model_at
 from tests.support.chat_server import ChatServer, Turn, call, calls, says
-
-from .loop_tools import Functions, model_at
 
 
 def answers(message, **more):

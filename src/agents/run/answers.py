@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..run.events import TokenUsage
-from ..run.messages import text_of
-from .model_errors import ModelAnswerInvalid
+from ..model.model_errors import ModelAnswerInvalid
+from .events import TokenUsage
+from .messages import text_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage

@@ -6,9 +6,8 @@ from langchain_core.messages import HumanMessage
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
 from knime_mcp.agents.model.tool_fitting import ToolFitting, simpler_schema
 from knime_mcp.agents.run.loop import run_agent
+from tests.agents.run.loop_tools import Functions, definition, model_at
 from tests.support.chat_server import ChatServer, fails, says
-
-from .loop_tools import Functions, definition, model_at
 
 ODD = {"type": "object", "anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "array"}}}
 TOO_LONG = (

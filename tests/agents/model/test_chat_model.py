@@ -12,15 +12,15 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
 from knime_mcp.agents.model.endpoint import Endpoint
+from knime_mcp.agents.model.model_list import list_models
 from knime_mcp.agents.run.loop import run_agent
 from knime_mcp.agents.run.messages import settle
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
+from tests.agents.run.loop_tools import Functions, model_at
 from tests.support.chat_server import ChatServer, call, calls, refuses, says
 
-from .loop_tools import Functions, model_at
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEY = "sk-very-secret-0123456789"
 CREDENTIAL = Credential("openai", "", KEY)
 ODD_SCHEMA = {
@@ -258,10 +258,10 @@ def test_numbers_that_cannot_work(change):
 
 def test_the_list_of_models():
     with ChatServer(models=["b", "a", "b"]) as server:
-        assert Endpoint(model_route(server.url), None).list_models(seconds=30) == ("a", "b")
-    for body in (b"[]", b"{}", b"no", b'{"data": 1}', b'{"data": [1, {"id": null}]}'):
+        assert list_models(Endpoint(model_route(server.url), None), seconds=30) == ("a", "b")
+    for body in (b"[]", b"{}", b"no", b'{"data": 1}', b'{"data": [1, {"id": null}]}', b"[" * 100_000):
         with ChatServer(models_turn=says(None, body=body)) as server:
-            assert not Endpoint(model_route(server.url), None).list_models(seconds=30)
+            assert not list_models(Endpoint(model_route(server.url), None), seconds=30)
 
 
 def test_the_scripted_endpoint_as_a_command(tmp_path):

@@ -3,7 +3,7 @@
 Requests have no effects, so they are sent again as often as the kind of failure allows. A conversation that
 does not fit is sent once more with the oldest tool results left out, images to a model that refuses them as a
 note, ids of calls that it does not take as others; the history itself keeps them. Of tools that the endpoint
-refuses it is told less, see `tool_fitting`.
+refuses it is told less, see `model.tool_fitting`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..run.events import ModelRetried, TextDelta, TokenUsage
-from ..run.messages import has_images, sendable, text_of
+from ..model.model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
+from ..model.raised_errors import model_error
 from .answers import require_content, usage_of
-from .model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
-from .raised_errors import model_error
+from .events import ModelRetried, TextDelta, TokenUsage
+from .messages import has_images, sendable, text_of
 from .tool_offer import tool_offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..run.events import AgentEvent
-    from .openai_model import EndpointModel
+    from ..model.openai_model import EndpointModel
+    from .events import AgentEvent
     from .tool_offer import ToolOffer
 
 _LONGEST_WAIT: Final = 60.0

@@ -7,7 +7,7 @@ import contextlib
 import os
 import queue
 import threading
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _KEPT_SECONDS: Final = 10.0
+_waited_for: ContextVar[asyncio.Future[Any] | None] = ContextVar("waited_for", default=None)
 
 
 async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -29,11 +30,13 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
         **options: Its keyword arguments.
 
     Returns:
-        What it returns. When the waiting is canceled, the thread goes on and its result is dropped.
+        What it returns. When the waiting is canceled, the thread goes on and its result is dropped; work
+        that asks `nobody_waits` can end earlier.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     context = copy_context()
+    context.run(_waited_for.set, done)
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if done.cancelled():
@@ -55,6 +58,12 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
 
     _threads.run(run)
     return await done
+
+
+def nobody_waits() -> Callable[[], bool]:
+    """Makes a function that tells, in any thread, whether who waited for the work that runs here gave up."""
+    waited_for = _waited_for.get()
+    return lambda: waited_for is not None and waited_for.cancelled()
 
 
 class _Threads:

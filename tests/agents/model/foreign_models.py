@@ -23,7 +23,7 @@ license_file: x
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path.insert(0, str(Path(__file__).parents[3]))
     from tests.support import real_knime as rig
 
     source = str(Path(os.environ["KNIME_LLM_ROOT"]) / "src")

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from knime_mcp.agents.run.tool_threads import in_thread
+from knime_mcp.agents.toolbox.tool_threads import in_thread
 
 SECONDS = 30
 
@@ -75,7 +75,7 @@ def test_who_is_canceled_does_not_wait_and_the_thread_works_on():
 
 HANGING = """
 import asyncio, threading
-from knime_mcp.agents.run.tool_threads import in_thread
+from knime_mcp.agents.toolbox.tool_threads import in_thread
 async def main():
     asyncio.create_task(in_thread(threading.Event().wait))
     await asyncio.sleep(0.1)
@@ -84,7 +84,7 @@ asyncio.run(main())
 
 FORKED = """
 import asyncio, os, sys
-from knime_mcp.agents.run.tool_threads import in_thread
+from knime_mcp.agents.toolbox.tool_threads import in_thread
 asyncio.run(in_thread(os.getpid))
 child = os.fork()
 if not child:
