@@ -12,9 +12,7 @@ from typing import Protocol
 
 from ..types.errors import SettingInvalid
 from .clock import IsCanceled
-
-# RFC 9110 §5.6.2 (token): what a header name may consist of.
-_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+from .protocol.headers import TOKEN
 
 
 class Authorization(Protocol):
@@ -181,7 +179,7 @@ def check_header_name(setting: str, name: str) -> None:
     Raises:
         SettingInvalid: Naming the setting.
     """
-    if not name or not _TOKEN.issuperset(name):
+    if not name or not TOKEN.issuperset(name):
         raise SettingInvalid(
             f"{name!r} is not a header name.",
             setting=setting,

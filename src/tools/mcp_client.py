@@ -119,7 +119,7 @@ class MCPClient:
             limits=limits,
             requests=ServerRequests(elicitation),
             trace=trace,
-            on_list_changed=self._tools_changed,
+            on_list_changed=lambda: self._calls.listings.changed(),
         )
         self._calls = ToolCalls(
             self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
@@ -288,7 +288,7 @@ class MCPClient:
 
     def _open(self, wait: Wait) -> Conversation:
         before = self._channel
-        server = self._reached()
+        server = self._open_channel() if self._stdio is None else self._stdio
         try:
             self._conversation = connect(server, self._settings, wait, self._ids)
         except BaseException:
@@ -306,9 +306,6 @@ class MCPClient:
         """What was remembered of the server no longer holds. For the client's own parts."""
         if self._channel is not None:
             memory.forget(self._settings.memory_key(self._channel))
-
-    def _reached(self) -> "HttpChannel | StdioServer":
-        return self._open_channel() if self._stdio is None else self._stdio
 
     def _open_channel(self) -> "HttpChannel":
         if self._url is None:
@@ -328,9 +325,6 @@ class MCPClient:
                 trace=self._trace,
             )
         return self._channel
-
-    def _tools_changed(self) -> None:
-        self._calls.listings.changed()
 
     def _wait(self, is_canceled: IsCanceled | None = None, *, total: float | None = None) -> Wait:
         opening = self._opening

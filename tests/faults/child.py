@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 CHATTERBOX = "import time\nwhile True: print('still here', flush=True); time.sleep(0.05)"
 
@@ -34,6 +35,14 @@ def call(request):
             os.close(0)
             write(good + b"\n")
             time.sleep(60)
+        case "closes its output in the middle of the next line":
+            write(good + b"\n")
+            os.read(0, 1000)
+            os.close(1)
+            time.sleep(1.9)  # sooner than it is killed
+            if sys.stdin.buffer.readline().endswith(b"\n"):
+                Path("the whole line").touch()
+            os._exit(0)
         case "deep":
             deep = b"[" * 10_000 + b"]" * 10_000
             write(b'{"jsonrpc": "2.0", "id": %d, "result": %s}\n' % (request["id"], deep))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.tools import MCPClient, StdioServer, Timeouts
+from knime_mcp.tools.transports import stdio_process
 from knime_mcp.tools.transports.stdio_process import Outgoing
 from knime_mcp.types.errors import ConnectError, ProtocolError, TimedOut
 from tests.faults.rows import PATIENT, SLACK
@@ -18,8 +19,9 @@ from tests.faults.rows import PATIENT, SLACK
 CHILD = Path(__file__).with_name("child.py")
 
 
-def connected(*habits, timeouts=PATIENT):
-    return MCPClient(stdio=StdioServer("child", [sys.executable, str(CHILD), *habits]), timeouts=timeouts)
+def connected(*habits, timeouts=PATIENT, cwd=None):
+    server = StdioServer("child", [sys.executable, str(CHILD), *habits], cwd=cwd)
+    return MCPClient(stdio=server, timeouts=timeouts)
 
 
 def test_the_last_line_of_a_process_may_lack_its_end():
@@ -50,6 +52,15 @@ def test_a_process_that_reads_no_more_is_replaced():
         assert client.call_tool("echo", {"row": 1, "fault": "reads no more"}).text == "row 1"
         assert client.call_tool("echo", {"row": 2}).text == "row 2"
     assert time.monotonic() - started < SLACK
+
+
+def test_a_line_that_is_sent_again_does_not_reach_the_old_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(stdio_process, "_EXIT_SECONDS", 0.1)
+    with connected(cwd=str(tmp_path)) as client:
+        fault = "closes its output in the middle of the next line"
+        assert client.call_tool("echo", {"row": 1, "fault": fault}).text == "row 1"
+        assert client.call_tool("echo", {"row": 2, "load": "x" * 1_000_000}).text == "row 2"
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_answer_to_one_question_takes_no_patience_from_the_next_one():
@@ -96,9 +107,9 @@ def test_a_write_that_fails_in_the_end_was_never_out():
         written = threads.submit(write)
         assert began.wait(30)
         time.sleep(0.1)  # it waits for room now
-        asked = threads.submit(lambda: line.may_be_out)
+        asked = threads.submit(line.give_up)
         time.sleep(0.1)
         os.close(reader)
-        assert asked.result(30) is False
+        assert asked.result(30)
         written.result(30)
     os.close(pipe)

@@ -193,7 +193,6 @@ def test_notifications_that_nobody_asked_for_are_ignored(client: MCPClient, name
 
 
 def test_a_tool_that_only_runs_as_a_task_gives_its_result(client: MCPClient) -> None:
-    client.list_tools()  # says which tools run only so
     result = client.call_tool("simulate-research-query", {"topic": "python"})
     assert not result.is_error
     assert result.text.startswith("# Research Report: python")

@@ -57,6 +57,10 @@ class Request:
         return message.get("method", "response")
 
     @property
+    def key(self) -> str:
+        return self.rpc or self.method
+
+    @property
     def params(self) -> dict[str, Any]:
         return self.json.get("params", {})
 
@@ -86,11 +90,7 @@ def http(
 
 def rpc(result: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A JSON reply with a result for whatever id was asked with."""
-    return lambda request: http(
-        status,
-        json.dumps({"jsonrpc": "2.0", "id": _id(request), "result": result}),
-        headers=headers,
-    )
+    return _message("result", result, status, headers)
 
 
 def rpc_error(
@@ -98,9 +98,15 @@ def rpc_error(
 ) -> Reply:
     """A JSON reply with an error."""
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
-    return lambda request: http(
-        status, json.dumps({"jsonrpc": "2.0", "id": _id(request), "error": error}), headers=headers
-    )
+    return _message("error", error, status, headers)
+
+
+def _message(member: str, value: Any, status: int, headers: Mapping[str, str] | None) -> Reply:
+    def reply(request: Request) -> Parts:
+        message = {"jsonrpc": "2.0", "id": (request.json or {}).get("id"), member: value}
+        return http(status, json.dumps(message), headers=headers)
+
+    return reply
 
 
 def event(data: Any, *, name: str | None = None, id: str | None = None, retry: int | None = None) -> bytes:  # noqa: A002
@@ -138,10 +144,6 @@ def stream(
         return out
 
     return build
-
-
-def _id(request: Request) -> Any:
-    return (request.json or {}).get("id")
 
 
 ACCEPTED: Parts = http(202, content_type=None)
@@ -248,12 +250,12 @@ class ScriptedServer:
 
     def named(self, rpc_or_http: str) -> list[Request]:
         """The requests of one method."""
-        return [r for r in self.requests if rpc_or_http in (_key(r), r.method)]
+        return [r for r in self.requests if rpc_or_http in (r.key, r.method)]
 
     @property
     def methods(self) -> list[str]:
         """What was asked, in order."""
-        return [_key(request) for request in self.requests]
+        return [request.key for request in self.requests]
 
     def __enter__(self) -> ScriptedServer:
         self._start(self._accept)
@@ -312,7 +314,7 @@ class ScriptedServer:
             sock.close()
 
     def _next(self, request: Request) -> Reply:
-        key = _key(request)
+        key = request.key
         if key not in self.script:
             key = request.method if request.method in self.script else "*"
         found = self.script.get(key, http(404, "Not Found", content_type="text/plain"))
@@ -329,16 +331,14 @@ class ScriptedServer:
                     sock.sendall(part)
                 case float() | int():
                     self._stopped.wait(part)
-                case Part.STALL:
-                    self._wait_for_end(sock)
-                    return False
                 case Part.CLOSE:
                     return False
                 case Part.RESET:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return False
-                case Part.HALF_CLOSE:
-                    sock.shutdown(socket.SHUT_WR)
+                case Part.STALL | Part.HALF_CLOSE:
+                    if part is Part.HALF_CLOSE:
+                        sock.shutdown(socket.SHUT_WR)
                     self._wait_for_end(sock)
                     return False
                 case Part.EVENTS:
@@ -365,10 +365,6 @@ class ScriptedServer:
                 return
 
 
-def _key(request: Request) -> str:
-    return request.rpc or request.method
-
-
 def _has_ended(sock: socket.socket, timeout: float = 0.0) -> bool:
     if not select.select([sock], [], [], timeout)[0]:
         return False
@@ -386,8 +382,7 @@ def _shut(sock: socket.socket) -> None:
 def _read(sock: socket.socket, number: int) -> Request | None:
     data = b""
     while b"\r\n\r\n" not in data:
-        more = sock.recv(65536)
-        if not more:
+        if not (more := sock.recv(65536)):
             return None
         data += more
     head, _, body = data.partition(b"\r\n\r\n")
@@ -399,8 +394,7 @@ def _read(sock: socket.socket, number: int) -> Request | None:
         headers[key] = f"{headers[key]}, {found}" if key in headers else found
     length = int(headers.get("content-length", "0"))
     while len(body) < length:
-        more = sock.recv(65536)
-        if not more:
+        if not (more := sock.recv(65536)):
             return None
         body += more
     return Request(method, target, headers, body, number)

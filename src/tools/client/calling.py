@@ -70,14 +70,14 @@ class ToolCalls:
             self._watch = ToolsWatch(conversation, self._settings.requests, self.listings.changed)
             self._watch.start()
         if watch is not None:
-            watch.stop()
+            watch.close()
 
     def stop_watching(self) -> None:
         """Nobody wants to hear of changes any more."""
         with self._lock:
             watch, self._watch = self._watch, None
         if watch is not None:
-            watch.stop()
+            watch.close()
 
     def call_tool(
         self,
@@ -112,15 +112,21 @@ class ToolCalls:
         try:
             raw = send("tools/call", params, wait, repeatable=False, on_progress=on_progress)
         except ServerError as error:
-            # What a tool says that must run as a task, and that was never listed; it did not run.
-            is_new = self._definition(name) is None
-            if error.code != jsonrpc.METHOD_NOT_FOUND or not is_new or not offers_tasks(self._client.server):
-                raise
-            self.list_tools(wait)
-            if not self._must_run_as_task(name):
-                raise
+            if error.code == jsonrpc.METHOD_NOT_FOUND and self._turns_out_a_task(name, wait):
+                return call_as_task(send, params, wait, on_progress)
+            raise
+        # The official SDKs say it in the words of a result.
+        refused = raw.get("isError") is True and "task" in CallToolResult.from_raw(raw).text
+        if refused and self._turns_out_a_task(name, wait):
             return call_as_task(send, params, wait, on_progress)
         return self._last_round(raw, send, params, wait, on_progress)
+
+    def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
+        """Whether a tool that was never listed has refused a call because it must run as a task."""
+        if self._definition(name) is not None or not offers_tasks(self._client.server):
+            return False
+        self.list_tools(wait)
+        return self._must_run_as_task(name)
 
     def _last_round(
         self,

@@ -40,14 +40,10 @@ _MOST_SECRETS: Final = 64
 _REFUSAL_SECONDS: Final = 5.0
 
 
-class _Flight:
-    """One at a time obtains or renews the tokens of an (issuer, client, resource)."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-_flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], _Flight]] = weakref.WeakValueDictionary()
+# One at a time obtains or renews the tokens of a (store, MCP server, client).
+_flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], threading.Lock]] = (
+    weakref.WeakValueDictionary()
+)
 _flights_lock: Final = threading.Lock()
 
 
@@ -103,7 +99,7 @@ class OAuth:
         self._known_secrets: list[str] = list(grant.secrets)
         flight = (self._store.identity, canonical_resource(server_url), grant.client_id)
         with _flights_lock:
-            self._flight = _flights.setdefault(flight, _Flight())
+            self._flight = _flights.setdefault(flight, threading.Lock())
         self._login = self._load()
 
     def __repr__(self) -> str:
@@ -381,11 +377,11 @@ class OAuth:
         """Inside, nobody else obtains or renews the same tokens; and only `AuthError` and cancel leave it."""
         wait = Wait(_LONGEST_LOGIN, is_canceled=self._asker.is_canceled)
         try:
-            wait.for_lock(self._flight.lock)
+            wait.for_lock(self._flight)
             try:
                 yield
             finally:
-                self._flight.lock.release()
+                self._flight.release()
         except (ConnectError, TimedOut, ProtocolError) as error:
             raise AuthError(f"No login: {error.what}", status=401, fix=error.fix) from None
 

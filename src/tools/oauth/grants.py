@@ -12,8 +12,6 @@ from .store import TokenStore
 from .token_endpoint import GrantRefused, register, request_tokens
 from .tokens import Client, GrantName, Tokens, client_from_text, client_to_text
 
-_CLIENT_NAME = "KNIME MCP"
-
 
 class UserAgent(Protocol):
     """Brings a person to a login page and the answer back."""
@@ -171,13 +169,11 @@ class AuthorizationCode:
         user_agent: Brings the person there; None where nobody sits, so that only stored logins are used.
         client: Registered by hand, None if it was not.
         client_metadata_url: Where a document about this client is published (CIMD), None if it is not.
-        client_name: What the login page calls this client.
     """
 
     user_agent: UserAgent | None = None
     client: Client | None = None
     client_metadata_url: str | None = None
-    client_name: str = _CLIENT_NAME
 
     name: GrantName = field(default="authorization_code", init=False)
     refreshable: bool = field(default=True, init=False)
@@ -258,7 +254,6 @@ class AuthorizationCode:
             situation.guard,
             server,
             redirect_uri=redirect_uri,
-            client_name=self.client_name,
             scope=scope,
             is_canceled=situation.is_canceled,
         )

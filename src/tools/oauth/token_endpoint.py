@@ -200,7 +200,6 @@ def register(
     server: ServerMetadata,
     *,
     redirect_uri: str,
-    client_name: str,
     scope: str | None,
     is_canceled: IsCanceled | None = None,
 ) -> Client:
@@ -215,7 +214,7 @@ def register(
     methods: tuple[AuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
     method = next((each for each in methods if each in offered), "none")
     wanted: dict[str, Any] = {
-        "client_name": client_name,
+        "client_name": "KNIME MCP",
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],

@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
-_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""What a header name may consist of (RFC 9110 §5.6.2)."""
 _NAME_PARAMETER: Final = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -94,7 +95,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
         if not path:
             raise InvalidAnnotationError(f"{ANNOTATION} stands where it cannot name one argument")
         where = "/".join(path)
-        if not isinstance(name, str) or not name or not _TOKEN.issuperset(name):
+        if not isinstance(name, str) or not name or not TOKEN.issuperset(name):
             raise InvalidAnnotationError(f"{ANNOTATION} of {where} is not a header name")
         if name.lower() in seen:
             raise InvalidAnnotationError(f"{ANNOTATION} {name} is used twice")

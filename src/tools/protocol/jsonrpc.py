@@ -37,6 +37,11 @@ def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def as_text(value: object) -> str | None:
+    """A text as it is, and anything else as none."""
+    return value if isinstance(value, str) else None
+
+
 def encode(message: Mapping[str, Any]) -> bytes:
     """One message as UTF-8 JSON without line breaks.
 

@@ -13,6 +13,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Final, Literal, assert_never, cast
 
+from .jsonrpc import as_text
+
 
 class Absent(Enum):
     """Type of `ABSENT`, so that type checkers can tell it from every value."""
@@ -164,26 +166,26 @@ def parse_block(raw: Any) -> ContentBlock:
             data = _base64(encoded)
             if data is None:
                 return UnknownContent(str(kind), block)
-            mime_type = _string(block.get("mimeType")) or "application/octet-stream"
+            mime_type = as_text(block.get("mimeType")) or "application/octet-stream"
             return (ImageContent if kind == "image" else AudioContent)(data, mime_type, block)
         case {"type": "resource_link", "uri": str(uri)}:
             size = block.get("size")
             return ResourceLink(
                 uri=uri,
-                name=_string(block.get("name")) or "",
-                title=_string(block.get("title")),
-                description=_string(block.get("description")),
-                mime_type=_string(block.get("mimeType")),
+                name=as_text(block.get("name")) or "",
+                title=as_text(block.get("title")),
+                description=as_text(block.get("description")),
+                mime_type=as_text(block.get("mimeType")),
                 size=size if isinstance(size, int) else None,
                 raw=block,
             )
         case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            return EmbeddedResource(uri, _string(block["resource"].get("mimeType")), text=text, raw=block)
+            return EmbeddedResource(uri, as_text(block["resource"].get("mimeType")), text=text, raw=block)
         case {"type": "resource", "resource": {"uri": str(uri), "blob": str(encoded)}}:
             data = _base64(encoded)
             if data is None:
                 return UnknownContent("resource", block)
-            return EmbeddedResource(uri, _string(block["resource"].get("mimeType")), blob=data, raw=block)
+            return EmbeddedResource(uri, as_text(block["resource"].get("mimeType")), blob=data, raw=block)
         case _:
             return UnknownContent(kind if isinstance(kind, str) else "untyped", block)
 
@@ -221,10 +223,6 @@ def format_size(count: int) -> str:
             return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError("unreachable")
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _base64(encoded: str) -> bytes | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .jsonrpc import as_object
+from .jsonrpc import as_object, as_text
 
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
@@ -45,16 +45,12 @@ def read_server_info(
     meta = as_object(result.get("_meta"))
     info = as_object(meta.get(SERVER_INFO_KEY)) or as_object(result.get("serverInfo"))
     return ServerInfo(
-        name=_text(info.get("name")) or "",
-        title=_text(info.get("title")),
-        version=_text(info.get("version")) or "",
-        instructions=_text(result.get("instructions")),
+        name=as_text(info.get("name")) or "",
+        title=as_text(info.get("title")),
+        version=as_text(info.get("version")) or "",
+        instructions=as_text(result.get("instructions")),
         protocol_version=protocol_version,
         transport=transport,
         capabilities=as_object(result.get("capabilities")),
         url=url,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -11,6 +11,7 @@ from ...types.digest import definition_digest
 from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
 from ...types.tool import MCPTool
+from .jsonrpc import as_text
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class ToolDefinition:
     def display_title(self) -> str:
         """``title``, else ``annotations.title``, else ``name`` (revision 2025-06-18, *Tool*)."""
         annotated = (self.annotations or {}).get("title")
-        return self.title or _text(annotated) or self.name
+        return self.title or as_text(annotated) or self.name
 
     @property
     def read_only(self) -> bool | None:
@@ -134,10 +135,6 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | N
     if cursor is not None and not isinstance(cursor, str):
         cursor = json.dumps(cursor)
     return [entry for entry in cast("list[Any]", entries) if isinstance(entry, dict)], cursor
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _flag(annotations: Mapping[str, Any] | None, name: str) -> bool | None:

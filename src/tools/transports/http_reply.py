@@ -21,6 +21,8 @@ from ..protocol.results import format_size
 from .sockets import shut_down, waiting
 
 EVENTS: Final = "text/event-stream"
+_JSON: Final = "application/json"
+_UNSAID: Final = frozenset({"", "text/plain", "text/json", "application/json-rpc"})
 _BOM: Final = b"\xef\xbb\xbf"
 _GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
@@ -60,7 +62,14 @@ class Reply:
     @property
     def is_message(self) -> bool:
         """Whether this is how a server of the protocol answers, and not a page that stands in for one."""
-        return self.is_success and (self.status == 202 or self.media_type in {"application/json", EVENTS})
+        return self.is_success and (self.status == 202 or self.media_type in {_JSON, EVENTS})
+
+    def holds_json(self) -> bool:
+        """Whether the body is one JSON message. Some servers do not say so: then it is read."""
+        if self.media_type in _UNSAID:
+            self._settled = self.read()
+            return b'"jsonrpc"' in self._settled
+        return self.media_type == _JSON
 
     def close(self) -> None:
         """Give the connection up; for a stream that is not over, this is how the server learns of it.

@@ -22,10 +22,10 @@ from .base import Call, Inbox, TransportKind, client_closed
 from .http_channel import HttpChannel, origin_of, resolved
 from .http_reply import EVENTS, Reply
 from .pending import Pending, PendingCalls, id_of
+from .server_stream import GET_STREAM
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Content-Type", "application/json"),)
-_GET: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
 _LOST_SECONDS: Final = 3.0
 _AT_THIS_MOMENT: Final = 0.2
 _LOST: Final = "Look into the server's log; it may have been restarted, and the call may have run"
@@ -61,7 +61,7 @@ class LegacySse:
             MCPError: No connection, no address in time, or an address on another origin.
         """
         with wait.connecting():
-            reply = self._channel.send("GET", self._channel.url, _GET, None, wait)
+            reply = self._channel.send("GET", self._channel.url, GET_STREAM, None, wait)
             if not reply.is_success or reply.media_type != EVENTS:
                 return reply.refusal()
             try:

@@ -13,20 +13,18 @@ from typing import Final
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, TimedOut
 from ..clock import Wait
-from ..limits import LISTENING, Limits
+from ..limits import Limits
 from ..protocol.jsonrpc import Message
 from ..protocol.sse import Cursor, iter_events
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
+from .listener import Listener
 
 _logger = logging.getLogger(__name__)
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
-_ATTEMPTS: Final = 2  # in a row that brought nothing
-_STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
-_JOIN_SECONDS: Final = 1.0
 
 
-class ServerStream:
+class ServerStream(Listener):
     """Listens to one session until it is closed.
 
     Args:
@@ -47,22 +45,15 @@ class ServerStream:
         *,
         delay: float = 0.0,
     ) -> None:
+        super().__init__("knime-mcp-listen")
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
         self._hear = hear
         self._delay = delay
         self._cursor = Cursor()
-        self._closed = threading.Event()
         self._answered = threading.Event()
         self._wanted = threading.Event()
-        self._lock = threading.Lock()
-        self._wait: Wait | None = None
-        self._thread = threading.Thread(target=self._run, name="knime-mcp-listen", daemon=True)
-
-    def start(self) -> None:
-        """Open the stream in the background."""
-        self._thread.start()
 
     def wait_until_answered(self, seconds: float, wait: Wait) -> None:
         """Block until the server has opened or refused the stream, but not for long.
@@ -77,32 +68,20 @@ class ServerStream:
             pass
 
     def stop(self) -> None:
-        """End the stream; its thread follows soon."""
-        self._closed.set()
+        """See the base class."""
+        super().stop()
         self._wanted.set()
-        with self._lock:
-            wake = self._wait.wake if self._wait is not None else None
-            if wake is not None:
-                wake()
-
-    def close(self) -> None:
-        """End the stream and wait for its thread."""
-        self.stop()
-        if self._thread is not threading.current_thread():  # a message may be what led here
-            self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
         try:
             self._wanted.wait(self._delay)
-            failures = 0
-            while not self._closed.is_set():
+            while not self._stopped.is_set():
                 seen, since = self._cursor.seen, time.monotonic()
                 if not self._listen():
                     return
                 self._answered.set()
-                lively = self._cursor.seen > seen or time.monotonic() - since > _STOOD_SECONDS
-                failures = 0 if lively else failures + 1
-                if failures == _ATTEMPTS or self._closed.wait(self._cursor.retry):
+                heard = self._cursor.seen > seen
+                if self._gives_up(since=since, heard=heard) or self._stopped.wait(self._cursor.retry):
                     return
         except MCPError as error:
             _logger.debug("the server's stream is given up: %s", error.what)
@@ -111,29 +90,24 @@ class ServerStream:
 
     def _listen(self) -> bool:
         """Open the stream and read it to its end; whether it is worth another attempt."""
-        wait = Wait(LISTENING, is_canceled=self._closed.is_set)
         last_id = self._cursor.last_id
         resume = (("Last-Event-ID", last_id),) if last_id else ()
-        with self._lock:
-            self._wait = wait
+        headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
         try:
-            # A single exchange: nobody is sent to a login page for what may never be needed.
-            reply = self._channel.exchange(
-                "GET", self._channel.url, (*GET_STREAM, *self._session, *resume), None, wait
-            )
-            if reply.is_success and reply.media_type == EVENTS:
-                self._answered.set()
-                self._read(reply)
-                return True
-            # 409: the server has not noticed the end of the last stream yet.
-            refusal = reply.refusal()
-            return refusal.is_transient or refusal.status == 409
+            with self._waiting() as wait:
+                # A single exchange: nobody is sent to a login page for what may never be needed.
+                reply = self._channel.exchange("GET", self._channel.url, headers, None, wait)
+                if reply.is_success and reply.media_type == EVENTS:
+                    self._answered.set()
+                    self._read(reply)
+                    return True
+                # 409: the server has not noticed the end of the last stream yet.
+                refusal = reply.refusal()
+                return refusal.is_transient or refusal.status == 409
         except (ConnectError, TimedOut):
             return True
         finally:
-            with self._lock:
-                self._wait = None  # the connection may serve others from now on
             if reply is not None:
                 reply.close()
 

@@ -103,7 +103,7 @@ class StdioTransport:
         if pending.message is not None:
             return Response(pending.message, body=pending.body)
         assert pending.error is not None
-        if isinstance(pending.error, ConnectError) and not outgoing.may_be_out:
+        if isinstance(pending.error, ConnectError) and outgoing.give_up():
             # Half a line is no request: whatever the server was, it has not begun with this call.
             raise SessionLost(pending.error.what, fix=pending.error.fix)
         raise pending.error.at()

@@ -73,17 +73,7 @@ class Outgoing:
     _withdrawn: bool = False
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _may_be_out: bool = False
-
-    @property
-    def may_be_out(self) -> bool:
-        """The last byte may have been written. Before that the process has no whole line."""
-        # Who reads that the process has ended may be faster than the writer who finds it out.
-        settled = self._writing.acquire(timeout=_WRITE_SECONDS)
-        try:
-            return self._may_be_out
-        finally:
-            if settled:
-                self._writing.release()
+    _given_up: bool = False
 
     def begin(self) -> bool:
         """The writer is about to write; False if nobody wants that any more."""
@@ -99,6 +89,17 @@ class Outgoing:
                 self.data = b""  # in the queue it stays as long as the process does not read
             return self._withdrawn
 
+    def give_up(self) -> bool:
+        """Write no more of it, half a line or not; False if its last byte may be out already."""
+        # Who reads that the process has ended may be faster than the writer who finds it out.
+        settled = self._writing.acquire(timeout=_WRITE_SECONDS)
+        try:
+            self._given_up = not self._may_be_out
+            return self._given_up
+        finally:
+            if settled:
+                self._writing.release()
+
     def write(self, number: int, left: memoryview) -> int:
         """Write some of what is left of it.
 
@@ -113,6 +114,8 @@ class Outgoing:
             OSError: None were.
         """
         with self._writing:
+            if self._given_up:
+                raise BrokenPipeError
             self._may_be_out = len(left) <= _CHUNK  # said first: the process may be faster than we are
             try:
                 return os.write(number, left[:_CHUNK])
@@ -349,18 +352,16 @@ class StdioProcess:
     def _write(self, stream: IO[bytes]) -> None:
         """The writer thread: until the process does not read any more, or we close it."""
         try:
-            if not IS_WINDOWS:
-                os.set_blocking(stream.fileno(), False)
-            while (outgoing := self._outbox.get()) is not None:
-                if outgoing.begin():
-                    self._write_line(stream, outgoing)
+            with stream:
+                if not IS_WINDOWS:
+                    os.set_blocking(stream.fileno(), False)
+                while (outgoing := self._outbox.get()) is not None:
+                    if outgoing.begin():
+                        self._write_line(stream, outgoing)
         except OSError:
             if not self._has_ended(_POLITE_SECONDS):  # nobody can ask it anything any more
                 self._is_deaf = True
                 self.kill()
-        finally:
-            with suppress(OSError):
-                stream.close()
 
     def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:
         left = memoryview(outgoing.data)

@@ -113,11 +113,10 @@ class StreamableHttp:
         try:
             if not reply.is_success:
                 return reply.refusal(sent_session=len(session) > 1)
-            media_type = reply.media_type
-            if media_type == "application/json":
+            if reply.holds_json():
                 body = reply.read()
                 return Response(self._only_message(decode(body), call, inbox), reply.headers, body)
-            if media_type != EVENTS:
+            if reply.media_type != EVENTS:
                 return reply.refusal()
             if call.is_handshake:  # a server may ask something before it answers
                 self._session = _session_header(reply.headers.get("mcp-session-id"))

@@ -130,9 +130,12 @@ def test_requests_of_a_modern_server_are_not_answered():
         'Application/JSON; charset="UTF-8"',
         "application/json;charset=iso-8859-1",
         "application/json, application/json",
+        "application/json-rpc",
+        "text/plain; charset=utf-8",
+        None,
     ],
 )
-def test_parameters_of_the_content_type_mean_nothing(era, content_type):
+def test_a_content_type_that_says_too_much_or_nothing(era, content_type):
     def reply(request):
         body = json.dumps(
             {"jsonrpc": "2.0", "id": request.json["id"], "result": text("grüß")}, ensure_ascii=False

@@ -81,9 +81,16 @@ def test_a_server_that_makes_no_task_is_an_error():
             client.call_tool("research")
 
 
-def test_a_tool_that_was_never_listed_is_called_as_a_task_after_all():
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        rpc_error(-32601, "This tool must run as a task"),
+        rpc(text("MCP error -32601: Tool research requires task augmentation", isError=True)),
+    ],
+)
+def test_a_tool_that_was_never_listed_is_called_as_a_task_after_all(refusal):
     """The server says so by refusing the plain call, which has not run then."""
-    calls = [rpc_error(-32601, "This tool must run as a task"), rpc({"task": task("working")})]
+    calls = [refusal, rpc({"task": task("working")})]
     with ScriptedServer(script(**{"tools/call": calls})) as server, MCPClient(server.url) as client:
         assert client.call_tool("research").text == "found"
     first, second = server.named("tools/call")
@@ -99,6 +106,13 @@ def test_a_plain_tool_that_is_refused_is_not_called_again():
         pytest.raises(ServerError, match="no"),
     ):
         client.call_tool("plain")
+    assert len(server.named("tools/call")) == 1
+
+
+def test_a_plain_tool_that_fails_is_not_called_again():
+    failed = script(**{"tools/call": rpc(text("no such task", isError=True))})
+    with ScriptedServer(failed) as server, MCPClient(server.url) as client:
+        assert client.call_tool("plain").is_error
     assert len(server.named("tools/call")) == 1
 
 
