@@ -158,7 +158,9 @@ class Finished:
 
     def _read(self, earlier: JournalContent) -> JournalContent | None:
         """Reads what a run left; gives the journal of the run that it went on from."""
-        path = self._path.with_name(f"{earlier.run}{_SUFFIX}")
+        path = self._path.parent / f"{earlier.run}{_SUFFIX}"
+        if path in self._files:  # somebody made a circle of them
+            return None
         self._files.append(path)
         before: Path | None = None
         records: defaultdict[str | None, list[CallRecord]] = defaultdict(list)
@@ -167,7 +169,7 @@ class Finished:
                 records[record.input_row].append(record)
         for line in _lines(path):
             if _FOLLOWS in line:
-                before = self._path.with_name(f"{line[_FOLLOWS]}{SUFFIX}")
+                before = self._path.parent / f"{line[_FOLLOWS]}{SUFFIX}"
             else:
                 self._earlier[line["row"], line["prompt"]] = line, records.pop(line["row"], [])
         self.unfinished += chain.from_iterable(records.values())

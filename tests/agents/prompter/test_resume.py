@@ -1,5 +1,6 @@
 """Runs of many prompts that were interrupted, and the runs that go on from them."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -197,6 +198,22 @@ def test_a_file_that_somebody_changed_is_not_resumed_from(servers, script, ask, 
     result = ask(script(), tools, **PROMPTS_OF_FIVE, resume=True)
     assert "Line 3 of" in result.failure["message"]
     assert "switch off 'Resume an interrupted run'" in result.failure["message"]
+
+
+@pytest.mark.parametrize("named", ["itself", "no such run", "../elsewhere", ""])
+def test_a_run_that_is_said_to_go_on_from_what_it_cannot(script, ask, rows_of, tmp_path, named):
+    prompts = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
+    waiting = threading.Event()
+
+    def but_the_first(request):
+        return echo(request) if request.last == "a" else in_time(request, waiting)
+
+    assert not ask(script(*[but_the_first] * 2), **prompts, cancel=waiting.is_set).ok
+    (file,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.conversations")
+    follows = file.stem if named == "itself" else named
+    file.write_text(file.read_text("utf-8") + json.dumps({"follows": follows}) + "\n", "utf-8")
+    result = ask(script(echo), **prompts)
+    assert [row["Answer"] for row in rows_of(result) if row["Outcome"]] == ["You said a", "You said b"]
 
 
 def in_time(request, waiting):
