@@ -86,6 +86,8 @@ from knime_mcp.cli import app, commands
 def interrupted():
     signal.raise_signal(signal.{signal})
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's jobs in the background ignore it
+
 def build(first):
     {before}
     line = typer.Typer()
