@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .exits import CommandError, ExitCode, UsageError, how_here, reports_errors
 from .files import (
-    SaveDirOption,
     check_folder,
     check_journal,
     check_page,
@@ -21,6 +20,7 @@ from .files import (
 from .interrupt import Interrupt
 from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
+from .shared_options import SaveDirOption  # noqa: TC001 - typer evaluates annotations
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:

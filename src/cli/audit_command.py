@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,6 @@ import typer
 from ..tools.words import counted
 from .exits import ExitCode, UsageError, reports_errors
 from .files import (
-    RecordsArgument,
     check_output,
     check_page,
     check_table,
@@ -20,6 +19,7 @@ from .files import (
     write_page,
     writing,
 )
+from .shared_options import RecordsArgument
 from .tables import json_record
 from .terminal import complain, note, one_line, print_json, say, show, table
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..tools.words import counted
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .exits import CommandError, ExitCode, UsageError, reports_errors
-from .files import TABLES, SaveDirOption, check_folder, check_journal, check_table
+from .files import TABLES, check_folder, check_journal, check_table
 from .interrupt import Interrupt
 from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .shared_options import SaveDirOption
 from .terminal import complain, note
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def batch(
     concurrency: Concurrency = None,
     executor: ExecutorOption = "threads",
     on_error: Annotated[
-        str, typer.Option(metavar="row|fail", help="A call that fails becomes a row, or ends the run.")
+        Literal["row", "fail"], typer.Option(help="A call that fails becomes a row, or ends the run.")
     ] = "row",
     audit: Annotated[
         Path | None,
@@ -70,8 +71,6 @@ def batch(
 
     Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
     """
-    if on_error not in {"row", "fail"}:
-        raise UsageError(f"--on-error is '{on_error}'. Write row or fail.")
     check_executor(executor, connection)
     route, words = connection.one_route([word for word in (url, tool, table_file) if word is not None])
     if len(words) != 2:
@@ -91,10 +90,10 @@ def batch(
         )
     with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
         run = BatchRun(
-            sessions,
-            sessions.find_tool(route, tool),
-            parameters,
-            arguments_column,
+            sessions=sessions,
+            tool=sessions.find_tool(route, tool),
+            parameters=parameters,
+            column=arguments_column,
             fail=on_error == "fail",
             journal_file=journal,
             earlier_file=resume,

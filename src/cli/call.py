@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .exits import ExitCode, UsageError, reports_errors
-from .files import SaveDirOption, check_folder, check_journal, open_journal, text_or_file, why_no_json
+from .files import check_folder, check_journal, open_journal, text_or_file, why_no_json
 from .interrupt import Interrupt
 from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .shared_options import SaveDirOption
 from .tables import json_record
 from .terminal import complain, note, print_json, print_text
 

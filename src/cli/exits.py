@@ -9,8 +9,6 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import ParamSpec
 
-import typer
-
 from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid
 from .terminal import complain
 
@@ -52,17 +50,33 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        raise typer.Exit(_exit_code(lambda: command(*args, **kwargs)))
+        import typer  # not by those who have no command line of its
+
+        def work() -> ExitCode:
+            try:
+                return command(*args, **kwargs)
+            except typer.Abort:
+                raise KeyboardInterrupt from None
+
+        raise typer.Exit(exit_code(work))
 
     return run
 
 
-def _exit_code(command: Callable[[], ExitCode]) -> ExitCode:
+def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
+    """Runs a command, and says what it raised.
+
+    Args:
+        command: See `reports_errors`.
+
+    Returns:
+        What the process tells the shell.
+    """
     try:
         code = command()
         sys.stdout.flush()
         return code
-    except (Canceled, KeyboardInterrupt, typer.Abort):
+    except (Canceled, KeyboardInterrupt):
         complain("Canceled.")
         return ExitCode.CANCELED
     except (SettingInvalid, UsageError) as error:

@@ -7,9 +7,7 @@ import os
 import sys
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from .exits import CommandError, UsageError, why_not
 from .terminal import note
@@ -22,18 +20,6 @@ if TYPE_CHECKING:
 
 TABLES: Final = (".csv", ".parquet")
 _PAGES: Final = (".html", ".htm")
-
-SaveDirOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of results there."),
-]
-RecordsArgument: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE", help="A journal (.jsonl), or a table Tool calls as .parquet, .csv or .tsv file."
-    ),
-]
-"""A file of records that a command reads."""
 
 
 def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:

@@ -1,12 +1,15 @@
 """The command ``mcpgraph``: serves a graph document on stdio, as the program of that name does."""
 
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Annotated
 
+from ..version import VERSION
 from .app import until_canceled
-
-_EXTRA = "cli,server,graph"
+from .exits import ExitCode, exit_code
+from .extras import needs_graph
+from .graph.reading import DialectChoice
+from .graph.serving import serve_document
 
 
 def main() -> None:
@@ -15,41 +18,39 @@ def main() -> None:
 
 
 def _run() -> None:
-    try:
-        import typer
-    except ModuleNotFoundError:
-        sys.exit(f"mcpgraph needs extras. Install them with: pip install 'knime-mcp[{_EXTRA}]'")
-    from ..version import VERSION
-    from .graph.options import DialectChoice, DialectOption
-    from .graph.serve import serve
+    options = _parser().parse_args()
+    sys.exit(exit_code(lambda: _serve(options)))
 
-    def print_version(wanted: bool) -> None:
-        if wanted:
-            print(VERSION)
-            raise typer.Exit
 
-    def run(
-        graph: Annotated[
-            Path, typer.Option("--graph", "-g", metavar="FILE", help="The graph document.")
-        ] = Path("config.yaml"),
-        mcp: Annotated[
-            Path | None, typer.Option("--mcp", "-m", metavar="MCP.json", help="Further servers.")
-        ] = None,
-        dialect: DialectOption = DialectChoice.AUTO,
-        _version: Annotated[
-            bool, typer.Option("--version", "-v", callback=print_version, is_eager=True, help="Show version.")
-        ] = False,
-    ) -> None:
-        """Serve the tools of a graph document over standard input and output."""
-        serve(graph, mcp=mcp, dialect=dialect)
+@needs_graph
+def _serve(options: Namespace) -> ExitCode:
+    return serve_document(options.graph, mcp=options.mcp, dialect=options.dialect)
 
-    app = typer.Typer(
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="mcpgraph",
+        description="Serve the tools of a graph document over standard input and output.",
+        allow_abbrev=False,
     )
-    app.command()(run)
-    app(prog_name="mcpgraph")
+    parser.add_argument(
+        "-g",
+        "--graph",
+        metavar="FILE",
+        type=Path,
+        default=Path("config.yaml"),
+        help="the graph document (%(default)s)",
+    )
+    parser.add_argument("-m", "--mcp", metavar="MCP.json", type=Path, help="further servers")
+    parser.add_argument(
+        "--dialect",
+        type=DialectChoice,
+        choices=list(DialectChoice),
+        default=DialectChoice.AUTO,
+        help="how the document is written (%(default)s)",
+    )
+    parser.add_argument("-v", "--version", action="version", version=VERSION)
+    return parser
 
 
 if __name__ == "__main__":

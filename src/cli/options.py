@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from ..tools.limits import Timeouts
 from ..tools.transports.stdio_server import StdioServer
 from ..types.errors import origin_and_path
-from ..types.routing import ServerRoute
+from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from .exits import UsageError
 from .option_groups import takes
 from .stdio import parse_servers
@@ -43,23 +42,6 @@ ProxyOption: TypeAlias = Annotated[
 ]
 
 
-class SendAs(StrEnum):
-    """How a credential is sent."""
-
-    BEARER = "bearer"
-    BASIC = "basic"
-    HEADER = "header"
-    CLIENT_CREDENTIALS = "client_credentials"
-
-
-class Transport(StrEnum):
-    """How MCP is spoken over HTTP."""
-
-    AUTO = "auto"
-    HTTP = "http"
-    SSE = "sse"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
     """What the command line says about reaching servers; the help texts say what each option means."""
@@ -75,13 +57,13 @@ class ConnectionOptions:
         ),
     ] = None
     send_credentials_as: Annotated[
-        SendAs,
+        SendCredentialsAs,
         typer.Option(
             help="Send the credential as Bearer token, Basic, in a header, or to an authorization server"
             " that gives a token for it (OAuth; user name and password are client id and secret).",
             rich_help_panel=_WHO,
         ),
-    ] = SendAs.BEARER
+    ] = "bearer"
     header_name: Annotated[
         str | None,
         typer.Option(
@@ -142,9 +124,9 @@ class ConnectionOptions:
         ),
     ] = None
     transport: Annotated[
-        Transport,
+        TransportName,
         typer.Option(help="Streamable HTTP, the older HTTP+SSE, or find out.", rich_help_panel=_HOW),
-    ] = Transport.AUTO
+    ] = "auto"
     protocol: Annotated[
         str | None,
         typer.Option(
@@ -242,7 +224,7 @@ class ConnectionOptions:
     def _route(self, route: ServerRoute) -> ServerRoute:
         said = {
             "credential": self._secret_name,
-            "send_credentials_as": self.send_credentials_as.value,
+            "send_credentials_as": self.send_credentials_as,
             "header_name": self.header_name,
             "issuer": self.issuer,
             "scope": self.scope,
@@ -251,7 +233,7 @@ class ConnectionOptions:
             route,
             **({} if route.credential else said),  # pyright: ignore[reportArgumentType]
             headers=(*map(_header, self.header or ()), *route.headers),
-            transport=self.transport.value if route.transport == "auto" else route.transport,
+            transport=self.transport if route.transport == "auto" else route.transport,
         )
 
     def _check_commands(self) -> None:
@@ -275,11 +257,11 @@ class ConnectionOptions:
         ]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} cannot be used together. Choose one of them.")
-        if self.send_credentials_as is SendAs.HEADER and not self.header_name:
+        if self.send_credentials_as == "header" and not self.header_name:
             raise UsageError(
                 "--send-credentials-as header needs --header-name, such as --header-name X-API-Key."
             )
-        oauth = self.send_credentials_as is SendAs.CLIENT_CREDENTIALS
+        oauth = self.send_credentials_as == "client_credentials"
         if oauth and not self.issuer:
             raise UsageError(
                 "--send-credentials-as client_credentials needs --issuer: the client secret goes to that"
@@ -287,7 +269,7 @@ class ConnectionOptions:
             )
         if (self.issuer or self.scope) and not oauth:
             raise UsageError("--issuer and --scope are for --send-credentials-as client_credentials.")
-        if self.send_credentials_as is not SendAs.BEARER and not self.credential:
+        if self.send_credentials_as != "bearer" and not self.credential:
             raise UsageError(f"--send-credentials-as {self.send_credentials_as} needs --credential NAME.")
 
 

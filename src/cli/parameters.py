@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.table_files import TableFileError, read_csv, read_parquet
 from ..types.canonical import without_surrogates
@@ -16,10 +16,13 @@ from .exits import CommandError
 from .files import read_json, read_text, why_no_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
+
+
+_AT_A_TIME: Final = 512
 
 
 @dataclass(frozen=True)
@@ -27,19 +30,37 @@ class Parameters:
     """A parameter table.
 
     Attributes:
-        rows: Cell by column name; a missing cell is None.
-        table: The same for an output table: columns of mixed types as JSON text.
+        table: The rows, for an output table, too: columns of mixed types are JSON text in it.
         typed: Whether cells have the types of their file; otherwise all of them are text.
+        objects: The same rows with the types that the file says, where columns may have several.
     """
 
-    rows: list[dict[str, Any]]
     table: pa.Table
     typed: bool
+    objects: list[dict[str, Any]] | None = None
 
     @property
     def columns(self) -> list[str]:
         """Names, in order."""
         return self.table.column_names
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        # Where there are no columns, there are no rows for Arrow.
+        return self.table.num_rows if self.objects is None else len(self.objects)
+
+    def rows(self, start: int = 0) -> Iterator[dict[str, Any]]:
+        """Yields rows, made when they are asked for: cell by column name, None for a missing one.
+
+        Args:
+            start: The place of the first one.
+        """
+        if self.objects is not None:
+            yield from self.objects[start:]
+            return
+        for piece in self.table.slice(start).to_batches(max_chunksize=_AT_A_TIME):
+            yield from piece.to_pylist()
 
 
 def read_parameters(file: Path) -> Parameters:
@@ -67,13 +88,11 @@ def read_parameters(file: Path) -> Parameters:
 
 
 def _read_csv(file: Path) -> Parameters:
-    table = read_csv(file)
-    return Parameters(table.to_pylist(), table, typed=False)
+    return Parameters(read_csv(file), typed=False)
 
 
 def _read_parquet(file: Path) -> Parameters:
-    table = read_parquet(file)
-    return Parameters(table.to_pylist(), table, typed=True)
+    return Parameters(read_parquet(file), typed=True)
 
 
 def _read_jsonl(file: Path) -> Parameters:
@@ -96,7 +115,7 @@ def _of_objects(rows: list[dict[str, Any]]) -> Parameters:
     names = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{name: row.get(name) for name in names} for row in rows]
     table = pa.Table.from_arrays([_column([row[name] for row in rows]) for name in names], names=names)
-    return Parameters(rows, table, typed=True)
+    return Parameters(table, typed=True, objects=rows)
 
 
 def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:

@@ -5,13 +5,16 @@ On a terminal it is one line that changes; elsewhere it is a line per report, fo
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from .terminal import err, note, plain, remarks_on_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
+    from rich.progress import Progress as ProgressBars
     from rich.progress import ProgressColumn, TaskID
     from rich.status import Status
 
@@ -59,76 +62,63 @@ class CallProgress(StatusLine):
             note(text)
 
 
-class _Bar:
-    """A bar on a terminal while something is done; nothing elsewhere.
-
-    Args:
-        last: What stands behind the bar, one of rich's columns.
-    """
-
-    def __init__(self, last: ProgressColumn) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            last,
-            console=err(),
-            disable=not remarks_on_terminal(),
-            transient=True,
-        )
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-
-class BatchProgress(_Bar):
-    """Shows how many calls have finished, as a bar with ``call 37 of 200``.
+@contextmanager
+def batch_progress(total: int) -> Generator[Callable[[int], None]]:
+    """Shows how many calls have finished, as a bar with ``call 37 of 200``; in a log every tenth of them.
 
     Args:
         total: How many calls there are.
+
+    Yields:
+        Takes the number of calls that have finished.
     """
+    from rich.progress import TimeRemainingColumn
 
-    def __init__(self, total: int) -> None:
-        from rich.progress import TimeRemainingColumn
+    tenths = 0
 
-        super().__init__(TimeRemainingColumn())
-        self._total = total
-        self._tenths = 0
-        self._task = self._bar.add_task(self._text(0), total=total)
+    def finished(number: int) -> None:
+        nonlocal tenths
+        text = f"call {number} of {total}"
+        bar.update(task, completed=number, description=text)
+        if 10 * number // total > tenths and not remarks_on_terminal():
+            tenths = 10 * number // total
+            note(text)
 
-    def __call__(self, finished: int) -> None:
-        """Takes the number of calls that have finished."""
-        self._bar.update(self._task, completed=finished, description=self._text(finished))
-        tenths = 10 * finished // self._total
-        if tenths > self._tenths and not remarks_on_terminal():  # enough for a log
-            self._tenths = tenths
-            note(self._text(finished))
-
-    def _text(self, finished: int) -> str:
-        return f"call {finished} of {self._total}"
+    with _bar(TimeRemainingColumn()) as bar:
+        task = bar.add_task(f"call 0 of {total}", total=total)
+        yield finished
 
 
-class StepsProgress(_Bar):
-    """Shows how far each step of a longer work is, as a bar for each; elsewhere a line per step."""
+@contextmanager
+def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
+    """Shows how far each step of a longer work is, as a bar for each; in a log as a line for each.
 
-    def __init__(self) -> None:
-        from rich.progress import MofNCompleteColumn
+    Yields:
+        Takes (what, done, of how many).
+    """
+    from rich.progress import MofNCompleteColumn
 
-        super().__init__(MofNCompleteColumn())
-        self._tasks: dict[str, TaskID] = {}
+    tasks: dict[str, TaskID] = {}
 
-    def __call__(self, step: tuple[str, int, int]) -> None:
-        """Takes (what, done, of how many)."""
-        what, done, total = step
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total)
+    def done(step: tuple[str, int, int]) -> None:
+        what, completed, total = step
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
             if not remarks_on_terminal():
                 note(f"{what}: {total}")
-        self._bar.update(self._tasks[what], completed=done)
+        bar.update(tasks[what], completed=completed)
+
+    with _bar(MofNCompleteColumn()) as bar:
+        yield done
+
+
+def _bar(last: ProgressColumn) -> ProgressBars:
+    """Bars on a terminal, nothing elsewhere.
+
+    Args:
+        last: What stands behind the bar.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), last)
+    return Progress(*columns, console=err(), disable=not remarks_on_terminal(), transient=True)

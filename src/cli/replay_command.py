@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .executors import Concurrency, ExecutorOption, check_executor
 from .exits import ExitCode, UsageError, reports_errors
-from .files import RecordsArgument, check_journal, check_page, check_table, reading_records, write_page
+from .files import check_journal, check_page, check_table, reading_records, write_page
 from .interrupt import Interrupt
 from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
+from .shared_options import RecordsArgument
 from .terminal import print_json
 
 _WHAT = "What is called"

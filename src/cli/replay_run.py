@@ -16,7 +16,7 @@ from ..types.errors import Canceled, MCPError
 from .executors import call_executor
 from .exits import ExitCode
 from .files import open_journal
-from .progress import BatchProgress
+from .progress import batch_progress
 from .sessions import Sessions
 from .tables import TableFile
 from .terminal import complain, note, one_line, say, show, table
@@ -102,7 +102,7 @@ class ReplayRun:
 
     def _take(self, replayer: Replayer) -> None:
         calls = self._recording.calls
-        with BatchProgress(len(calls)) as progress:
+        with batch_progress(len(calls)) as progress:
             try:
                 for number, done in enumerate(replayer.replay(calls), start=1):
                     self._done.append(done)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..tools.words import counted
 from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_folder, writing
 from .interrupt import Interrupt
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..headless.host import ExtensionHost
     from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
+    from ..knwf import Workflow
 
 _NAMED = r"([^=]*[^=\s][^=]*)=(.*)"
 _SERVER = r"(.+?)=(https?:.+)"
@@ -146,6 +148,37 @@ def _run(
     find_credential: Callable[[str], CredentialValue | None],
     interrupt: Interrupt,
 ) -> tuple[RunReport, list[Path]]:
+    workflow, host = _loaded(file)
+    from ..headless.workflows import RunOptions, run_workflow
+    from ..headless.workflows.results import write_results
+
+    _check(workflow, settings, servers, tables, host.id)
+    check_folder(out)
+    folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
+    report: RunReport | None = None
+    try:
+        with _Progress() as progress:
+            options = RunOptions(
+                workflow_dir=folder,
+                beside=file.absolute().parent,
+                servers=servers,
+                settings=settings,
+                find_credential=find_credential,
+                is_canceled=interrupt,
+                inputs={name: _read(path, host) for name, path in tables.items()},
+                watcher=progress,
+            )
+            report = run_workflow(workflow, host, options)
+        if out is None:
+            return report, []
+        with writing(out):
+            return report, write_results(report, out)
+    finally:
+        if out is None:
+            _leave(folder, keep=report is None or not report.ok)
+
+
+def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
     from ..headless import load_own_extension
     from ..headless.errors import HeadlessError
     from ..knwf import KnwfError, OtherNode, read_workflow
@@ -160,17 +193,27 @@ def _run(
         if problem.severity == "warning" and problem.where not in containers:
             note(f"{problem.where}: {problem.what}")
     try:
-        host = load_own_extension()
+        return workflow, load_own_extension()
     except HeadlessError as error:
         raise CommandError(f"The extension's nodes cannot be loaded: {error}.") from None
-    from ..headless.workflows import RunError, RunOptions, run_workflow
-    from ..headless.workflows.results import write_results
+
+
+def _check(
+    workflow: Workflow,
+    settings: Mapping[str, str],
+    servers: Mapping[str, str],
+    tables: Mapping[str, Path],
+    extension: str,
+) -> None:
+    """Refuses names that the workflow does not have."""
+    from ..headless.workflows import RunError
     from ..headless.workflows.run import with_inputs, with_settings
     from ..headless.workflows.servers import with_servers
+    from ..knwf import KnwfError
     from ..types.errors import SettingInvalid
 
     try:
-        with_servers(workflow, servers, host.id)
+        with_servers(workflow, servers, extension)
         with_settings(workflow, settings)
         with_inputs(workflow, tables)
     except (RunError, SettingInvalid) as error:
@@ -178,25 +221,13 @@ def _run(
     except KnwfError:
         pass  # a broken Configuration node: the run says which
 
-    check_folder(out)
-    with _WorkFolder(out) as work, _Progress() as progress:
-        options = RunOptions(
-            workflow_dir=work.folder,
-            beside=file.absolute().parent,
-            servers=servers,
-            settings=settings,
-            find_credential=find_credential,
-            is_canceled=interrupt,
-            inputs={name: _read(path, host) for name, path in tables.items()},
-            watcher=progress,
-        )
-        report = run_workflow(workflow, host, options)
-        work.keep = not report.ok
-        files: list[Path] = []
-        if out is not None:
-            with writing(out):
-                files = write_results(report, out)
-    return report, files
+
+def _leave(folder: Path, *, keep: bool) -> None:
+    """Removes the workflow's own folder; one with journals of a run that did not go well stays."""
+    if keep and any(folder.rglob("*")):
+        note(f"Files of this run are in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(file: Path, host: ExtensionHost) -> Any:
@@ -208,34 +239,6 @@ def _read(file: Path, host: ExtensionHost) -> Any:
     from .parameters import read_parameters
 
     return read_parameters(file).table
-
-
-class _WorkFolder:
-    """The workflow's own folder: in the folder for results, or one that goes when all went well.
-
-    Args:
-        out: The folder for results, or None.
-
-    Attributes:
-        folder: The folder.
-        keep: Whether the folder stays: the journals of a run that failed are in it.
-    """
-
-    def __init__(self, out: Path | None) -> None:
-        self._own = out is None
-        self.folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
-        self.keep = False
-
-    def __enter__(self) -> _WorkFolder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._own:
-            return
-        if self.keep and any(self.folder.rglob("*")):
-            note(f"Files of this run are in {self.folder}")
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class _Progress(StatusLine):
@@ -259,7 +262,7 @@ class _Progress(StatusLine):
         from ..headless.workflows.results import row_counts
 
         if outcome.status is NodeStatus.EXECUTED:
-            rows = ", ".join("1 row" if count == 1 else f"{count} rows" for count in row_counts(outcome))
+            rows = ", ".join(counted(count, "row") for count in row_counts(outcome))
             note(f"{self._head}: {outcome.seconds:.2f} s{rows and f', {rows}'}")
         for warning in outcome.done.warnings:
             note(f"{outcome.label}: {warning}")
@@ -271,8 +274,8 @@ def _show(report: RunReport) -> None:
 
     for own in end_tables(report):
         data = plain_table(own.table)
-        rows = "1 row" if data.num_rows == 1 else f"{data.num_rows} rows"
-        say(f"{own.outcome.label} - {own.port}: {rows}, {data.num_columns} columns", "bold")
+        size = f"{counted(data.num_rows, 'row')}, {counted(data.num_columns, 'column')}"
+        say(f"{own.outcome.label} - {own.port}: {size}", "bold")
         names = _telling(data)
         shown = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
         if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:

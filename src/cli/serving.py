@@ -1,4 +1,4 @@
-"""What the commands that serve have in common: their options, what they say, and how they end."""
+"""What the commands that serve have in common: what they log and say, and how they end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import logging
 import os
 import sys
 from enum import StrEnum
-from typing import Annotated, NoReturn
-
-import typer
+from typing import NoReturn
 
 from .exits import ExitCode
 
@@ -20,21 +18,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-HttpOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Serve over HTTP on this port (0: any) instead of stdin and stdout.",
-    ),
-]
-HostOption = Annotated[str, typer.Option(help="Address to listen on with --http.")]
-LogLevelOption = Annotated[
-    LogLevel, typer.Option(case_sensitive=False, help="How much to log; to standard error.")
-]
 
 
 def log_to_stderr(level: LogLevel, form: str) -> None:

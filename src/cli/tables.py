@@ -6,10 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Self
 
+from ..tools.protocol.json_text import decode
+from ..types.errors import ProtocolError
 from .files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -64,11 +65,11 @@ class TableFile:
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, JSON texts become what they say."""
-    keys = {name: json_key(name) for name in table.column_names if name != _ROW_ID}
-    readers: dict[str, Callable[[Any], Any]] = {
-        name: _read if name in _JSON_COLUMNS else _same for name in keys
-    }
-    return [{key: readers[name](row[name]) for name, key in keys.items()} for row in table.to_pylist()]
+    keys = {name: _key(name) for name in table.column_names if name != _ROW_ID}
+    return [
+        {key: _read(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
+        for row in table.to_pylist()
+    ]
 
 
 def json_record(record: CallRecord) -> dict[str, Any]:
@@ -81,13 +82,15 @@ def json_record(record: CallRecord) -> dict[str, Any]:
         One key per attribute of the record; absent ones are left out.
     """
     found = record.to_json()
-    return {key: json.loads(value) if key in _JSON_KEYS else value for key, value in found.items()}
+    return {key: _said(value) if key in _JSON_KEYS else value for key, value in found.items()}
 
 
-def json_key(column: str) -> str:
-    """Makes a JSON key from the name of a column: ``tool`` for *Tool (JSON)*."""
-    words = re.sub(r"[^0-9a-z]+", "_", column.removesuffix(" (JSON)").lower())
-    return words.strip("_")
+def _said(text: str) -> Any:
+    """What JSON text says; the text itself where a table was edited and it is none any more."""
+    try:
+        return decode(text)
+    except ProtocolError:
+        return text
 
 
 def _writer(file: Path, schema: pa.Schema) -> Any:
@@ -117,9 +120,10 @@ def _flat_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def _key(column: str) -> str:
+    words = re.sub(r"[^0-9a-z]+", "_", column.removesuffix(" (JSON)").lower())
+    return words.strip("_")
+
+
 def _read(text: str | None) -> Any:
     return None if text is None else json.loads(text)
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -4,7 +4,7 @@ import pytest
 
 from knime_mcp.cli.credentials import Credentials
 from knime_mcp.cli.exits import UsageError
-from knime_mcp.cli.options import ConnectionOptions, SendAs, Transport
+from knime_mcp.cli.options import ConnectionOptions
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
 
@@ -23,17 +23,17 @@ def test_default_route_is_the_bare_url():
 def test_options_become_the_route():
     found = route(
         credential="prod",
-        send_credentials_as=SendAs.HEADER,
+        send_credentials_as="header",
         header_name="X-API-Key",
         header=["X-Team: sales"],
-        transport=Transport.SSE,
+        transport="sse",
     )
     assert (found.credential, found.send_credentials_as, found.header_name) == ("prod", "header", "X-API-Key")
     assert (found.headers, found.transport) == ((("X-Team", "sales"),), "sse")
 
 
 def test_what_a_url_says_itself_wins():
-    (found,) = ConnectionOptions(credential="a", transport=Transport.HTTP).routes(
+    (found,) = ConnectionOptions(credential="a", transport="http").routes(
         [f"{URL}#credential=b&transport=sse"]
     )
     assert (found.credential, found.transport) == ("b", "sse")
@@ -58,9 +58,9 @@ def test_headers_with_a_secret_are_refused_without_showing_it():
     ("options", "words"),
     [
         ({"credential": "a", "bearer_env": "B"}, "--credential and --bearer-env cannot be used together"),
-        ({"send_credentials_as": SendAs.HEADER, "credential": "a"}, "needs --header-name"),
-        ({"send_credentials_as": SendAs.BASIC}, "needs --credential NAME"),
-        ({"send_credentials_as": SendAs.CLIENT_CREDENTIALS, "credential": "a"}, "needs --issuer"),
+        ({"send_credentials_as": "header", "credential": "a"}, "needs --header-name"),
+        ({"send_credentials_as": "basic"}, "needs --credential NAME"),
+        ({"send_credentials_as": "client_credentials", "credential": "a"}, "needs --issuer"),
         ({"issuer": "https://login.host"}, "are for --send-credentials-as client_credentials"),
         ({"header": ["canary-1234"]}, "needs a name and a value"),
     ],

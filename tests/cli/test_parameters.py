@@ -8,12 +8,16 @@ from knime_mcp.cli.exits import CommandError
 from knime_mcp.cli.parameters import read_parameters
 
 
+def rows_of(file):
+    return list(read_parameters(file).rows())
+
+
 def test_csv_cells_stay_text(tmp_path):
     file = tmp_path / "p.csv"
     file.write_bytes('\ufeffcode,text\r\n007,"a ""b"", c"\r\n,""\r\n'.encode())
     table = read_parameters(file)
     assert table.columns == ["code", "text"]
-    assert table.rows == [{"code": "007", "text": 'a "b", c'}, {"code": None, "text": ""}]
+    assert list(table.rows()) == [{"code": "007", "text": 'a "b", c'}, {"code": None, "text": ""}]
     assert not table.typed
 
 
@@ -21,26 +25,26 @@ def test_csv_cells_stay_text(tmp_path):
 def test_other_delimiters(tmp_path, delimiter):
     file = tmp_path / "p.csv"
     file.write_text(f"a{delimiter}b\n1,5{delimiter}x\n", encoding="utf-8")
-    assert read_parameters(file).rows == [{"a": "1,5", "b": "x"}]
+    assert rows_of(file) == [{"a": "1,5", "b": "x"}]
 
 
 def test_header_only_is_an_empty_table(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text("a,b\n", encoding="utf-8")
-    assert read_parameters(file).rows == []
+    assert rows_of(file) == []
 
 
 def test_line_breaks_in_cells(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text('a,b\n"one\ntwo",3\n', encoding="utf-8")
-    assert read_parameters(file).rows == [{"a": "one\ntwo", "b": "3"}]
+    assert rows_of(file) == [{"a": "one\ntwo", "b": "3"}]
 
 
 def test_parquet_keeps_types(tmp_path):
     file = tmp_path / "p.parquet"
     pq.write_table(pa.table({"n": [1, None], "l": [["a"], []]}), file)
     table = read_parameters(file)
-    assert table.rows == [{"n": 1, "l": ["a"]}, {"n": None, "l": []}]
+    assert list(table.rows()) == [{"n": 1, "l": ["a"]}, {"n": None, "l": []}]
     assert table.typed
 
 
@@ -48,32 +52,32 @@ def test_json_lines(tmp_path):
     file = tmp_path / "p.jsonl"
     file.write_text('{"a": 1}\n\n{"b": {"c": []}}\n', encoding="utf-8")
     found = read_parameters(file)
-    assert found.rows == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+    assert list(found.rows()) == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
     assert found.table.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": '{"c": []}'}]
 
 
 def test_a_list_of_objects(tmp_path):
     file = tmp_path / "p.json"
     file.write_text('[{"a": 1}, {"b": {"c": []}}]', encoding="utf-8")
-    assert read_parameters(file).rows == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
+    assert rows_of(file) == [{"a": 1, "b": None}, {"a": None, "b": {"c": []}}]
 
 
 def test_a_cell_of_any_length(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text(f"a,b\n{'x' * 3_000_000},1\n", encoding="utf-8")
-    assert len(read_parameters(file).rows[0]["a"]) == 3_000_000
+    assert len(rows_of(file)[0]["a"]) == 3_000_000
 
 
 def test_a_tsv_is_separated_by_tabs(tmp_path):
     file = tmp_path / "p.tsv"
     file.write_text("text, or not\na,b\n", encoding="utf-8")
-    assert read_parameters(file).rows == [{"text, or not": "a,b"}]
+    assert rows_of(file) == [{"text, or not": "a,b"}]
 
 
 def test_marks_within_cells_are_no_open_ones(tmp_path):
     file = tmp_path / "p.csv"
     file.write_text('a,b\n5" pipe,"one\ntwo"\n', encoding="utf-8")
-    assert read_parameters(file).rows == [{"a": '5" pipe', "b": "one\ntwo"}]
+    assert rows_of(file) == [{"a": '5" pipe', "b": "one\ntwo"}]
 
 
 @pytest.mark.parametrize("place", range(4, 700, 13))

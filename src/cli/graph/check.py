@@ -10,7 +10,8 @@ from ...tools.words import counted
 from ..exits import ExitCode, reports_errors
 from ..extras import needs_graph
 from ..terminal import complain, note, print_json, say
-from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document
+from .options import DialectOption, FileArgument, McpFileOption
+from .reading import DialectChoice, read_document
 
 if TYPE_CHECKING:
     from ...graph.documents.problems import Problem

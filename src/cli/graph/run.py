@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -14,15 +14,8 @@ from ..extras import needs_graph
 from ..files import check_journal, check_output, open_journal, text_or_file, why_no_json, writing
 from ..interrupt import Interrupt
 from ..terminal import complain, note, print_json
-from .options import (
-    AuditOption,
-    DialectChoice,
-    DialectOption,
-    FileArgument,
-    McpFileOption,
-    read_document,
-    usable,
-)
+from .options import AuditOption, DialectOption, FileArgument, McpFileOption
+from .reading import DialectChoice, read_document, usable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer evaluates annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +11,8 @@ from ..exits import ExitCode, UsageError, reports_errors
 from ..extras import needs_graph
 from ..files import check_page, read_json, write_page
 from ..terminal import print_text
-from .options import DialectChoice, DialectOption, FileArgument, McpFileOption, read_document, usable
+from .options import DialectOption, FileArgument, McpFileOption
+from .reading import DialectChoice, read_document, usable
 
 if TYPE_CHECKING:
     from ...graph.model import GraphDocument, ToolDefinition

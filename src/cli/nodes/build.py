@@ -9,7 +9,7 @@ import typer
 
 from ..exits import CommandError, ExitCode, reports_errors
 from ..files import check_output
-from ..progress import StepsProgress
+from ..progress import steps_progress
 from ..terminal import err, note, plain, print_json, say
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def build(
 
     check_output(out)
     path = out if out is not None else user_catalogue()
-    with StepsProgress() as bar:
+    with steps_progress() as bar:
         found, left_out = _extensions(extension or [], bare)
         report = build_catalogue(
             path,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from ..exits import ExitCode, reports_errors
 from ..extras import needs_gateway
+from ..serving import announce
 from ..terminal import note
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
 
 @reports_errors
+@needs_gateway
 def gateway(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the public listener (0: any).")
@@ -43,8 +45,12 @@ def gateway(
 
     Example: knime-mcp nodes gateway --port 8000
     """
-    serve_gateway(
-        catalogue,
+    from ...knowledge.gateway.building import opened_gateway
+    from ...knowledge.gateway.observability import configure_logging
+    from ...knowledge.gateway.serving import serve
+    from ...knowledge.gateway.settings import read_settings
+
+    settings = read_settings(
         gateway_port=port,
         gateway_host=host,
         gateway_internal_port=internal_port,
@@ -52,37 +58,16 @@ def gateway(
         gateway_tls_certificate=tls_certificate,
         gateway_tls_key=tls_key,
     )
-    return ExitCode.OK
-
-
-@needs_gateway
-def serve_gateway(catalogue: Path | None, **given: Any) -> None:
-    """Serves the gateway until a signal comes.
-
-    Args:
-        catalogue: The catalogue's file; None: the person's own, or else what comes along.
-        **given: Settings that count more than the environment; None counts as not given.
-
-    Raises:
-        CommandError: The extra is not installed.
-        MCPError: The catalogue, the keys or a setting cannot work.
-        OSError: An address cannot be bound, or a certificate cannot be read.
-    """
-    from ...knowledge.gateway.building import opened_gateway
-    from ...knowledge.gateway.observability import configure_logging
-    from ...knowledge.gateway.serving import serve
-    from ...knowledge.gateway.settings import read_settings
-
-    settings = read_settings(**given)
     configure_logging(settings)
     with open_catalogue(catalogue) as opened, opened_gateway(settings, opened) as built:
         tell_origin(opened.origin)
         if not any(key.works() for key in built.keys.all()):
             note(f"There are no keys in {settings.gateway_keys_file} yet: knime-mcp nodes keys create NAME")
         asyncio.run(serve(built, on_ready=_announce))
+    return ExitCode.OK
 
 
 def _announce(public: str, internal: str | None) -> None:
-    print(f"Serving at {public}", file=sys.stderr, flush=True)
+    announce(public)
     if internal is not None:
         print(f"Serving this machine, without keys, at {internal}", file=sys.stderr, flush=True)

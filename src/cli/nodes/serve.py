@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ..exits import ExitCode, reports_errors
 from ..extras import needs_server
-from ..serving import HostOption, HttpOption, LogLevel, LogLevelOption, announce, end_now, log_to_stderr
+from ..serving import LogLevel, announce, end_now, log_to_stderr
+from ..shared_options import HostOption, HttpOption, LogLevelOption
 from ..terminal import complain
 from .catalogue import CatalogueOption, open_catalogue, tell_origin
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 def serve(
     http: HttpOption = None,
     host: HostOption = "127.0.0.1",
-    gateway: Annotated[
-        bool, typer.Option("--gateway", help="Serve plain HTTP with keys instead; see: nodes gateway.")
-    ] = False,
     log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
@@ -34,11 +30,6 @@ def serve(
 
     Example: knime-mcp nodes serve --http 8080
     """
-    if gateway:
-        from .gateway import serve_gateway
-
-        serve_gateway(catalogue, gateway_port=http, gateway_host=None if host == "127.0.0.1" else host)
-        return ExitCode.OK
     log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
     with open_catalogue(catalogue) as opened:
         signaled = _serve(opened, http=http, host=host)
