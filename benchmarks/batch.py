@@ -8,6 +8,7 @@ import itertools
 import statistics
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import processes
@@ -46,7 +47,9 @@ def dispatcher(pool: SessionPool) -> Dispatcher:
     )
 
 
-def batch(url: str, rows: int, in_flight: int) -> tuple[float, float]:
+def batch(
+    url: str, rows: int, in_flight: int, on_row: Callable[[], object] = lambda: None
+) -> tuple[float, float]:
     """Seconds until the first row and until the last; nothing is kept of the rows."""
     route = ServerRoute.parse(url)
     with SessionPool(lambda found: MCPClient(found.url)) as pool:
@@ -64,17 +67,26 @@ def batch(url: str, rows: int, in_flight: int) -> tuple[float, float]:
         first = time.perf_counter() - start
         for outcome in results:
             assert outcome.record.ok
+            on_row()
         return first, time.perf_counter() - start
 
 
-def peak_memory(url: str, rows: int, in_flight: int) -> float:
-    """MB of Python objects at the highest point of a batch; slows it down, so it is run by itself."""
+def peaks(url: str, rows: int, in_flight: int, *, parts: int) -> list[float]:
+    """MB of Python objects at the highest point of each part of a batch; slows it down, so it runs alone."""
+    found: list[float] = []
+    passed = itertools.count(2)  # nobody is told of the first row
+
+    def on_row() -> None:
+        if next(passed) % (rows // parts) == 0:
+            found.append(tracemalloc.get_traced_memory()[1] / 1e6)
+            tracemalloc.reset_peak()
+
     tracemalloc.start()
     try:
-        batch(url, rows, in_flight)
-        return tracemalloc.get_traced_memory()[1] / 1e6
+        batch(url, rows, in_flight, on_row)
     finally:
         tracemalloc.stop()
+    return found
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
@@ -85,7 +97,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
         kinds = KINDS if not smoke and ideal < LONG else KINDS[:1]
         few = rounds if latency == 0 else min(rounds, 3) if latency == 5 or in_flight == 32 else 1
         _compare(table, latency, in_flight, rows, kinds, few, ideal)
-    _memory(table, rows, rounds)
+    _memory(table, 10 * rows, rounds)
     table.notes.append(
         "Ratios are against ours. That of the latency alone, with all calls in flight all the time, is the"
         " share of the ideal that ours reaches."
@@ -93,19 +105,22 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
 
 
 def _memory(table: Table, rows: int, rounds: int) -> None:
-    """Many rows beside the highest of ten batches of a tenth: both are the highest of as many calls.
+    """The last rows of many beside the first ones, each a tenth, without the tenth that connects.
 
-    A single batch of few rows has fewer chances that all replies in flight meet at one moment.
+    By the parts of one batch, as the peak of a part depends on how many replies meet at one moment: that
+    differs from batch to batch by more than anything that might grow.
     """
-    found: dict[int, list[float]] = {rows: [], 10 * rows: []}
+    early: list[float] = []
+    late: list[float] = []
     with fast_server(50) as url:
         batch(url, rows, 8)  # what is made once is there before
-        for _ in range(min(rounds, 2)):
-            found[rows].append(max(peak_memory(url, rows, 8) for _ in range(10)))
-            found[10 * rows].append(peak_memory(url, 10 * rows, 8))
-    for count, peaks in found.items():
-        ratio = statistics.median(own / few for own, few in zip(peaks, found[rows], strict=True))
-        table.add(Row("peak memory, 8 in flight", f"ours: {count:,} calls", "MB", tuple(peaks), ratio))
+        for _ in range(min(rounds, 3)):
+            found = peaks(url, rows, 8, parts=10)
+            early.append(statistics.median(found[1:5]))
+            late.append(statistics.median(found[6:]))
+    for name, values in ((f"ours: early among {rows:,} calls", early), ("ours: late among them", late)):
+        ratio = statistics.median(own / first for own, first in zip(values, early, strict=True))
+        table.add(Row("peak memory, 8 in flight", name, "MB", tuple(values), ratio))
 
 
 def _compare(
