@@ -173,6 +173,8 @@ class Wait:
         match kind:
             case "connect":
                 what = f"No connection within {self.timeouts.connect:g} s"
+                if not self.unsent:  # there is one, and the old transport's stream has to begin
+                    what = f"No event within {self.timeouts.connect:g} s; a proxy may hold the stream back"
             case "idle":
                 what = f"The server has sent nothing for {self.timeouts.idle:g} s"
             case "total":

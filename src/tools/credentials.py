@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 from urllib.parse import quote, urlsplit
 
 from ..types.errors import SettingInvalid
 from ..types.routing import TEMPLATES
+from .server_url import is_loopback_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -286,12 +286,7 @@ def sent_in_clear(url: str) -> bool:
         Whether it goes over http to another machine.
     """
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        local = ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost" or host.endswith(".localhost")
-    return parts.scheme == "http" and not local
+    return parts.scheme == "http" and not is_loopback_host(parts.hostname or "")
 
 
 def _require(credential: Credential, part: str, purpose: str, route: ServerRoute) -> None:

@@ -22,6 +22,7 @@ from ..types.errors import ConnectError, ResultTooLarge, origin_and_path
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
+from .server_url import is_loopback_host
 from .transports.http_channel import HttpChannel, is_usable, origin_of
 from .transports.sockets import Backend
 
@@ -266,14 +267,6 @@ class Guard:
             fix="This can be an attack, so nothing was sent there. If you trust the address, name the "
             "authorization server yourself as issuer",
         )
-
-
-def is_loopback_host(host: str) -> bool:
-    """Whether a host's name says that it is this machine (RFC 6761 §6.3, RFC 8252 §7.3)."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    literal = _literal(host)
-    return literal is not None and zone_of(literal) is Zone.LOOPBACK
 
 
 def _literal(host: str) -> str | None:

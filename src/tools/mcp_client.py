@@ -4,7 +4,6 @@ Synchronous, because KNIME nodes are, and safe for use by many threads at once. 
 one of the errors of `knime_mcp.types.errors`, with the server named by origin and path and no secret in it.
 """
 
-import itertools
 import logging
 import threading
 import time
@@ -17,9 +16,8 @@ from ..types.errors import Canceled, MCPError, SettingInvalid
 from .auth import Authorization, header_secrets
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
-from .client.conversation import Conversation, OnProgress, Progress
-from .client.echoes import secrets_in, server_without, tools_without
-from .client.failures import without_secrets
+from .client.conversation import Conversation, OnProgress, Progress, request_ids
+from .client.echoes import error_without, secrets_in, server_without, tools_without
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
@@ -111,7 +109,7 @@ class MCPClient:
         self._conversation: Conversation | None = None
         self._info: ServerInfo | None = None
         self._opening = 0
-        self._ids = itertools.count(1)
+        self._ids = request_ids()
         self._settings = ConnectSettings(
             authorization=auth,
             transport=transport,
@@ -305,7 +303,7 @@ class MCPClient:
     def forget_server(self) -> None:
         """What was remembered of the server no longer holds. For the client's own parts."""
         if self._channel is not None:
-            memory.forget(self._settings.memory_key(self._channel))
+            memory.pop(self._settings.memory_key(self._channel), None)
 
     def _open_channel(self) -> "HttpChannel":
         if self._url is None:
@@ -342,7 +340,7 @@ class MCPClient:
         def placed(error: MCPError) -> MCPError:
             if isinstance(error, Canceled) and self._opening != opening:
                 error = client_closed()
-            return without_secrets(error.at(server=self._url, tool=tool), self._secrets())
+            return error_without(self._secrets(), error.at(server=self._url, tool=tool))
 
         return _Edge(placed)
 

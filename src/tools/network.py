@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..types.errors import SettingInvalid, origin_and_path
+from .server_url import is_loopback_host
 
 # There the system itself checks certificates, through truststore. A context of truststore does one handshake
 # at a time, however long that takes, so it must not be shared: a server that stalls would stop all others.
@@ -79,13 +80,7 @@ class NetworkSettings:
         known = getproxies()
         found = known.get(parts.scheme) or known.get("all")
         # A proxy cannot reach this machine's own loopback, whatever the environment says.
-        if (
-            not found
-            or host == "localhost"
-            or host.startswith("127.")
-            or host == "::1"
-            or _bypassed(host, known)
-        ):
+        if not found or is_loopback_host(host) or _bypassed(host, known):
             return None
         return _proxy(found, f"{parts.scheme}_proxy of the environment or system")
 

@@ -52,6 +52,14 @@ def checked_url(server_uri: str) -> str:
     return url
 
 
+def is_loopback_host(host: str) -> bool:
+    """Whether a host's name says that it is this machine (RFC 6761 §6.3, RFC 8252 §7.3)."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def _is_plain(host: str) -> bool:
     """Whether a host is an address or an ordinary name, which every parser understands the same way."""
     try:

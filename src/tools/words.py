@@ -1,5 +1,17 @@
 """Words that messages and pages have in common."""
 
+from typing import Final
+
+CUT: Final = "…"
+"""Stands at the end of a text that was cut off."""
+
+
+def in_one_line(text: str, longest: int) -> str:
+    """A stranger's text as one line of what can be printed, cut off where it is too long."""
+    start = text[: 10 * longest]  # of megabytes nobody reads more
+    line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
+    return line if len(line) <= longest and start == text else line[:longest] + CUT
+
 
 def counted(number: int, noun: str) -> str:
     """Writes a number with its noun.

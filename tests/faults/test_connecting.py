@@ -155,7 +155,11 @@ def page(request):
 
 LISTINGS = {
     "endless pages": (page, ResultTooLarge, "more than 40 pages"),
-    "cursor loop": (rpc({"tools": [], "nextCursor": "a"}), ProtocolError, "in circles"),
+    "cursor loop": (
+        [rpc({"tools": [{"name": c}], "nextCursor": c}) for c in "aba"],
+        ProtocolError,
+        "in circles",
+    ),
     "endless tools": (rpc({"tools": [{"name": "t"}] * 500}), ResultTooLarge, "more than 100 tools"),
     "no list": (rpc({"tools": {"a": 1}}), ProtocolError, "not a list"),
     "lifetime beyond all numbers": (rpc({"tools": [], "ttlMs": 10**400}), None, ""),

@@ -12,7 +12,7 @@ import pytest
 from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import AuthError, ConnectError, MCPError
 from tests.faults.rows import PATIENT, WAYS, OldServer, bound, run_rows, script_for
-from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc
+from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
 
 SECRET = "s3cret-s3cret"
 
@@ -131,6 +131,15 @@ def test_cookies_do_not_pile_up():
         for _ in range(200):
             client.call_tool("echo")
         assert len(server.requests[-1].headers["cookie"]) < 60 * 110
+
+
+@pytest.mark.parametrize("cookie", ["name=José".encode(), b"=;;;"], ids=["utf-8", "none"])
+def test_cookies_of_any_form_do_no_harm(cookie):
+    def answer(request):
+        return [rpc(text("hi"))(request)[0].replace(b"\r\n", b"\r\nSet-Cookie: " + cookie + b"\r\n", 1)]
+
+    with ScriptedServer(modern(tools__call=answer)) as server, MCPClient(server.url) as client:
+        assert [client.call_tool("echo").text for _ in range(3)] == ["hi"] * 3
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from knime_mcp.types.errors import ProtocolError
+from knime_mcp.tools import MCPClient
+from knime_mcp.types.errors import ConnectError
 from tests.faults.rows import ROWS, WAYS, batch, good_reply, script_for
-from tests.support.scripted_server import Part, http, rpc, text
+from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc, text, tool
 
 
 def twice(way):
@@ -80,18 +81,31 @@ def test_a_compressed_reply_is_over_with_its_last_member(pack, after):
     assert {row.outcome.text for row in rows if not row.good} == {"packed"}
 
 
+def not_mine(request):
+    return rpc(text("not mine", resultType="complete"))(_Numbered(request.json["id"] - 1))
+
+
 @pytest.mark.parametrize("way", ["modern-json", "legacy-json"])
 def test_the_reply_to_another_request_is_no_result(way):
-    def late(request):
-        return rpc(text("not mine", resultType="complete"))(_Numbered(request.json["id"] - 1))
-
-    rows, _ = batch(script_for(way, late), in_flight=1)
+    rows, _ = batch(script_for(way, not_mine), in_flight=1)
     for row in rows:
         if row.good:
             continue
-        assert isinstance(row.outcome, ProtocolError)
+        assert isinstance(row.outcome, ConnectError)
         assert "another request" in str(row.outcome)
     assert [row.number for row in rows if not row.good] == [2, 5]
+
+
+def test_what_may_run_twice_is_asked_again_after_the_reply_to_another_request():
+    script = modern()
+    for method, good in (
+        ("tools/list", rpc({"tools": [tool(annotations={"readOnlyHint": True})]})),
+        ("tools/call", rpc(text("mine"))),
+    ):
+        script[method] = [not_mine, good]
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("echo").text == "mine"
 
 
 @pytest.mark.parametrize("form", ["null", '"server-error"', None])

@@ -269,8 +269,11 @@ def test_requests_of_servers_are_answered(wanted, elicitation):
     requests = ServerRequests(elicitation)
     answer = requests.respond(wanted)
     assert answer is None or answer["id"] == wanted["id"]
-    answers, unanswered = answer_inputs(requests, wanted)
-    assert len(answers) + len(unanswered) == len(wanted)
+    try:
+        answers = answer_inputs(requests, wanted)
+    except ProtocolError:
+        return
+    assert len(answers) == len(wanted)
     jsonrpc.encode(jsonrpc.request(1, "tools/call", {"inputResponses": answers}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from knime_mcp.tools import ABSENT, Limits, MCPClient
 from knime_mcp.tools.protocol.results import ImageContent, TextContent, UnknownContent
-from knime_mcp.types.errors import MCPError, ProtocolError, ResultTooLarge, ServerError, ToolNotFound
+from knime_mcp.types.errors import MCPError, ResultTooLarge, ServerError, ToolNotFound
 from tests.support.peers import Server
 from tests.support.servers.shapes import FOREST, HUGE, LONG_NAME, NAMES, SURROGATE, encode
 
@@ -63,9 +63,10 @@ def test_an_empty_cursor_is_a_cursor_and_an_empty_page_is_not_the_end(connected:
         assert [tool.name for tool in client.list_tools()] == ["first", "second", "third"]
 
 
-def test_a_cursor_that_comes_back_ends_the_listing_with_an_error(connected: Any) -> None:
-    with connected("endless") as client, pytest.raises(ProtocolError, match="circles"):
-        client.list_tools()
+def test_a_cursor_that_leads_to_the_same_page_ends_the_listing_and_is_told(connected: Any) -> None:
+    with connected("endless") as client:
+        assert len(client.list_tools()) == len({tool.name for tool in client.list_tools()})
+        assert [name for name, _ in client.dropped_tools] == ["(further tools)"]
 
 
 def test_the_cap_on_pages_is_an_error_that_says_so(shapes: Server) -> None:

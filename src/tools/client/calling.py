@@ -4,23 +4,25 @@ import difflib
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ...types.errors import MCPError, ProtocolError, ResultInvalid, ServerError, ToolNotFound
 from ..clock import Wait
 from ..protocol import jsonrpc
 from ..protocol.headers import argument_headers
 from ..protocol.results import ABSENT, CallToolResult
+from ..protocol.server_requests import answer_inputs
 from ..protocol.tools import ToolDefinition
 from ..protocol.versions import Era, era_of
 from .connecting import ConnectSettings
 from .conversation import Conversation, OnProgress
-from .inputs import next_round
 from .listing import Listings
 from .sending import Conversations, Requests
 from .task_calls import Send, call_as_task, must_run_as_task, offers_tasks
 from .task_extension import finish_task
 from .watching import ToolsWatch
+
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before rounds that ask for nothing
 
 
 class ToolCalls:
@@ -139,16 +141,14 @@ class ToolCalls:
         """Go on until there is a result that is complete; kinds of results are of the modern era alone."""
         if self._is_legacy():
             return raw
-        requests = self._settings.requests
         for rounds in range(self._limits.input_rounds + 1):
             match raw.get("resultType"):
                 case None | "complete":
                     return raw
                 case "task":
-                    return finish_task(send, raw, requests, wait, on_progress)
+                    return finish_task(send, raw, self._settings.requests, wait, on_progress)
                 case "input_required" if rounds < self._limits.input_rounds:
-                    extra = next_round(requests, raw, rounds, wait)
-                    more = {**params, **extra}
+                    more = {**params, **self._input(raw, rounds, wait)}
                     raw = send("tools/call", more, wait, repeatable=False, on_progress=on_progress)
                 case "input_required":
                     raise ProtocolError(f"The tool asked for input {rounds + 1} times")
@@ -158,6 +158,17 @@ class ToolCalls:
                         "which this client does not know"
                     )
         raise AssertionError("unreachable")
+
+    def _input(self, raw: dict[str, Any], rounds: int, wait: Wait) -> dict[str, Any]:
+        """What to add to the same call after an ``input_required`` result."""
+        extra: dict[str, Any] = {}
+        if wanted := jsonrpc.as_object(raw.get("inputRequests")):
+            extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
+        else:
+            wait.sleep(_PAUSES[min(rounds, len(_PAUSES) - 1)])
+        if "requestState" in raw:
+            extra["requestState"] = raw["requestState"]  # opaque: echoed, never read
+        return extra
 
     def _send(
         self,

@@ -42,7 +42,7 @@ from ..protocol.negotiation import (
 )
 from ..protocol.server_info import read_server_info
 from ..protocol.server_requests import ServerRequests
-from ..protocol.versions import Era
+from ..protocol.versions import Era, era_of
 from ..transports.base import Call, Step, Trace, Transport
 from ..transports.stdio_server import StdioServer
 from .conversation import CLIENT_INFO, CallInbox, Conversation, modern_meta
@@ -79,41 +79,20 @@ class ConnectSettings:
         return (server.url, identity, self.transport, self.protocol_version or "", *command)
 
 
-class _Memory:
-    """What servers turned out to speak."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], Remembered] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, ...]) -> Remembered | None:
-        """What is known of a server."""
-        with self._lock:
-            return self._known.get(key)
-
-    def put(self, key: tuple[str, ...], value: Remembered) -> None:
-        """Remember it; the oldest entries make room."""
-        with self._lock:
-            self._known[key] = value
-            while len(self._known) > _MOST_REMEMBERED:
-                del self._known[next(iter(self._known))]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._known.clear()
-
-    def forget(self, key: tuple[str, ...]) -> None:
-        """It no longer holds."""
-        with self._lock:
-            self._known.pop(key, None)
+memory: Final[dict[tuple[str, ...], Remembered]] = {}
+"""What servers turned out to speak, see `ConnectSettings.memory_key`."""
+_memory_lock: Final = threading.Lock()
 
 
-memory: Final = _Memory()
+def _remember(key: tuple[str, ...], value: Remembered) -> None:
+    with _memory_lock:  # the oldest entries make room
+        memory[key] = value
+        while len(memory) > _MOST_REMEMBERED:
+            del memory[next(iter(memory))]
 
 
 def connect(
-    channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, counter: Iterator[int]
+    channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, ids: Iterator[int]
 ) -> Conversation:
     """Negotiate with a server.
 
@@ -121,7 +100,7 @@ def connect(
         channel: Connections to it, which stay open whatever comes of it; or what to start.
         settings: Who asks, and for what.
         wait: Clocks and cancel.
-        counter: Ids of requests. Never begun anew: a late reply of an old session must find nobody.
+        ids: Of requests. Never begun anew: a late reply of an old session must find nobody.
 
     Raises:
         MCPError: Which phase of connecting failed, why, and what to do next.
@@ -130,15 +109,15 @@ def connect(
     remembered = memory.get(key)
     if remembered is not None:
         try:
-            return _Connector(channel, settings, wait, remembered, key, counter).run()
+            return _Connector(channel, settings, wait, remembered, key, ids).run()
         except ConnectError as error:
             if error.phase in _NOT_REACHED:
                 raise
         except (ProtocolError, ServerError, VersionError):
             pass
-        memory.forget(key)
+        memory.pop(key, None)
         _logger.debug("what was remembered of %s no longer holds", origin_and_path(channel.url))
-    return _Connector(channel, settings, wait, None, key, counter).run()
+    return _Connector(channel, settings, wait, None, key, ids).run()
 
 
 class _Connector:
@@ -151,13 +130,13 @@ class _Connector:
         wait: Wait,
         remembered: Remembered | None,
         key: tuple[str, ...],
-        counter: Iterator[int],
+        ids: Iterator[int],
     ) -> None:
         self._channel = channel
         self._settings = settings
         self._wait = wait
         self._key = key
-        self._counter = counter
+        self._ids = ids
         self._inbox = CallInbox(settings.requests, on_list_changed=settings.on_list_changed)
         self._transport = self._first_transport()
         self._attempts: list[str] = []
@@ -248,7 +227,7 @@ class _Connector:
             self._wait.sleep(pause)
 
     def _ask_once(self, action: Discover | Initialize) -> Answer:
-        request_id = next(self._counter)
+        request_id = next(self._ids)
         wait = self._wait
         match action:
             case Discover(version):
@@ -287,13 +266,13 @@ class _Connector:
             transport=transport.kind,
             url=origin_and_path(self._channel.url),
         )
-        if agreed.era is Era.LEGACY:
+        if era_of(agreed.version) is Era.LEGACY:
             self._say_initialized()
-        memory.put(self._key, Remembered(agreed.version, transport.kind))
+        _remember(self._key, Remembered(agreed.version, transport.kind))
         trace = self._settings.trace
         if trace is not None and self._settings.authorization is not None:
             trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))
-        return Conversation(transport, info, self._settings.requests, self._counter)
+        return Conversation(transport, info, self._settings.requests, self._ids)
 
     def _say_initialized(self) -> None:
         body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))

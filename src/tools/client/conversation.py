@@ -1,10 +1,12 @@
 """A negotiated conversation with one server: requests in its era's form, results out.
 
-Made by `connecting`. Immutable but for its counter, so that many threads may use one; a session that is lost
+Made by `connecting`. Immutable but for its ids, so that many threads may use one; a session that is lost
 is replaced by a new conversation.
 """
 
+import itertools
 import logging
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +26,9 @@ from ..transports.base import Call, Transport
 _logger = logging.getLogger(__name__)
 _NAMESPACE: Final = "io.modelcontextprotocol/"
 CLIENT_INFO: Final = {"name": "knime-mcp", "version": VERSION}
+_RANDOM: Final = random.Random()  # noqa: S311 - not the one that a program may have seeded
+_RANDOM_BITS: Final = 10
+_FIRST_BITS: Final = 20  # below 2**31 for the first million: there are servers that read no larger ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class Conversation:
         transport: Carries the messages; already told the outcome of the negotiation.
         info: The server.
         requests: What this client can answer; its capabilities are declared.
-        counter: Continues the ids of the negotiation: an id must never be used twice in a session.
+        ids: Go on from those of the negotiation: an id must never be used twice in a session.
     """
 
     def __init__(
@@ -128,12 +133,12 @@ class Conversation:
         transport: Transport,
         info: ServerInfo,
         requests: ServerRequests,
-        counter: Iterator[int],
+        ids: Iterator[int],
     ) -> None:
         self.transport = transport
         self.info = info
         self.era = era_of(info.protocol_version)
-        self._counter = counter
+        self._ids = ids
         self._meta = modern_meta(info.protocol_version, requests) if self.era is Era.MODERN else {}
         self._is_lost = False
 
@@ -165,7 +170,7 @@ class Conversation:
         Raises:
             MCPError: There is no answer. After a timeout or cancel the server was told, in its era's way.
         """
-        request_id = next(self._counter)
+        request_id = next(self._ids)
         meta = self._meta
         if listens:
             inbox.token = request_id
@@ -221,6 +226,19 @@ class Conversation:
             _logger.debug("the session could not be ended: %s", error.what)
         finally:
             self.transport.close()
+
+
+def request_ids() -> Iterator[int]:
+    """Ids of requests: each is larger than the one before, and nobody can guess it.
+
+    Servers and gateways that mix up their clients do so by ids: where all clients count from 1, one gets the
+    reply to another one's request. Safe for use by many threads at once.
+    """
+
+    def request_id(number: int) -> int:
+        return number << _RANDOM_BITS | _RANDOM.getrandbits(_RANDOM_BITS)
+
+    return map(request_id, itertools.count(_RANDOM.getrandbits(_FIRST_BITS)))
 
 
 def modern_meta(version: str, requests: ServerRequests) -> dict[str, Any]:

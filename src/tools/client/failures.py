@@ -1,8 +1,6 @@
 """Refusals and error responses as errors that tell a person what to do next."""
 
-import json
 import re
-from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -20,23 +18,23 @@ from ..protocol.jsonrpc import (
     as_object,
     error_of,
 )
+from ..words import in_one_line
 
 _LONGEST_MESSAGE: Final = 1000
 _MOST_PAGES, _LONGEST_PAGE = 5, 200
 _LONGEST_ATTEMPT: Final = 200  # one of several in a list
-_SHORTEST_SECRET: Final = 4
-_BLACK: Final = "[secret]"
-_CUT: Final = "…"  # stands wherever we have cut a text off
 _HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
+_PATH: Final = "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse"
+_TRANSPORT: Final = "The server does not follow the MCP transport; ask whoever runs it"
 _FIXES: Final[dict[int, str]] = {
     400: "Check the URL: it must be the server's MCP endpoint",
-    404: "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
-    405: "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
-    406: "The server does not follow the MCP transport; ask whoever runs it",
+    404: _PATH,
+    405: _PATH,
+    406: _TRANSPORT,
     408: "Try again later",
     409: "Another session may be open; try again",
     413: "The arguments are too large for the server; send less at once",
-    415: "The server does not follow the MCP transport; ask whoever runs it",
+    415: _TRANSPORT,
     421: "Use the host name that the server is configured for",
     429: "Try again later, or make fewer calls at once",
 }
@@ -58,7 +56,7 @@ def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
 
 def server_error(error: RpcError) -> ServerError:
     """The error for a JSON-RPC error."""
-    text = _in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
+    text = in_one_line(error.message, _LONGEST_MESSAGE) or "no message"
     return ServerError(
         f"The server answered with error {error.code}: {text}",
         code=error.code,
@@ -98,11 +96,8 @@ def http_error(refusal: Refusal) -> ConnectError:
     """The error for an HTTP answer without a JSON-RPC message."""
     said = _said(refusal)
     if refusal.media_type == "text/html" and refusal.status < 400:
-        return ConnectError(
-            f"The URL answers with a web page{said}, not with MCP",
-            phase="protocol",
-            fix="Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse",
-        )
+        what = f"The URL answers with a web page{said}, not with MCP"
+        return ConnectError(what, phase="protocol", fix=_PATH)
     if refusal.status < 300:
         kind = refusal.media_type or "no content type"
         return ConnectError(
@@ -127,27 +122,28 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
     """The error for 401 and 403: what was sent, what is wanted."""
     challenges = parse_challenges(refusal.challenge)
     sent = authorization.describe() if authorization is not None else "no credentials"
-    wanted = _wanted(challenges)
     said = _said(refusal)
     for parameters in (challenge.parameters for challenge in challenges):
         if reason := parameters.get("error_description") or parameters.get("error"):
-            said = f" ({_in_one_line(reason, _LONGEST_ATTEMPT)})"
+            said = f" ({in_one_line(reason, _LONGEST_ATTEMPT)})"
             break
-    schemes = {challenge.scheme.lower() for challenge in challenges}
+    is_wanted = not sent.startswith("no ") and any(c.scheme.lower() in sent.lower() for c in challenges)
     if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
         fix = "The server may answer to one host name only: put it into the URL, such as localhost"
     elif authorization is None:
         fix = "Choose a credential for this server"
         if any("resource_metadata" in challenge.parameters for challenge in challenges):
             fix += "; it offers OAuth: the credential's password is then an access token for it"
-    elif schemes and not any(scheme in sent.lower() for scheme in schemes):
+    elif challenges and not is_wanted:
         fix = "Change 'Send credentials as'"
     elif refusal.status == 403:
         fix = "The credential is known but may not do this: ask for the permission" + _scopes(challenges)
     else:
         fix = "Check the credential: it may be wrong, expired, or meant for another server"
     if refusal.status == 401:
-        return AuthError(f"401: the server wants {wanted}; you send {sent}{said}", status=401, fix=fix)
+        wants = f"wants {_wanted(challenges)}; you send {sent}"
+        what = f"does not accept what you send: {sent}" if is_wanted else wants
+        return AuthError(f"401: the server {what}{said}", status=401, fix=fix)
     return AuthError(f"403: the server refuses access; you send {sent}{said}", status=403, fix=fix)
 
 
@@ -173,13 +169,8 @@ def _status(status: int) -> str:
         return str(status)
 
 
-def _in_one_line(text: str, longest: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else line[:longest] + _CUT
-
-
 def _rpc_attempt(error: RpcError) -> str:
-    return f"error {error.code} {_in_one_line(error.message, _LONGEST_ATTEMPT)}".strip()
+    return f"error {error.code} {in_one_line(error.message, _LONGEST_ATTEMPT)}".strip()
 
 
 def describe_answer(answer: Answer) -> str:
@@ -193,48 +184,3 @@ def describe_answer(answer: Answer) -> str:
     elif answer.excerpt:
         parts.append(f"'{answer.excerpt}'")
     return " ".join(part for part in parts if part)
-
-
-def without_secrets(error: MCPError, secrets: Iterable[str]) -> MCPError:
-    """Black out secrets that a server has echoed into its error.
-
-    Args:
-        error: Changed in place.
-        secrets: What must not be seen; very short ones are left alone, they would black out everything.
-    """
-    forms = {form for secret in secrets for form in _forms(secret) if len(form) >= _SHORTEST_SECRET}
-    for secret in sorted(forms, key=len, reverse=True):
-        error.what = _blacked_out(error.what, secret)
-        error.fix = _blacked_out(error.fix, secret)
-        error.args = tuple(_blacked_out(arg, secret) for arg in error.args)
-        if isinstance(error, ServerError):
-            error.data = _blacked_out(error.data, secret)
-    return error
-
-
-def _forms(secret: str) -> Iterator[str]:
-    """A secret as it stands in a server's words: as it is, in one line, and both as JSON text."""
-    for text in (secret, " ".join(secret.split())):
-        yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-
-
-def _blacked_out(value: Any, secret: str) -> Any:
-    match value:
-        case str():
-            *cut, rest = value.replace(secret, _BLACK).split(_CUT)
-            return _CUT.join([*(_without_beginning(text, secret) for text in cut), rest])
-        case list():
-            return [_blacked_out(item, secret) for item in cast("list[Any]", value)]
-        case dict():
-            pairs = cast("dict[str, Any]", value).items()
-            return {_blacked_out(key, secret): _blacked_out(item, secret) for key, item in pairs}
-        case _:
-            return value
-
-
-def _without_beginning(text: str, secret: str) -> str:
-    """A text that was cut off, without the part of a secret that may be left at its end."""
-    for length in range(min(len(secret) - 1, len(text)), _SHORTEST_SECRET - 1, -1):
-        if text.endswith(secret[:length]):
-            return text[:-length] + _BLACK
-    return text

@@ -22,6 +22,7 @@ from .sending import Conversations, Requests
 
 _logger = logging.getLogger(__name__)
 _LONGEST_TTL: Final = 24 * 3600.0
+_FURTHER: Final = ("(further tools)", "every page is the first one; a gateway may pass no cursors on")
 
 
 class Listing:
@@ -54,6 +55,7 @@ class _Pages:
         self.count = 0
         self.bytes = 0
         self.may_mirror = False
+        self.is_whole = True
 
 
 class Listings:
@@ -138,8 +140,9 @@ class Listings:
             result = result_of(response.message)
             asked, before = cursor, entries
             entries, cursor = parse_page(result)
-            if asked == cursor == "" and entries == before:
-                return pages  # against the protocol, an empty cursor meant that there is no more
+            if asked is not None and asked == cursor and entries == before:
+                pages.is_whole = not cursor  # an empty one meant, against the protocol, that there is no more
+                return pages
             pages.entries.extend(entries)
             pages.bytes += len(response.body)
             pages.ttl = min(pages.ttl, ttl_seconds(result))
@@ -180,7 +183,7 @@ class Listings:
         mirrors = is_modern and server.transport == "http" and pages.may_mirror
         tools: list[ToolDefinition] = []
         mirrored: dict[str, tuple[Mirrored, ...]] = {}
-        dropped: list[tuple[str, str]] = []
+        dropped: list[tuple[str, str]] = [] if pages.is_whole else [_FURTHER]
         with collector_paused():
             for entry in pages.entries:
                 try:

@@ -22,6 +22,9 @@ from .failures import error_from
 _logger = logging.getLogger(__name__)
 # Words for a session that is gone, by the status that they come with; the last ones are the Rust SDK's.
 _SESSION_WORDS: Final = {400: ("session", "not initialized"), 401: ("session not found",)}
+# Some say it with 200: WordPress, Anubis. Whole messages, because tools have sessions of their own.
+_LOST_MESSAGES: Final = frozenset({"invalid or expired session", "server not initialized"})
+_SESSION_NOT_FOUND: Final = frozenset({-32001, -32005})  # of the official SDKs; of WordPress, tower-mcp
 
 HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
 
@@ -164,7 +167,10 @@ class Requests:
         """Whether the server refused because what was negotiated no longer holds; then nothing ran."""
         if not isinstance(answer, Refusal):
             error = rpc_error(answer)
-            return error is not None and error.code == jsonrpc.UNSUPPORTED_VERSION
+            return error is not None and (
+                error.code == jsonrpc.UNSUPPORTED_VERSION
+                or (conversation.transport.kind == "http" and _tells_of_loss(error))
+            )
         if answer.sent_session:
             return _says_lost(answer)
         if conversation.era is Era.MODERN:
@@ -204,12 +210,20 @@ def _says_lost(refusal: Refusal) -> bool:
     error = refusal.error
     if error is not None and error.code == jsonrpc.METHOD_NOT_FOUND:
         return False  # some say it with 404, which is about the method then
-    if error is not None and error.code == jsonrpc.INVALID_PARAMS and refusal.status == 400:
-        return False  # a parameter may be called so
     said = (refusal.excerpt if error is None else error.message).lower()
-    return refusal.status in {404, 410} or any(
-        words in said for words in _SESSION_WORDS.get(refusal.status, ())
+    if error is not None and error.code == jsonrpc.INVALID_PARAMS:
+        # With 400 a parameter may be called so, and some say 404 of a tool.
+        return said in _LOST_MESSAGES or (refusal.status == 404 and "session" in said)
+    return (
+        refusal.status in {404, 410}
+        or any(words in said for words in _SESSION_WORDS.get(refusal.status, ()))
+        or (error is not None and _tells_of_loss(error))
     )
+
+
+def _tells_of_loss(error: jsonrpc.RpcError) -> bool:
+    said = error.message.lower()
+    return said in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in said)
 
 
 def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:

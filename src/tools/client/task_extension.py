@@ -9,10 +9,9 @@ from typing import Any
 from ...types.errors import ProtocolError
 from ..clock import Wait
 from ..protocol.jsonrpc import as_object, error_of
-from ..protocol.server_requests import ServerRequests
+from ..protocol.server_requests import ServerRequests, answer_inputs
 from .conversation import OnProgress
 from .failures import server_error
-from .inputs import inputs
 from .task_calls import Send, cancel_task, poll_pause, tell
 
 
@@ -100,7 +99,7 @@ def _answer(
     }
     if not wanted:
         return
-    responses = inputs(requests, wanted)
+    responses = answer_inputs(requests, wanted)
     # Not repeatable: an answer is given once.
     send("tasks/update", {"taskId": task_id, "inputResponses": responses}, wait, repeatable=False)
     answered.update(responses)

@@ -11,6 +11,7 @@ from ...types.errors import AuthError, ProtocolError, origin_and_path
 from ..clock import IsCanceled
 from ..guard import Guard
 from ..protocol.json_text import decode
+from ..protocol.jsonrpc import as_object
 from ..protocol.versions import ALL_VERSIONS
 from .metadata import (
     ResourceMetadata,
@@ -140,11 +141,11 @@ def _legacy_server(server_url: str, guard: Guard, is_canceled: IsCanceled | None
             "The server's authorization server metadata", f"{origin_and_path(url)} answers {status}"
         )
     if status == 200:
-        issuer = document.get("issuer") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        issuer = as_object(document).get("issuer")
         # RFC 8414 §3.3. A trailing slash is all that may be there more than in the origin that was asked.
         expected = assumed.issuer + "/" if issuer == assumed.issuer + "/" else assumed.issuer
         try:
-            return _checked(read_server_metadata(document, issuer=expected), guard)  # pyright: ignore[reportUnknownArgumentType]
+            return _checked(read_server_metadata(document, issuer=expected), guard)
         except ValueError as error:
             raise _unavailable("The server's authorization server metadata", str(error)) from None
     return _checked(assumed, guard)

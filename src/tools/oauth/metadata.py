@@ -91,9 +91,8 @@ def canonical_resource(server_url: str) -> str:
 
 def resource_metadata_urls(server_url: str) -> list[str]:
     """Where protected resource metadata may be, in order: by path, then at the root (RFC 9728 §3.1)."""
-    parts = urlsplit(server_url)
-    paths = [_RESOURCE + parts.path.rstrip("/"), _RESOURCE]
-    return [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in dict.fromkeys(paths)]
+    paths = [_RESOURCE + urlsplit(server_url).path.rstrip("/"), _RESOURCE]
+    return [_beside(server_url, path) for path in dict.fromkeys(paths)]
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
@@ -102,16 +101,14 @@ def server_metadata_urls(issuer: str) -> list[str]:
     The root is not asked when the issuer has a path: another tenant may live there (RFC 8414 §3.1, OpenID
     Connect Discovery 1.0 §4).
     """
-    parts = urlsplit(issuer)
-    path = parts.path.rstrip("/")
+    path = urlsplit(issuer).path.rstrip("/")
     paths = [_OAUTH + path, _OPENID + path, path + _OPENID] if path else [_OAUTH, _OPENID]
-    return [urlunsplit((parts.scheme, parts.netloc, each, "", "")) for each in paths]
+    return [_beside(issuer, each) for each in paths]
 
 
 def root_metadata_url(server_url: str) -> str:
     """Where a server of revision 2025-03-26 keeps its authorization server metadata."""
-    parts = urlsplit(server_url)
-    return urlunsplit((parts.scheme, parts.netloc, _OAUTH, "", ""))
+    return _beside(server_url, _OAUTH)
 
 
 def assumed_metadata(server_url: str) -> ServerMetadata:
@@ -119,8 +116,7 @@ def assumed_metadata(server_url: str) -> ServerMetadata:
 
     https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery
     """
-    parts = urlsplit(server_url)
-    origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    origin = _beside(server_url, "")
     return ServerMetadata(
         issuer=origin,
         authorization_endpoint=origin + "/authorize",
@@ -199,6 +195,12 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
         takes_metadata_client_ids=fields.get("client_id_metadata_document_supported") is True,
         sends_issuer=fields.get("authorization_response_iss_parameter_supported") is True,
     )
+
+
+def _beside(url: str, path: str) -> str:
+    """Another path of the same server."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
 def _object(document: object) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ...types.errors import AuthError, origin_and_path
+from ..words import in_one_line
 from .metadata import ServerMetadata
 from .scopes import OFFLINE
 
@@ -113,7 +114,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     if issuer is None and request.issuer_required:
         raise _not_ours("The login came back without saying from which authorization server (no issuer)")
     if "error" in answer:
-        said = _printable(answer["error"], answer.get("error_description"))
+        said = in_one_line(": ".join(filter(None, (answer["error"], answer.get("error_description")))), 200)
         raise AuthError(
             f"The authorization server refused the login: {said}",
             status=401,
@@ -127,8 +128,3 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
 
 def _not_ours(what: str) -> AuthError:
     return AuthError(what, status=401, fix="This can be an attack, so nothing of it was used. Log in again")
-
-
-def _printable(error: str, description: str | None) -> str:
-    text = f"{error}: {description}" if description else error
-    return "".join(c if c.isprintable() else " " for c in text)[:200]

@@ -3,6 +3,8 @@
 import hashlib
 import threading
 import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from ...types.errors import SettingInvalid
@@ -125,33 +127,41 @@ class KeyringStore:
 
     def _get(self, key: str) -> str | None:
         import keyring
-        from keyring.errors import KeyringError
 
-        try:
+        with _answering():
             return keyring.get_password(SERVICE, key)
-        except KeyringError:
-            raise _locked() from None
 
     def _set(self, key: str, text: str) -> None:
         import keyring
-        from keyring.errors import KeyringError
 
-        try:
+        with _answering():
             keyring.set_password(SERVICE, key, text)
-        except KeyringError:
-            raise _locked() from None
 
     def _remove(self, key: str) -> bool:
         import keyring
-        from keyring.errors import KeyringError, PasswordDeleteError
+        from keyring.errors import PasswordDeleteError
 
-        try:
-            keyring.delete_password(SERVICE, key)
-        except PasswordDeleteError:
-            return False
-        except KeyringError:
-            raise _locked() from None
+        with _answering():
+            try:
+                keyring.delete_password(SERVICE, key)
+            except PasswordDeleteError:
+                return False
         return True
+
+
+@contextmanager
+def _answering() -> Generator[None]:
+    """Inside, the keyring is asked; that it does not answer is said in words."""
+    from keyring.errors import KeyringError
+
+    try:
+        yield
+    except KeyringError:
+        raise SettingInvalid(
+            "The keyring of this machine is locked or does not answer",
+            setting="credentials",
+            fix="Unlock it and try again",
+        ) from None
 
 
 def _require_keyring() -> None:
@@ -173,14 +183,6 @@ def _require_keyring() -> None:
         raise SettingInvalid(
             "This machine has no keyring that could keep a login safe", setting="credentials", fix=fix
         )
-
-
-def _locked() -> SettingInvalid:
-    return SettingInvalid(
-        "The keyring of this machine is locked or does not answer",
-        setting="credentials",
-        fix="Unlock it and try again",
-    )
 
 
 def _part_key(key: str, number: int) -> str:

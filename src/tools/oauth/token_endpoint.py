@@ -17,6 +17,7 @@ from ..auth import BearerAuth
 from ..clock import IsCanceled
 from ..guard import Fetched, Guard
 from ..protocol.json_text import decode
+from ..words import in_one_line
 from .metadata import ServerMetadata
 from .tokens import AuthMethod, Client, Tokens, lifetime
 
@@ -276,11 +277,10 @@ def _refused(
     error = str(answer.get("error") or reply.status)
     description = answer.get("error_description")
     said = f"{error}: {description}" if isinstance(description, str) and description else error
-    said = "".join(c if c.isprintable() else " " for c in said)
     for secret in sorted(filter(None, hidden), key=len, reverse=True):
         said = said.replace(secret, "[secret]")
     return GrantRefused(
-        f"The authorization server {origin_and_path(server.issuer)} refused: {said[:200]}",
+        f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(said, 200)}",
         error=error,
         fix="Check client id, secret and scope, or log in again"
         if error in {"invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}

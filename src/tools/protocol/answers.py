@@ -43,6 +43,7 @@ class Refusal:
         challenge: ``WWW-Authenticate``, all challenges joined by commas.
         retry_after: Seconds from ``Retry-After``.
         sent_session: The request carried a session id.
+        message: The JSON-RPC message in the body, if there was one.
     """
 
     status: int
@@ -52,6 +53,7 @@ class Refusal:
     challenge: str | None = None
     retry_after: float | None = None
     sent_session: bool = False
+    message: Message | None = None
 
     @property
     def is_transient(self) -> bool:

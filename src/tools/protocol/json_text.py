@@ -46,7 +46,15 @@ def _finite(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:  # of thousands of digits, which Python reads no more than anybody else could
+        return None
+
+
 _decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_slow_decoder: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
 
 
 def decode(data: bytes | str) -> Any:
@@ -65,7 +73,7 @@ def decode(data: bytes | str) -> Any:
         raise _too_deep()
     # Only an escape can bring a lone surrogate in, and the fast reader takes none.
     if text is not None and _SURROGATE.search(text) and not _is_encodable(value):
-        return _clean(value)
+        return map_texts(value, without_surrogates)
     return value
 
 
@@ -82,12 +90,13 @@ def _read_fast(data: bytes | str) -> Any:
         return _UNREAD
 
 
-def _read(text: str) -> Any:
+def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
     try:
-        return _decoder.decode(text.lstrip("\ufeff \t\r\n"))
-    except ValueError as error:
-        detail = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
-        raise ProtocolError(f"The server sent something that is not valid JSON ({detail})") from None
+        return decoder.decode(text.lstrip("\ufeff \t\r\n"))
+    except json.JSONDecodeError as error:
+        raise ProtocolError(f"The server sent something that is not valid JSON ({error.msg})") from None
+    except ValueError:  # an integer that is too long
+        return _read(text, _slow_decoder)
     except RecursionError:
         raise _too_deep() from None
 
@@ -156,14 +165,15 @@ def _is_encodable(value: Any) -> bool:
     return True
 
 
-def _clean(value: Any) -> Any:
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every text in it changed, the names of members included."""
     match value:
         case str():
-            return without_surrogates(value)
+            return change(value)
         case list():
-            return [_clean(item) for item in cast("list[Any]", value)]
+            return [map_texts(item, change) for item in cast("list[Any]", value)]
         case dict():
             pairs = cast("dict[str, Any]", value).items()
-            return {without_surrogates(key): _clean(item) for key, item in pairs}
+            return {change(key): map_texts(item, change) for key, item in pairs}
         case _:
             return value

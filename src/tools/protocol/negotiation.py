@@ -19,14 +19,13 @@ from typing import Any, Final, Literal, cast
 from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, TimedOut, VersionError
 from .answers import Answer, Refusal, Response, rpc_error
 from .jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
+from .server_info import TransportKind
 from .versions import (
     ALL_VERSIONS,
     HANDSHAKE_VERSIONS,
     LATEST_HANDSHAKE,
     LATEST_MODERN,
     MODERN_VERSIONS,
-    Era,
-    era_of,
     newest,
 )
 
@@ -67,11 +66,6 @@ class Agreed:
     result: Mapping[str, Any]
     headers: Mapping[str, str]
 
-    @property
-    def era(self) -> Era:
-        """The era of the revision."""
-        return era_of(self.version)
-
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -95,7 +89,7 @@ class Remembered:
     """What an earlier negotiation with the same server came to."""
 
     version: str
-    transport: Literal["http", "sse", "stdio"]
+    transport: TransportKind
 
 
 class Negotiation:

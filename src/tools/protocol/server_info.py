@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from .jsonrpc import as_object, as_text
 
+TransportKind = Literal["http", "sse", "stdio"]
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
 
@@ -29,13 +30,13 @@ class ServerInfo:
     version: str
     instructions: str | None
     protocol_version: str
-    transport: Literal["http", "sse", "stdio"]
+    transport: TransportKind
     capabilities: dict[str, Any] = field(default_factory=dict[str, Any])
     url: str = ""
 
 
 def read_server_info(
-    result: Mapping[str, Any], *, protocol_version: str, transport: Literal["http", "sse", "stdio"], url: str
+    result: Mapping[str, Any], *, protocol_version: str, transport: TransportKind, url: str
 ) -> ServerInfo:
     """Read the result of ``initialize`` or ``server/discover``.
 

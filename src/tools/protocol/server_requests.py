@@ -7,8 +7,9 @@ modern one (``input_required`` rounds).
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
+from ...types.errors import ProtocolError
 from .jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -20,6 +21,7 @@ from .jsonrpc import (
 )
 
 Elicitation = Literal["unsupported", "decline", "defaults"]
+_NAMED: Final = 3
 
 
 class ServerRequests:
@@ -73,17 +75,11 @@ class ServerRequests:
         return {"action": "accept", "content": content}
 
 
-def answer_inputs(
-    requests: ServerRequests, wanted: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Answers for an ``input_required`` result (revision 2026-07-28).
+def answer_inputs(requests: ServerRequests, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Answers to ``inputRequests`` (2026-07-28, *Multi Round-Trip Requests*), by their keys.
 
-    Args:
-        requests: Who answers.
-        wanted: ``inputRequests`` of the result.
-
-    Returns:
-        The answers by key, and for each request that nobody can answer what it was.
+    Raises:
+        ProtocolError: One of them asks for something that nobody here can give.
     """
     answers: dict[str, dict[str, Any]] = {}
     unanswered: list[str] = []
@@ -95,7 +91,12 @@ def answer_inputs(
             unanswered.append(_described(request.get("method"), params))
         else:
             answers[key] = answer
-    return answers, unanswered
+    if unanswered:
+        raise ProtocolError(
+            f"The tool wants {' and '.join(unanswered[:_NAMED])}, which this client cannot give",
+            fix="Use another tool, or call it with all that it needs in its arguments",
+        )
+    return answers
 
 
 def _described(method: object, params: Mapping[str, Any]) -> str:

@@ -129,6 +129,8 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | N
     entries = result.get("tools")
     if entries is None and result.get("resultType", "complete") in ("complete", None):
         entries = []  # an empty list in the words of libraries that write null or nothing for it
+    if isinstance(entries, dict) and all(key.isdecimal() for key in cast("dict[str, Any]", entries)):
+        entries = list(cast("dict[str, Any]", entries).values())  # PHP's list, if some were taken out of it
     if not isinstance(entries, list):
         raise ProtocolError("The server's list of tools is not a list")
     cursor = result.get("nextCursor")

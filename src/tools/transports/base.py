@@ -6,14 +6,13 @@ same. A transport knows no tools and no eras: it moves JSON-RPC messages and say
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ...types.errors import ConnectError, ConnectPhase
 from ..clock import Wait
 from ..protocol.answers import Answer
 from ..protocol.jsonrpc import Message
-
-TransportKind = Literal["http", "sse", "stdio"]
+from ..protocol.server_info import TransportKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,7 @@ class HttpChannel:
             sent.extend(self._authorization.headers(wait.is_over).items())
         request = httpx.Request(method, url, headers=httpx.Headers(sent, encoding="utf-8"), content=body)
         if self._has_cookies:
+            request.headers.encoding = "utf-8"  # httpx would have ASCII, and raises for any other cookie
             with self._lock:
                 self._cookies.set_cookie_header(request)
         core = httpcore.Request(

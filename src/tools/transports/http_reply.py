@@ -16,14 +16,15 @@ from ..limits import LISTENING, Limits, Timeouts
 from ..protocol.answers import Refusal
 from ..protocol.challenges import parse_retry_after
 from ..protocol.json_text import decode
-from ..protocol.jsonrpc import error_of
+from ..protocol.jsonrpc import as_object, error_of
 from ..protocol.results import format_size
+from ..words import in_one_line
 from .sockets import shut_down, waiting
 
 EVENTS: Final = "text/event-stream"
 _JSON: Final = "application/json"
-_UNSAID: Final = frozenset({"", "text/plain", "text/json", "application/json-rpc"})
 _BOM: Final = b"\xef\xbb\xbf"
+_BLANKS: Final = b" \t\r\n" + _BOM
 _GZIP: Final = b"\x1f"
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
@@ -66,10 +67,11 @@ class Reply:
 
     def holds_json(self) -> bool:
         """Whether the body is one JSON message. Some servers do not say so: then it is read."""
-        if self.media_type in _UNSAID:
-            self._settled = self.read()
-            return b'"jsonrpc"' in self._settled
-        return self.media_type == _JSON
+        kind = self.media_type
+        if kind in {_JSON, EVENTS} or not (kind.startswith("text/") or "json" in kind or not kind):
+            return kind == _JSON
+        self._settled = self.read()
+        return self._settled.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._settled
 
     def close(self) -> None:
         """Give the connection up; for a stream that is not over, this is how the server learns of it.
@@ -205,18 +207,19 @@ class Reply:
         """The reply as a refusal, with as much of its body as helps; closes it."""
         body = self._words().removeprefix(_BOM)
         media_type = self.media_type
-        error = None
+        message = None
         if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:
             with contextlib.suppress(ProtocolError):
-                error = error_of(decode(body))
+                message = as_object(decode(body)) or None
         return Refusal(
             status=self.status,
             media_type=media_type,
             excerpt=_excerpt(body, media_type),
-            error=error,
+            error=error_of(message),
             challenge=self.headers.get("www-authenticate"),
             retry_after=parse_retry_after(self.headers.get("retry-after")),
             sent_session=sent_session,
+            message=message,
         )
 
 
@@ -235,8 +238,7 @@ def _excerpt(body: bytes, media_type: str) -> str:
         text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
     else:
         text = start.decode("utf-8", "replace")
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _EXCERPT else line[:_EXCERPT] + "…"
+    return in_one_line(text, _EXCERPT)
 
 
 def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:

@@ -16,9 +16,10 @@ from ...types.errors import ConnectError, MCPError, ProtocolError, SessionLost, 
 from ..clock import Wait
 from ..limits import Limits
 from ..protocol.answers import Answer, Refusal, Response
+from ..protocol.server_info import TransportKind
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
 from .answering import Answers
-from .base import Call, Inbox, TransportKind, client_closed
+from .base import Call, Inbox, client_closed
 from .http_channel import HttpChannel, origin_of, resolved
 from .http_reply import EVENTS, Reply
 from .pending import Pending, PendingCalls, id_of

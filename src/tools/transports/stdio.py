@@ -18,8 +18,9 @@ from ..limits import Limits
 from ..protocol.answers import Answer, Response
 from ..protocol.json_text import decode
 from ..protocol.jsonrpc import Message, encode
+from ..protocol.server_info import TransportKind
 from ..words import counted
-from .base import Call, Inbox, Step, Trace, TransportKind
+from .base import Call, Inbox, Step, Trace
 from .pending import Pending, PendingCalls, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
@@ -117,10 +118,8 @@ class StdioTransport:
 
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
         """See the protocol class: the process itself is the session."""
-        with self._lock:
-            stream = self._current
-        if stream is not None:
-            stream.calls.adopt(version)
+        if self._current is not None:
+            self._current.calls.adopt(version)
 
     def end_session(self, wait: Wait) -> None:
         """See the protocol class: closing the server's input ends the session."""

@@ -19,13 +19,15 @@ from ..protocol.jsonrpc import (
     answers,
     answers_another,
     as_object,
+    has_result,
     is_response,
     messages_of,
 )
+from ..protocol.server_info import TransportKind
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
 from .answering import Answers
-from .base import Call, Inbox, TransportKind
+from .base import Call, Inbox
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
 from .server_stream import GET_STREAM, ServerStream
@@ -40,6 +42,7 @@ _RESUME_ATTEMPTS: Final = 2  # in a row without a single event
 _QUESTION_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
 _AFTER_THE_FIRST_REPLY: Final = 0.05
+_FIX: Final = "Look into the server's log; a proxy that mixes up its clients is another usual cause"
 
 
 class StreamableHttp:
@@ -112,10 +115,18 @@ class StreamableHttp:
         )
         try:
             if not reply.is_success:
-                return reply.refusal(sent_session=len(session) > 1)
+                refusal = reply.refusal(sent_session=len(session) > 1)
+                message = refusal.message
+                if message is not None and has_result(message) and answers(message, call.id):
+                    return Response(message, reply.headers)  # the tool has run, whatever the status says
+                return refusal
             if reply.holds_json():
                 body = reply.read()
-                return Response(self._only_message(decode(body), call, inbox), reply.headers, body)
+                message = self._only_message(decode(body), call, inbox)
+                if answers_another(message, call.id):
+                    wait.crossed = True  # it was on its way before our request
+                    raise ConnectError("The server sent the reply to another request", phase="http", fix=_FIX)
+                return Response(message, reply.headers, body)
             if reply.media_type != EVENTS:
                 return reply.refusal()
             if call.is_handshake:  # a server may ask something before it answers
@@ -197,8 +208,6 @@ class StreamableHttp:
         if isinstance(value, dict):
             message = cast("Message", value)
             if is_response(message):
-                if answers_another(message, call.id):
-                    raise ProtocolError("The server sent the reply to another request")
                 return message
             raise ProtocolError("The server's reply is neither a result nor an error")
         if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):

@@ -6,14 +6,17 @@ it is logged, and the result stays.
 """
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError, ResultInvalid
 from ..limits import Limits
 from ..protocol.tools import ToolDefinition
-from .problems import describe_problems
+from .problems import describe_problems, wanted_types
 from .schemas import compile_schema
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 _logger = logging.getLogger(__name__)
 
@@ -35,14 +38,30 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
         )
         return
     try:
-        if schema.is_valid(value) or schema.as_meant.is_valid(value):
+        if schema.is_valid(value) or (schema := schema.as_meant).is_valid(value):
             return
     except ValueError as error:
         _logger.warning("a result of %s is not checked: %s", definition.name, error)
         return
-    pointer, what = describe_problems(schema, schema.problems(value), whole="the result")
+    problems = schema.problems(value)
+    if all(map(_stands_for_another, problems)):
+        return
+    pointer, what = describe_problems(schema, problems, whole="the result")
     raise ResultInvalid(
         f"The tool's structured result violates its own output schema: {what}",
         pointer=pointer,
         fix="Tell whoever runs the server, or turn the check of results off",
+    )
+
+
+def _stands_for_another(problem: "jsonschema_rs.ValidationError") -> bool:
+    """Whether a value is what libraries write where they cannot write the one that they have.
+
+    JSON has no NaN, and null is written for it. PHP writes an empty object as an empty list.
+    """
+    wanted = wanted_types(problem)
+    return (
+        bool(wanted & {"number", "integer"})
+        if problem.instance is None
+        else (problem.instance == [] and "object" in wanted)
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.errors import ProtocolError
 from ..limits import Limits
+from ..protocol.json_text import is_deeper
 from .leniency import as_meant
 from .work import SchemaGraph, count_parts
 
@@ -143,7 +144,7 @@ def _compile(text: str, most_bytes: int, most_depth: int, most_work: int) -> Com
     if not isinstance(schema, dict | bool):
         return "it is neither an object nor a boolean"
     typed = cast("dict[str, Any] | bool", schema)
-    if _depth(typed) > most_depth:
+    if is_deeper(typed, most_depth):
         return _faulty(f"it is nested more than {most_depth} levels deep")
     return _build(typed, most_work)
 
@@ -209,20 +210,3 @@ def _unusable(error: Exception) -> str:
     where = "/".join(str(step) for step in error.instance_path) or "its root"
     found = json.dumps(error.instance, ensure_ascii=False, default=str)[:_LONGEST_EXCERPT]
     return f"{error.message.replace(_MASK, found)} at {where}"
-
-
-def _depth(value: Any) -> int:
-    deepest = 0
-    stack: list[tuple[Any, int]] = [(value, 1)]
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        children = (
-            cast("dict[str, Any]", node).values()
-            if isinstance(node, dict)
-            else cast("list[Any]", node)
-            if isinstance(node, list)
-            else ()
-        )
-        stack.extend((child, depth + 1) for child in children)
-    return deepest

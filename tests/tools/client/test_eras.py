@@ -1,8 +1,11 @@
 """Whole dialogues with servers of each era: what goes over the wire, and what comes out."""
 
+import itertools
+
 import pytest
 
 from knime_mcp.tools import MCPClient, Progress
+from knime_mcp.tools.client.conversation import request_ids
 from knime_mcp.types.errors import AuthError, ConnectError, ProtocolError, ServerError, VersionError
 from tests.support.scripted_server import (
     ACCEPTED,
@@ -95,6 +98,15 @@ def test_a_session_id_counts_only_from_the_reply_that_began_it():
         client.call_tool("echo")
     assert all("mcp-session-id" not in request.headers for request in server.requests)
     assert "DELETE" not in server.methods
+
+
+def test_ids_grow_and_cannot_be_guessed():
+    """Where a gateway mixes up its clients, the reply to one must not be one for another."""
+    many = [itertools.islice(request_ids(), 1000) for _ in range(50)]
+    ids = [list(each) for each in many]
+    assert all(each == sorted(set(each)) and each[0] > 0 and each[-1] < 2**31 for each in ids)
+    assert len({each[0] for each in ids}) > 40
+    assert len({after - before for before, after in itertools.pairwise(ids[0])}) > 100
 
 
 def test_a_modern_server_s_session_id_means_nothing():

@@ -71,6 +71,7 @@ def test_any_bytes_decode_or_raise_our_error(data):
         (r'{"a": "\ud83d\ude00", "b": "\\ud83d\ude00"}', {"a": "\U0001f600", "b": "\\ud83d\ufffd"}),
         ("\ufeff[1]", [1]),
         ("[NaN, -Infinity]", [None, None]),
+        (f"[{'1' * 5000}, 2, {'1' * 25}]", [None, 2, int("1" * 25)]),
         (b'{"a": "\xff"}', {"a": "\ufffd"}),
     ],
 )
@@ -78,7 +79,7 @@ def test_text_that_would_break_a_table_is_repaired(text, value):
     assert json_text.decode(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "1" * 5000, "{'a': 1}", "nope"])
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "1" * 5000 + "x", "{'a': 1}", "nope"])
 def test_what_is_not_json_is_a_protocol_error(text):
     with pytest.raises(ProtocolError):
         json_text.decode(text)

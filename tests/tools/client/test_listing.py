@@ -3,10 +3,12 @@
 import pytest
 
 from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.tools.arguments import ArgumentValidator
 from knime_mcp.types.errors import ProtocolError, ResultTooLarge
 from tests.support.scripted_server import (
     ScriptedServer,
     event,
+    http,
     initialize,
     legacy,
     modern,
@@ -43,13 +45,14 @@ def test_pages_are_followed_to_the_last_one():
 
 
 def test_pages_in_circles_and_endless_pages_end():
+    pages = [rpc({"tools": [tool(name)], "nextCursor": name}) for name in "aba"]
     with (
-        ScriptedServer(modern(tools__list=rpc({"tools": [], "nextCursor": "a"}))) as server,
+        ScriptedServer(modern(tools__list=pages)) as server,
         MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="circles"),
+        pytest.raises(ProtocolError, match="circles after 3 pages"),
     ):
         client.list_tools()
-    assert server.methods.count("tools/list") == 2
+    assert server.methods.count("tools/list") == 3
 
     def page(request):
         number = int(request.params.get("cursor", "0"))
@@ -86,7 +89,7 @@ def test_all_pages_together_end_at_the_limit(era, form):
     ):
         client.list_tools()
     assert caught.value.limit == 10_000
-    assert len(server.named("tools/list")) == 10
+    assert len(server.named("tools/list")) < 11
 
 
 @both_eras
@@ -111,8 +114,31 @@ def test_pages_go_on_until_the_cursor_is_null(era):
 
 
 @both_eras
-def test_an_empty_cursor_that_leads_to_the_same_page_means_the_end(era):
-    page = {"tools": [tool("a"), tool("b")], "nextCursor": ""}
+@pytest.mark.parametrize("cursor", ["", "8"])
+def test_a_cursor_that_leads_to_the_same_page_means_the_end(era, cursor):
+    """An empty one may mean that there is no more; gateways such as mcp-proxy pass none on."""
+    page = {"tools": [tool("a"), tool("b")], "nextCursor": cursor}
+    with ScriptedServer(era(tools__list=rpc(page))) as server, MCPClient(server.url) as client:
+        assert [found.name for found in client.list_tools()] == ["a", "b"]
+        assert [name for name, _ in client.dropped_tools] == (["(further tools)"] if cursor else [])
+
+
+@both_eras
+def test_a_number_that_nobody_can_read_costs_its_tool_its_checks_alone(era):
+    def page(request):
+        odd = tool("a", inputSchema={"properties": {"x": {"maximum": 0.5}}})
+        reply = rpc({"tools": [odd, tool("b")]})(request)[0].replace(b"0.5", b"1" * 5000)
+        return http(200, reply.partition(b"\r\n\r\n")[2])
+
+    a, b = listed(era(tools__list=page))
+    assert "maximum" in ArgumentValidator.for_schema(a.input_schema_json).fault
+    assert ArgumentValidator.for_schema(b.input_schema_json).fault is None
+
+
+@both_eras
+def test_a_list_in_the_words_of_php(era):
+    """Where entries were taken out of it, its numbers become names."""
+    page = {"tools": {"0": tool("a"), "2": tool("b")}}
     assert [found.name for found in listed(era(tools__list=rpc(page)))] == ["a", "b"]
 
 

@@ -58,7 +58,9 @@ def test_a_success_that_is_no_reply_is_an_error_at_once(era, reply):
 
 
 @ERAS
-@pytest.mark.parametrize("body", ["", "{", "[]", "3", "null", '{"jsonrpc": "2.0"}', '{"id": 1, "result": 3}'])
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "3", "null", '{"jsonrpc": "2.0"}', '{"id": null, "result": 3}']
+)
 def test_a_body_that_is_no_response_is_a_protocol_error(era, body):
     with pytest.raises(ProtocolError):
         call(era(tools__call=http(200, body)))
@@ -240,6 +242,13 @@ def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
         rpc_error(-32600, "Session terminated", status=404),
         rpc_error(-32000, "Bad Request: No valid session ID provided", status=400),
         rpc_error(-32000, "Bad Request: Server not initialized", status=400),
+        # WordPress, old and new; Anubis; tower-mcp
+        rpc_error(-32602, "Invalid or expired session"),
+        rpc_error(-32005, "Session not found: Invalid or expired session"),
+        rpc_error(-32002, "Server not initialized"),
+        rpc_error(-32005, "Session not found or expired", status=400),
+        rpc_error(-32001, "Session not found"),
+        rpc_error(-32602, "Unknown session", status=404),
     ],
 )
 def test_a_lost_session_is_opened_anew_without_the_old_id(lost):

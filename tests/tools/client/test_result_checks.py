@@ -25,6 +25,24 @@ def test_a_result_that_violates_its_schema_is_an_error_with_a_pointer(era):
 
 
 @ERAS
+def test_what_libraries_write_for_values_that_they_cannot_write_is_no_violation(era):
+    """JSON has no NaN, and PHP's empty object is a list."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "x": {"type": "number"},
+            "many": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}},
+            "map": {"type": "object"},
+        },
+    }
+    result = {"x": None, "many": [None] * 50, "map": []}
+    assert call(era, text("x", structuredContent=result), schema).structured_content == result
+    for wrong in ({"x": "1"}, {"x": None, "map": [1]}, {"many": None}):
+        with pytest.raises(ResultInvalid):
+            call(era, text("x", structuredContent=wrong), schema)
+
+
+@ERAS
 @pytest.mark.parametrize(
     "result",
     [

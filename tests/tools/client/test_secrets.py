@@ -179,6 +179,11 @@ def test_the_refusal_says_what_is_sent_and_what_is_wanted():
         MCPClient(server.url, auth=BasicAuth("u", "p")).connect()
     assert "Send credentials as" in str(caught.value)
     with (
+        ScriptedServer({"*": http(401, "", headers=challenge)}) as server,
+        pytest.raises(MCPError, match="401: the server does not accept what you send: a Bearer token"),
+    ):
+        MCPClient(server.url, auth=BearerAuth("s3cret")).connect()
+    with (
         ScriptedServer({"*": http(403, "", headers=challenge)}) as server,
         pytest.raises(MCPError, match="scope tools"),
     ):

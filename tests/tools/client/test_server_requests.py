@@ -3,6 +3,7 @@ from hypothesis import given
 
 from knime_mcp.tools.protocol.jsonrpc import RpcError
 from knime_mcp.tools.protocol.server_requests import ServerRequests, answer_inputs
+from knime_mcp.types.errors import ProtocolError
 from tests.tools.client.test_jsonrpc import json_values
 
 FORM = {
@@ -63,10 +64,14 @@ def test_input_rounds_are_answered_by_key_or_named():
         "model": {"method": "sampling/createMessage", "params": {}},
         "odd": 3,
     }
-    answers, unanswered = answer_inputs(ServerRequests("defaults"), wanted)
-    assert answers == {"who": {"action": "accept", "content": {"name": "x"}}}
-    assert unanswered[0] == "a language model"
-    assert answer_inputs(ServerRequests(), {"who": wanted["who"]})[1] == ["input from a person (Who?)"]
+    with pytest.raises(ProtocolError, match="wants a language model and None, which"):
+        answer_inputs(ServerRequests("defaults"), wanted)
+    who = {"who": wanted["who"]}
+    assert answer_inputs(ServerRequests("defaults"), who) == {
+        "who": {"action": "accept", "content": {"name": "x"}}
+    }
+    with pytest.raises(ProtocolError, match=r"wants input from a person \(Who\?\), which"):
+        answer_inputs(ServerRequests(), who)
 
 
 @given(json_values)

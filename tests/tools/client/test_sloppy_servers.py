@@ -5,7 +5,7 @@ import json
 import pytest
 
 from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.types.errors import MCPError, ServerError
+from knime_mcp.types.errors import MCPError, ServerError, ToolNotFound
 from tests.support.scripted_server import (
     ACCEPTED,
     LEGACY,
@@ -17,6 +17,7 @@ from tests.support.scripted_server import (
     modern,
     notification,
     reply_event,
+    rpc,
     rpc_error,
     stream,
     text,
@@ -132,6 +133,8 @@ def test_requests_of_a_modern_server_are_not_answered():
         "application/json, application/json",
         "application/json-rpc",
         "text/plain; charset=utf-8",
+        "text/html; charset=UTF-8",  # what PHP says where a script says nothing
+        "application/vnd.api+json",
         None,
     ],
 )
@@ -229,12 +232,40 @@ def test_a_refusal_of_the_form_is_named_and_not_repeated(status):
     assert len(server.named("tools/call")) == 1
 
 
-def test_a_parameter_that_is_called_session_is_no_lost_session():
-    refusal = rpc_error(-32602, "Invalid arguments: session must be text", status=400)
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        rpc_error(-32602, "Invalid arguments: session must be text", status=400),
+        rpc_error(-32602, "Unknown session must be text"),
+    ],
+)
+def test_a_parameter_that_is_called_session_is_no_lost_session(refusal):
     with (
         ScriptedServer(legacy(session="s-1", tools__call=refusal)) as server,
         MCPClient(server.url) as client,
         pytest.raises(ServerError, match="session must be text"),
+    ):
+        client.call_tool("echo")
+    assert server.methods.count("initialize") == 1
+
+
+@both_eras
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_result_counts_under_every_status(era, status):
+    """The tool has run: it must not be called again."""
+    failed = rpc(text("it failed", isError=True), status=status)
+    script = era(tools__call=failed) if era is modern else era(session="s-1", tools__call=failed)
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.call_tool("echo").is_error
+    assert server.methods.count("tools/call") == 1
+
+
+def test_a_tool_that_is_not_found_with_404_is_no_lost_session():
+    refusal = rpc_error(-32602, "Unknown tool: echo", status=404)
+    with (
+        ScriptedServer(legacy(session="s-1", tools__call=refusal)) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ToolNotFound),
     ):
         client.call_tool("echo")
     assert server.methods.count("initialize") == 1
