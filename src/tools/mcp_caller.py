@@ -165,7 +165,7 @@ class MCPToolCaller:
         from ..audit.journal import new_run_id
         from .caller.blobs import BlobStore
         from .caller.results_table import ResultsWriter
-        from .caller.run import CallerRun, RunOptions
+        from .caller.run import CallerRun
         from .caller.sessions import Sessions, data_area
         from .caller.summary import RunSummary
         from .views.calls import calls_page
@@ -182,15 +182,13 @@ class MCPToolCaller:
             run = CallerRun(
                 plan=plan,
                 dispatcher=dispatcher,
-                options=RunOptions(
-                    folder=folder,
-                    about=self._about(tools),
-                    concurrency=self.concurrency,
-                    fail=self.on_error == settings.OnError.fail.name,
-                    resume=self.resume,
-                ),
                 summary=summary,
                 stop=sessions.stop,
+                folder=folder,
+                about=self._about(tools),
+                concurrency=self.concurrency,
+                fail=self.on_error == settings.OnError.fail.name,
+                resume=self.resume,
             )
             ctx.set_progress(0.0, f"0 of {plan.total} calls")
             run.run(

@@ -18,7 +18,6 @@ from .words import counted
 
 if TYPE_CHECKING:
     from ..types.columns import ColumnForm
-    from ..types.routing import ServerRoute
     from .mcp_client import MCPClient
     from .provider.provide import Provision, ServerRequest
 
@@ -221,9 +220,8 @@ class MCPToolProvider:
         timeouts = connection.timeouts_from_settings(self)
 
         def open_client(request: ServerRequest, trace: Any) -> MCPClient:
-            return connection.client_for(
-                _route_of(request), request.credential, timeouts=timeouts, trace=trace
-            )
+            assert request.route is not None, "a request without a route has an error and is not asked"
+            return connection.client_for(request.route, request.credential, timeouts=timeouts, trace=trace)
 
         provision = provide(
             requests,
@@ -351,12 +349,6 @@ def _refuse_bad_settings(requests: list[ServerRequest]) -> None:
 
 def _table(data: Any) -> Any:
     return knext.Table.from_pyarrow(data, row_ids="keep")
-
-
-def _route_of(request: ServerRequest) -> ServerRoute:
-    if request.route is None:
-        raise AssertionError("a request without a route has an error and is not asked")
-    return request.route
 
 
 def _likely(names: list[str]) -> str:

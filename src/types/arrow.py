@@ -137,6 +137,8 @@ def _values(column: pa.Array) -> list[Any]:
         return to_list(column)
     encoded = column.dictionary_encode(null_encoding="encode")
     values = to_list(encoded.dictionary)
+    if len(values) == 1:
+        return values * len(column)
     return [values[index] for index in to_list(encoded.indices)]
 
 

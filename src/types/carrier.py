@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import pyarrow as pa
 
-from .fields import from_fields
-from .knime_cells import PORTS, cell_storage, decode_cells, encode_cells
-from .tool import MCPTool, Tool, ToolPort, ToolType, WorkflowTool
+from .arrow import to_list
+from .fields import from_columns
+from .knime_cells import PORTS, cell_storage, decode_cells, encode_cells, ports_of, texts_of
+from .tool import MCPTool, Tool, WorkflowTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,30 +67,26 @@ def decode_carrier(
     Raises:
         ToolFormatError: A field is missing; the message names row and field.
     """
-    tools: list[Tool | None] = []
-    for position, (row, cell) in enumerate(zip(rows, decode_cells(cells), strict=True)):
-        if cell is None:
-            tools.append(None)
-            continue
-        keys, name, about, schema, ins, outs, index = cell
-        if len(ins) == 1 and ins[0].type == MARKER_TYPE:
-            own = (None, ins[0].spec, None, None, ins[0].description)
-            tools.append(from_fields(ToolType.MCP, name, about, schema, *own, row=row))
-        else:
-            own = (ins, outs, index, keys, None)
-            kept = native(position)
-            tools.append(from_fields(ToolType.WORKFLOW, name, about, schema, *own, row=row, native=kept))
-    return tools
+    keys, names, abouts, schemas, inputs, outputs, indices = decode_cells(cells)
+    own = [
+        (1, None, ins[0][3], ins[0][1])
+        if len(ins) == 1 and ins[0][2] == MARKER_TYPE
+        else (0, ports_of(ins), ports_of(outs), None)
+        for ins, outs in zip(inputs, outputs, strict=True)
+    ]
+    kinds, inputs, outputs, uris = zip(*own, strict=True) if own else ((),) * 4
+    columns = (kinds, names, abouts, schemas, inputs, outputs, indices, keys, uris)
+    return from_columns(columns, to_list(cells.is_valid()), rows, native)
 
 
 def _to_row(tool: Tool, store: str | None) -> tuple[object, ...]:
     common = (tool.name, tool.description, tool.schema_json)
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
-            ports = (tool.input_ports, tool.output_ports)
+            ports = (texts_of(tool.input_ports), texts_of(tool.output_ports))
             return (tool.filestore_keys, *common, *ports, tool.message_output_port_index)
         case MCPTool():
-            marker = ToolPort("MCP server", tool.cell_uri, MARKER_TYPE, tool.declared_json)
+            marker = ("MCP server", tool.cell_uri, MARKER_TYPE, tool.declared_json)
             return (store, *common, (marker,), (), -1)
         case _:
             assert_never(tool)

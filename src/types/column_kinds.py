@@ -6,12 +6,15 @@ list of columns, so that they cannot differ.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+
+ROW_ID: Final = "<RowID>"
+"""The name of the first column of Arrow data, by which KNIME takes it for the RowIDs."""
 
 ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
 """What a column holds. A moment is written in UTC, with microseconds."""

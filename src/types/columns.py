@@ -84,7 +84,7 @@ def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> Col
         SettingInvalid: The form that is wanted does not work here.
     """
     if wanted == "auto":
-        return next(form for form in ColumnForm if _is_possible(form))
+        return next(form for form in ColumnForm if _type_of(form) is not None)
     form = ColumnForm(wanted)
     knime_type(form)  # refuses one that does not work
     return form
@@ -114,17 +114,7 @@ def knime_type(form: ColumnForm) -> Any:
     Raises:
         SettingInvalid: The form does not work here.
     """
-    import knime.api.schema as ks
-
-    match form:
-        case ColumnForm.NATIVE:
-            kind = _knime_tool_type() or _own_type()
-        case ColumnForm.CARRIER:
-            kind = _registered("knime.types.tool", "WorkflowTool")
-        case ColumnForm.PORTABLE:
-            return ks.string()
-        case _:
-            assert_never(form)
+    kind = _type_of(form)
     if kind is None:
         raise SettingInvalid(
             f"This KNIME has no cell type for tool columns of the form '{form}'",
@@ -316,20 +306,19 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
     return decode_tools(cells, rows=rows)  # KNIME's type may one day have the documented nine fields
 
 
-def _is_possible(form: ColumnForm) -> bool:
+def _type_of(form: ColumnForm) -> Any:
+    """KNIME's type of such a column, None where there is none."""
+    import knime.api.schema as ks
+
     match form:
         case ColumnForm.NATIVE:
-            return _knime_tool_type() is not None or _own_type() is not None
+            return _registered("knime.types.tool", "Tool") or _own_type()
         case ColumnForm.CARRIER:
-            return _registered("knime.types.tool", "WorkflowTool") is not None
+            return _registered("knime.types.tool", "WorkflowTool")
         case ColumnForm.PORTABLE:
-            return True
+            return ks.string()
         case _:
             assert_never(form)
-
-
-def _knime_tool_type() -> Any:
-    return _registered("knime.types.tool", "Tool")
 
 
 def _own_type() -> Any:

@@ -12,7 +12,7 @@ from .errors import ToolFormatError
 from .tool import MCPTool, ToolType, WorkflowTool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .tool import Tool, ToolPort
 
@@ -179,7 +179,10 @@ def to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]
 
 
 def from_columns(
-    columns: Sequence[Sequence[Any]], present: Sequence[bool], rows: Sequence[str | int]
+    columns: Sequence[Sequence[Any]],
+    present: Sequence[bool],
+    rows: Sequence[str | int],
+    native: Callable[[int], object | None] = lambda _: None,
 ) -> list[Tool | None]:
     """Makes the tools of a column, as `from_fields` makes one.
 
@@ -187,6 +190,7 @@ def from_columns(
         columns: For each of the nine fields the values of all tools.
         present: Whether there is a tool.
         rows: Where the tools come from, for errors.
+        native: Gives KNIME's own value of a workflow tool, by position.
 
     Returns:
         The tools, None where there is none.
@@ -197,12 +201,10 @@ def from_columns(
     kinds, names, abouts, schemas, _, declared, _, _, uris = columns
     if kinds.count(1) == len(kinds) and all(names) and all(uris):
         # The usual column, and a third of the time that it takes tool by tool.
-        return [*MCPTool.from_cells(names, abouts, schemas, declared, uris, rows)]
+        return cast("list[Tool | None]", MCPTool.from_cells(names, abouts, schemas, declared, uris, rows))
     return [
-        from_fields(kind, name, about, schema, ins, outs, index, files, uri, row=row) if there else None
-        for there, row, kind, name, about, schema, ins, outs, index, files, uri in zip(
-            present, rows, *columns, strict=True
-        )
+        from_fields(*fields, row=rows[at], native=native(at) if fields[0] == 0 else None) if there else None
+        for at, (there, *fields) in enumerate(zip(present, *columns, strict=True))
     ]
 
 

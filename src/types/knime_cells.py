@@ -1,10 +1,13 @@
 """What KNIME's cell types for tools have in common: file store keys, and a struct with lists of ports.
 
-Written and read a column at a time.
+Written and read a column at a time. A port is a plain tuple of its texts here: each cell of an MCP tool has
+one, and a value made of it, which cleans its texts, would cost a third more.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,6 +20,34 @@ if TYPE_CHECKING:
 
 PORTS: Final = pa.list_(pa.struct([pa.field(str(i), pa.string()) for i in range(4)]))
 """Name, description, type and spec of each port."""
+
+PortTexts = tuple[str | None, ...]
+_PARTS: Final = attrgetter(*ToolPort.__slots__)
+
+
+def texts_of(ports: Sequence[ToolPort]) -> tuple[PortTexts, ...]:
+    """Gives the texts of ports.
+
+    Args:
+        ports: The ports of a tool.
+
+    Returns:
+        A tuple for each.
+    """
+    return tuple(map(_PARTS, ports))
+
+
+@lru_cache(maxsize=1024)
+def ports_of(texts: tuple[PortTexts, ...]) -> tuple[ToolPort, ...]:
+    """Makes ports of their texts, once for all cells with the same ones.
+
+    Args:
+        texts: What `texts_of` gives; what is missing becomes "", but for a spec.
+
+    Returns:
+        The ports.
+    """
+    return tuple(ToolPort(name or "", about or "", kind or "", spec) for name, about, kind, spec in texts)
 
 
 def cell_storage(*kinds: pa.DataType) -> pa.StructType:
@@ -54,47 +85,40 @@ def encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) -
     return pa.StructArray.from_arrays(parts, fields=[*storage], mask=missing)
 
 
-def decode_cells(cells: Any) -> list[list[Any] | None]:
-    """Reads cells.
+def decode_cells(cells: Any) -> list[list[Any]]:
+    """Reads cells, field by field.
 
     Args:
         cells: An array of a type that `cell_storage` made, possibly a slice.
 
     Returns:
-        What `encode_cells` takes, with `ToolPort` tuples for lists of ports, none for a missing list.
+        For the file store keys, and for all else in its order, the values of all cells; tuples of
+        `PortTexts` for lists of ports, empty for a missing list.
     """
     keys, inner = cells.flatten()
-    columns = [
+    return [
         _decode_ports(column) if column.type == PORTS else to_list(column)
         for column in (keys, *inner.flatten())
     ]
-    return [
-        row if present else None for present, *row in zip(to_list(cells.is_valid()), *columns, strict=True)
-    ]
 
 
-def _encode_ports(cells: Iterable[Sequence[ToolPort] | None]) -> pa.Array:
+def _encode_ports(cells: Iterable[Sequence[PortTexts] | None]) -> pa.Array:
     offsets: list[int | None] = []
-    flat: list[ToolPort] = []
+    flat: list[PortTexts] = []
     for ports in cells:
         offsets.append(None if ports is None else len(flat))  # no offset makes a missing list
         flat += ports or ()
-    texts = [pa.array([getattr(port, part) for port in flat], pa.string()) for part in ToolPort.__slots__]
+    columns = zip(*flat, strict=True) if flat else ((),) * PORTS.value_type.num_fields
+    texts = [pa.array(column, pa.string()) for column in columns]
     structs = pa.StructArray.from_arrays(texts, fields=[*PORTS.value_type])
     return pa.ListArray.from_arrays(pa.array([*offsets, len(flat)], pa.int32()), structs)
 
 
-def _decode_ports(lists: Any) -> list[tuple[ToolPort, ...]]:
-    texts = [to_list(column) for column in lists.flatten().flatten()]
-    known: dict[tuple[str | None, ...], ToolPort] = {}  # tools often have the same ports
-    ports = [known.get(row) or known.setdefault(row, _port(*row)) for row in zip(*texts, strict=True)]
-    cells: list[tuple[ToolPort, ...]] = []
+def _decode_ports(lists: Any) -> list[tuple[PortTexts, ...]]:
+    ports = [*zip(*(to_list(column) for column in lists.flatten().flatten()), strict=True)]
+    cells: list[tuple[PortTexts, ...]] = []
     start = 0
     for count in to_list(lists.value_lengths().fill_null(0)):
         cells.append(tuple(ports[start : start + count]))
         start += count
     return cells
-
-
-def _port(name: str | None, description: str | None, kind: str | None, spec: str | None) -> ToolPort:
-    return ToolPort(name or "", description or "", kind or "", spec)

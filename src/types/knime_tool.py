@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import pyarrow as pa
 
+from .arrow import to_list
 from .errors import SettingInvalid
-from .fields import from_fields
-from .knime_cells import PORTS, cell_storage, decode_cells, encode_cells
+from .fields import from_columns
+from .knime_cells import PORTS, cell_storage, decode_cells, encode_cells, ports_of, texts_of
 from .routing import ServerRoute, split_tool
-from .tool import MCPTool, Tool, ToolPort, ToolType, WorkflowTool
+from .tool import MCPTool, Tool, ToolType, WorkflowTool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,17 +60,31 @@ def decode_knime_tools(cells: Any, rows: Sequence[str]) -> list[Tool | None]:
     Raises:
         ToolFormatError: The type is unknown or a field is missing; the message names row and field.
     """
-    return [
-        None if cell is None else _from_row(*cell, row=row)
-        for row, cell in zip(rows, decode_cells(cells), strict=True)
-    ]
+    keys, kinds, names, abouts, schemas, inputs, outputs, indices, declared, uris, credentials = decode_cells(
+        cells
+    )
+    columns = (
+        kinds,
+        names,
+        abouts,
+        schemas,
+        [*map(ports_of, inputs)],
+        [
+            said if kind == ToolType.MCP else ports_of(ports)
+            for kind, ports, said in zip(kinds, outputs, declared, strict=True)
+        ],
+        indices,
+        keys,
+        [*map(_with_credential, uris, credentials)],
+    )
+    return from_columns(columns, to_list(cells.is_valid()), rows)
 
 
 def _to_row(tool: Tool) -> tuple[object, ...]:
     common = (tool.tool_type.value, tool.name, tool.description, tool.schema_json)
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
-            ports = (tool.input_ports, tool.output_ports)
+            ports = (texts_of(tool.input_ports), texts_of(tool.output_ports))
             return (tool.filestore_keys, *common, *ports, tool.message_output_port_index, None, None, None)
         case MCPTool():
             # KNIME's own reader takes a missing key for a mistake, an empty one for no file store.
@@ -77,29 +92,6 @@ def _to_row(tool: Tool) -> tuple[object, ...]:
             return ("", *common, None, None, -1, tool.declared_json, tool.cell_uri, credential)
         case _:
             assert_never(tool)
-
-
-def _from_row(
-    keys: str | None,
-    kind: int | None,
-    name: str | None,
-    description: str | None,
-    schema: str | None,
-    inputs: tuple[ToolPort, ...],
-    outputs: tuple[ToolPort, ...],
-    message_index: int | None,
-    declared: str | None,
-    server_uri: str | None,
-    credential: str | None,
-    *,
-    row: str,
-) -> Tool:
-    own = (
-        (None, declared, None, None, _with_credential(server_uri, credential))
-        if kind == ToolType.MCP
-        else (inputs, outputs, message_index, keys, None)
-    )
-    return from_fields(kind, name, description, schema, *own, row=row)
 
 
 def _with_credential(server_uri: str | None, credential: str | None) -> str | None:

@@ -5,7 +5,6 @@ import os
 import tempfile
 import uuid
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 
@@ -48,7 +47,7 @@ def executing():
     before = kt._backend
     with tempfile.TemporaryDirectory() as folder:
         stores = FileStores(folder)
-        kt._backend = SimpleNamespace(file_store_handler=stores)
+        kt._backend = kt.Backend(stores)
         try:
             yield stores
         finally:

@@ -84,6 +84,18 @@ def test_files(tools):
     assert decode_tools(pq.read_table(io.BytesIO(stream.getvalue())).column("Tool")) == tools
 
 
+@pytest.mark.parametrize("different", [1, 3, 9_000])
+@pytest.mark.parametrize("missing", [0, 7])
+def test_long_columns_whose_texts_repeat_or_do_not(different, missing):
+    tools = [
+        MCPTool(f"t{i}", f"Does {i % different}", f'{{"n": {i % different}}}', "https://h/mcp", f"t{i}")
+        for i in range(9_000)
+    ]
+    if missing:
+        tools[::missing] = [None] * len(tools[::missing])
+    assert decode_tools(encode_tools(tools)) == tools
+
+
 def test_empty_columns():
     assert encode_tools([]).type == TOOL_STORAGE
     assert decode_tools(encode_tools([])) == []

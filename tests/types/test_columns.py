@@ -14,7 +14,7 @@ from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 from tests.types.knime_tables import add_file_store, as_input, executing
 from tests.types.strategies import columns
 
-FORMS = [form for form in ColumnForm if c._is_possible(form)]
+FORMS = [form for form in ColumnForm if c._type_of(form) is not None]
 MCP = MCPTool(
     "a_search",
     "Finds",

@@ -68,6 +68,7 @@ class CallPlan:
     argument_columns: Sequence[str] = ()
     _matched: set[str] = field(default_factory=set[str])
     _known: dict[int, _KnownTool] = field(default_factory=dict[int, "_KnownTool"])
+    _found: dict[str, Tool | ToolNotFound] = field(default_factory=dict[str, "Tool | ToolNotFound"])
 
     @property
     def total(self) -> int:
@@ -114,7 +115,16 @@ class CallPlan:
                 f"The cell of column '{column}' is missing, so there is no tool to call",
                 fix="Write the name of a tool of the Tools input into it",
             )
-        return self.find_tool(str(name))
+        found = self._found.get(str(name))
+        if found is None:  # once per name: to find similar ones takes long, and each tool is learned
+            try:
+                found = self.find_tool(str(name))
+            except ToolNotFound as error:
+                found = error
+            self._found[str(name)] = found
+        if isinstance(found, ToolNotFound):
+            raise found.at()
+        return found
 
     def _arguments(self, tool: Tool, row: _Row | None) -> dict[str, Any]:
         known = self._known.get(id(tool))

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...types.column_kinds import ColumnKind, knime_columns
+from ...types.column_kinds import ROW_ID, ColumnKind, knime_columns
 from ...types.columns import column_name, knime_type
 from ...types.errors import SettingInvalid
 from .pictures import image_type
@@ -139,7 +139,7 @@ def plan_results(
         SettingInvalid: ``expand`` cannot be read.
     """
     bare = ResultsLayout((), form, images, ())
-    taken = {column_name(form), *(name for name, *_ in bare.own)}
+    taken = {ROW_ID, column_name(form), *(name for name, *_ in bare.own)}
     names = list(input_columns)
     inputs: list[tuple[str, str]] = []
     for name in names:

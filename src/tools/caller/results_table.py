@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import canonical_json, without_surrogates
-from ...types.column_kinds import arrow_type
+from ...types.column_kinds import ROW_ID, arrow_type
 from ...types.columns import column_name, write_tools
 from ...types.errors import MCPError
 from .pictures import image_cells, size_of_picture
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from .results_layout import Kind, ResultsLayout, StructuredColumn
 
-ROW_ID: Final = "<RowID>"
 _LARGEST_DOUBLE: Final = sys.float_info.max
 _LARGEST: Final = 1 << 31
 """Bytes; no text column of a piece can hold more."""
@@ -54,7 +53,6 @@ class ResultsWriter:
     _waiting: list[CallOutcome] = field(default_factory=list["CallOutcome"])
     _size: int = 0
     _written: int = 0
-    _pieces: int = 0
 
     def __post_init__(self) -> None:
         self._rows_per_piece = rows_per_piece(self.parameters)
@@ -81,7 +79,7 @@ class ResultsWriter:
         Raises:
             MCPError: The results are too large for a table.
         """
-        if self._waiting or not self._pieces:
+        if self._waiting or not self._written:
             self._flush()
 
     def _flush(self) -> None:
@@ -102,7 +100,6 @@ class ResultsWriter:
             columns[entry.column] = _array(fitted, entry.type)
         self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)
-        self._pieces += 1
         if self.equal and not self._is_fixed:
             self._rows_per_piece, self._is_fixed = len(outcomes), True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from .batch import run_batch
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
 
@@ -27,25 +27,6 @@ if TYPE_CHECKING:
 JOURNALS: Final = "mcp-audit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How to run the calls.
-
-    Attributes:
-        folder: The workflow's data area.
-        about: What identifies this kind of run among the journals there.
-        concurrency: How many calls may be in flight.
-        fail: Whether the first call that fails ends the run.
-        resume: Whether to fill in calls that an interrupted run finished.
-    """
-
-    folder: Path
-    about: str
-    concurrency: int = 4
-    fail: bool = False
-    resume: bool = False
-
-
 @dataclass(slots=True, kw_only=True)
 class CallerRun:
     """One run.
@@ -53,17 +34,25 @@ class CallerRun:
     Attributes:
         plan: The calls.
         dispatcher: What the calls share.
-        options: How to run them.
         summary: Is told every finished call.
         stop: Set to tell calls in flight to end.
+        folder: The workflow's data area.
+        about: What identifies this kind of run among the journals there.
+        concurrency: How many calls may be in flight.
+        fail: Whether the first call that fails ends the run.
+        resume: Whether to fill in calls that an interrupted run finished.
         head: Hash of the last call in the journal, "" before the first one.
     """
 
     plan: CallPlan
     dispatcher: Dispatcher
-    options: RunOptions
     summary: RunSummary
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event
+    folder: Path
+    about: str
+    concurrency: int
+    fail: bool
+    resume: bool
     head: str = field(init=False, default="")
 
     def run(
@@ -82,16 +71,16 @@ class CallerRun:
 
         Raises:
             Canceled: It was canceled; the message names the journal.
-            MCPError: A call failed and the options say that this ends the run; the message names the journal.
+            MCPError: A call failed, which is to end the run; the message names the journal.
             JournalWriteError: The disk is full, or the journal cannot be written for another reason.
         """
-        journals = self.options.folder / JOURNALS
-        interrupted = latest_to_resume(journals, self.options.about) if self.options.resume else None
+        journals = self.folder / JOURNALS
+        interrupted = latest_to_resume(journals, self.about) if self.resume else None
         earlier = None if interrupted is None else EarlierRun(interrupted.records, self.dispatcher)
         journal = Journal(
             journals / f"{self.dispatcher.run}{SUFFIX}",
             run=self.dispatcher.run,
-            about=self.options.about,
+            about=self.about,
             calls=self.plan.total,
             follows="" if interrupted is None else interrupted.head,
         )
@@ -113,7 +102,7 @@ class CallerRun:
             self.plan.calls(),
             work,
             failed=failed,
-            concurrency=self.options.concurrency,
+            concurrency=self.concurrency,
             here=_runs_here,
             is_canceled=is_canceled,
             on_cancel=self.stop.set,
@@ -137,7 +126,7 @@ class CallerRun:
         for outcome in results:
             self.summary.add(outcome)
             write(outcome)
-            if self.options.fail and not outcome.record.ok and not self.stop.is_set():
+            if self.fail and not outcome.record.ok and not self.stop.is_set():
                 results.close()  # calls in flight end, and are in the journal, before the message counts them
                 journal.close("failed")
                 raise self._failure(outcome, journal)

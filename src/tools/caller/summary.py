@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ...types.tool import Tool
 
 _SHOWN_CALLS: Final = 50
-_SHOWN_TOOLS: Final = 20
 _SHOWN_TEXT: Final = 2000
 _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
@@ -36,7 +35,7 @@ class RunSummary:
         statuses: How many calls ended how.
         failures: The first calls that gave no result.
         successes: The first calls that did.
-        tools: The tools that were called, the first ones.
+        tools: The tools that were called.
         unmatched: Columns of parameters that the tools do not know.
         coerced: Calls whose arguments were converted.
         first_coercion: What was done to the first of them.
@@ -78,7 +77,7 @@ class RunSummary:
         examples = self.successes if record.ok else self.failures
         if len(examples) < _SHOWN_CALLS:
             examples.append(_short(record))
-        if outcome.tool is not None and len(self.tools) < _SHOWN_TOOLS:
+        if outcome.tool is not None:
             self.tools.setdefault((record.server, outcome.tool.name), outcome.tool)
         if outcome.coercions:
             self.coerced += 1

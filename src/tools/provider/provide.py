@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ..protocol.tools import ToolDefinition
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
+    # What came of a server, but for its tools; and these, as the server defines them.
+    _Listing = tuple["ServerOutcome", list[ToolDefinition]]
 
 _CONCURRENCY: Final = 8
 _POLL: Final = 0.2  # seconds between looks at the cancel button
@@ -145,18 +147,6 @@ class Provision:
         return [outcome for outcome in self.outcomes if outcome.error is not None]
 
 
-@dataclass(slots=True)
-class _Listing:
-    """What one worker brings home."""
-
-    server: ServerInfo | None = None
-    definitions: list[ToolDefinition] = field(default_factory=list["ToolDefinition"])
-    dropped: tuple[tuple[str, str], ...] = ()
-    error: MCPError | None = None
-    steps: list[Step] = field(default_factory=list["Step"])
-    seconds: float = 0.0
-
-
 def provide(
     requests: Sequence[ServerRequest],
     open_client: OpenClient,
@@ -184,7 +174,7 @@ def provide(
         Canceled: `is_canceled` said so.
     """
     listings = _list_all(requests, open_client, on_progress, is_canceled, concurrency)
-    return _combined(requests, listings, name_filter or NameFilter())
+    return _combined(listings, name_filter or NameFilter())
 
 
 def _list_all(
@@ -199,7 +189,6 @@ def _list_all(
         max(1, min(concurrency, len(requests))), thread_name_prefix="mcp-list"
     ) as workers:
         futures = [workers.submit(_list_one, request, open_client, stop) for request in requests]
-        asked = dict(zip(futures, requests, strict=True))
         pending: set[Future[_Listing]] = set(futures)
         try:
             while pending:
@@ -208,7 +197,9 @@ def _list_all(
                 answered = len(requests) - len(pending)
                 done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
                 for number, future in enumerate(done, start=answered + 1):
-                    _report(asked[future], future, number, len(requests), on_progress)
+                    if on_progress is not None:
+                        said = f"Server {number} of {len(requests)}: {_in_words(*future.result())}"
+                        on_progress(number / len(requests), said)
         finally:
             stop.set()
             for future in pending:
@@ -217,86 +208,76 @@ def _list_all(
 
 
 def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _Listing:
-    listing = _Listing(error=request.error)
-    if request.error is not None:
-        return listing
-    started = monotonic()
-    try:
-        # Not the client's own `with`, which would connect out of reach of the cancel button.
-        with closing(open_client(request, listing.steps.append)) as client:
-            listing.server = client.connect(is_canceled=stop.is_set)
-            listing.definitions = client.list_tools(is_canceled=stop.is_set)
-            listing.dropped = client.dropped_tools
-    except MCPError as error:
-        listing.error = error.at(server=request.server or None)
-    listing.seconds = monotonic() - started
-    return listing
+    server: ServerInfo | None = None
+    definitions: list[ToolDefinition] = []
+    dropped: tuple[tuple[str, str], ...] = ()
+    steps: list[Step] = []
+    error, started = request.error, monotonic()
+    if error is None:
+        try:
+            # Not the client's own `with`, which would connect out of reach of the cancel button.
+            with closing(open_client(request, steps.append)) as client:
+                server = client.connect(is_canceled=stop.is_set)
+                definitions = client.list_tools(is_canceled=stop.is_set)
+                dropped = client.dropped_tools
+        except MCPError as caught:
+            error = caught.at(server=request.server or None)
+    outcome = ServerOutcome(
+        request=request,
+        server=server,
+        offered=len(definitions),
+        dropped=dropped,
+        error=error,
+        steps=tuple(steps),
+        seconds=monotonic() - started,
+    )
+    return outcome, definitions
 
 
-def _report(
-    request: ServerRequest,
-    future: Future[_Listing],
-    done: int,
-    total: int,
-    on_progress: Callable[[float, str], None] | None,
-) -> None:
-    listing = future.result()
-    if on_progress is None:
-        return
-    what = "failed" if listing.error else f"lists {counted(len(listing.definitions), 'tool')}"
-    on_progress(done / total, f"Server {done} of {total}: {request.server or request.row} {what}")
+def _in_words(outcome: ServerOutcome, definitions: list[ToolDefinition]) -> str:
+    what = "failed" if outcome.error else f"lists {counted(len(definitions), 'tool')}"
+    return f"{outcome.request.server or outcome.request.row} {what}"
 
 
-def _combined(
-    requests: Sequence[ServerRequest], listings: Sequence[_Listing], name_filter: NameFilter
-) -> Provision:
-    kept = [[each for each in listing.definitions if name_filter.keeps(each.name)] for listing in listings]
+def _combined(listings: Sequence[_Listing], name_filter: NameFilter) -> Provision:
+    kept = [[each for each in definitions if name_filter.keeps(each.name)] for _, definitions in listings]
     names = shown_names(
         [
             NamedServer(
-                server=request.server or request.row,
-                prefix=request.prefix,
+                server=outcome.request.server or outcome.request.row,
+                prefix=outcome.request.prefix,
                 names=[definition.name for definition in definitions],
             )
-            for request, definitions in zip(requests, kept, strict=True)
+            for (outcome, _), definitions in zip(listings, kept, strict=True)
         ]
     )
-    names_by_server: dict[str, set[str]] = {}
-    for request, listing in zip(requests, listings, strict=True):
-        names_by_server.setdefault(request.server, set()).update(each.name for each in listing.definitions)
-    foreign = foreign_identifiers(names_by_server)
+    offered: dict[str, set[str]] = {}
+    for outcome, definitions in listings:
+        offered.setdefault(outcome.request.server, set()).update(each.name for each in definitions)
+    foreign = foreign_identifiers(offered)
     outcomes = [
-        ServerOutcome(
-            request=request,
-            server=listing.server,
+        replace(
+            outcome,
             tools=tuple(
-                _provided(request, definition, name, foreign[request.server])
+                _provided(outcome.request, definition, name, foreign[outcome.request.server])
                 for definition, name in zip(definitions, shown, strict=True)
             ),
-            offered=len(listing.definitions),
-            dropped=listing.dropped,
-            findings=_instruction_findings(listing.server, foreign[request.server]),
-            error=listing.error,
-            steps=tuple(listing.steps),
-            seconds=listing.seconds,
+            findings=_instruction_findings(outcome.server, foreign[outcome.request.server]),
         )
-        for request, listing, definitions, shown in zip(
-            requests, listings, kept, names.per_server, strict=True
-        )
+        for (outcome, _), definitions, shown in zip(listings, kept, names.per_server, strict=True)
     ]
-    offered = [each.name for listing in listings for each in listing.definitions]
+    known = set[str]().union(*offered.values())
     return Provision(
         outcomes=tuple(outcomes),
         names=names,
-        useless_patterns=tuple(name_filter.useless(offered)) if offered else (),
+        useless_patterns=tuple(name_filter.useless(known)) if known else (),
     )
 
 
 def _provided(
     request: ServerRequest, definition: ToolDefinition, shown_name: str, foreign: dict[str, str]
 ) -> ProvidedTool:
-    if request.route is None:
-        raise AssertionError("a server without a route has no tools")
+    assert request.route is not None, "a server without a route has no tools"
     pinned = replace(request.route, tool=None, digest=definition.digest)
     return ProvidedTool(
         definition=definition,

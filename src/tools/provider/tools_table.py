@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.canonical import compact_json, without_surrogates
-from ...types.column_kinds import arrow_columns, knime_columns
+from ...types.column_kinds import ROW_ID, arrow_columns, knime_columns
 from ...types.columns import column_name, knime_type, write_tools
 from .example_arguments import example_arguments
 from .findings import findings_json
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ...types.columns import ColumnForm
     from ..protocol.tools import ToolDefinition
     from .provide import ProvidedTool, ServerOutcome
-
-ROW_ID: Final = "<RowID>"
 
 TOOLS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Tool name", "string"),

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
 from ...types.errors import ToolFormatError
 from ...types.tool import MCPTool, WorkflowTool
 from ..words import counted
-from .html import Html, badge, details, heading, join, json_block, note, page, paragraph, properties
+from .html import (
+    Html,
+    badge,
+    details,
+    element,
+    heading,
+    join,
+    json_block,
+    note,
+    page,
+    paragraph,
+    properties,
+)
 from .statuses import status_badge
 
 if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...types.tool import Tool
     from ..caller.summary import RunSummary
+
+_SHOWN_TOOLS: Final = 20
 
 
 def calls_page(summary: RunSummary) -> str:
@@ -31,13 +45,16 @@ def calls_page(summary: RunSummary) -> str:
     told = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
     if summary.resumed:
         told += f"; {summary.resumed} of them filled in from the run before"
+    tools = [*summary.tools.values()]
+    more = len(tools) - _SHOWN_TOOLS
     return page(
         "MCP Tool Caller",
         heading(1, "MCP Tool Caller"),
         paragraph(told),
         note(warning, kind="warning") if warning else None,
-        heading(2, "Tool" if len(summary.tools) == 1 else "Tools") if summary.tools else None,
-        join(_tool(tool, opened=len(summary.tools) == 1) for tool in summary.tools.values()),
+        heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
+        join(_tool(tool, opened=len(tools) == 1) for tool in tools[:_SHOWN_TOOLS]),
+        paragraph(f"… and {more} more tools, in the table", soft=True) if more > 0 else None,
         _calls("Calls without a result", summary.failures, summary.failed),
         _calls("Calls", summary.successes, summary.statuses[CallStatus.OK]),
     )
@@ -53,7 +70,7 @@ def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
         case _:
             assert_never(tool)
     return details(
-        join((tool.name, badge(kind)), " "),
+        join((element("b", tool.name), badge(kind)), " "),
         properties(
             (
                 ("Type", kind),
@@ -98,8 +115,8 @@ def _call(record: CallRecord, *, opened: bool) -> Html:
     duration = None if record.duration is None else f"{record.duration:.3f} s"
     summary = join(
         (
-            where,
-            record.tool_name or "no tool",
+            element("b", where),
+            element("span", record.tool_name or "no tool"),
             status_badge(record.status),
             badge("resumed") if record.resumed_from else None,
             duration,

@@ -160,11 +160,10 @@ def _tool(tool: ProvidedTool) -> Html:
         badge("destructive", "bad", title=_CLAIMED) if definition.destructive else "",
         badge(counted(len(tool.findings), "finding"), "warning") if tool.findings else "",
     ]
-    summary = join((element("b", tool.shown_name), *filter(None, labels)), " ")
-    line = element("span", f" {_first_line(tool)}", class_="soft")
+    line = element("span", _first_line(tool), class_="soft")
     title = definition.display_title
     return details(
-        join((summary, line)),
+        join((element("b", tool.shown_name), *filter(None, labels), line), " "),
         _findings(tool.findings),
         paragraph(definition.description)
         if definition.description
@@ -204,13 +203,11 @@ def _parameters(schema: dict[str, Any]) -> Html:
 
 
 def _findings(findings: Sequence[Finding]) -> Html:
-    return join(
-        note(*_at(each.kind.capitalize(), each.where), ": ", each.what, kind="warning") for each in findings
-    )
-
-
-def _at(kind: str, where: str) -> tuple[Html, str, Html]:
-    return element("b", kind), " at ", element("code", where or "/")
+    notes: list[Html] = []
+    for each in findings:
+        kind, where = element("b", each.kind.capitalize()), element("code", each.where or "/")
+        notes.append(note(kind, " at ", where, f": {each.what}", kind="warning"))
+    return join(notes)
 
 
 def _first_line(tool: ProvidedTool) -> str:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
 _VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "meta"})
-_INDENTED_JSON_LIMIT: Final = 200_000
-_LONGEST_JSON: Final = 1_000_000
+_LONGEST_JSON: Final = 200_000
 
 _STYLE: Final = """
 :root { color-scheme: light dark;
@@ -38,20 +37,21 @@ body { margin: 0; padding: 16px 20px 40px; background: var(--paper); color: var(
   font: 14px/1.5 Roboto, "Segoe UI", system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 20px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 28px 0 8px; }
 h3 { font-size: 14px; margin: 16px 0 4px; } p { margin: 4px 0 8px; }
+b, span, .text, .note, td, dd { unicode-bidi: plaintext; } code { unicode-bidi: isolate; }
 a { color: var(--link); } .soft { color: var(--soft); } .text { white-space: pre-wrap; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin: 4px 0 12px; }
 th, td { border-bottom: 1px solid var(--line); padding: 5px 10px 5px 0; text-align: left;
   vertical-align: top; }
 th { color: var(--soft); font-weight: 500; white-space: nowrap; }
-td { min-width: 5em; white-space: pre-wrap; }
+td { min-width: 6em; white-space: pre-wrap; }
 code, pre { font: 12.5px/1.45 "Roboto Mono", ui-monospace, Menlo, Consolas, monospace; }
 pre { background: var(--tint); border-radius: 4px; padding: 8px 10px; margin: 4px 0 12px; max-height: 30em;
   overflow: auto; white-space: pre-wrap; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: 6px 0; padding: 0 12px; }
 details[open] { padding-bottom: 8px; } summary { cursor: pointer; padding: 7px 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 4px 0 12px; }
-dt { color: var(--soft); } dd { margin: 0; white-space: pre-wrap; }
+dt { color: var(--soft); } dd { margin: 0; text-align: left; white-space: pre-wrap; }
 img { max-width: 100%; }
 .badge { display: inline-block; border-radius: 9px; padding: 0 8px; font-size: 12px; white-space: nowrap;
   background: var(--tint); color: var(--soft); }
@@ -208,7 +208,7 @@ def json_block(value: Any) -> Html:
     """
     text = value if isinstance(value, str) else ""
     with contextlib.suppress(ValueError, RecursionError):
-        parsed = json.loads(text) if isinstance(value, str) and len(text) <= _INDENTED_JSON_LIMIT else value
+        parsed = json.loads(text) if isinstance(value, str) and len(text) <= _LONGEST_JSON else value
         text = parsed if isinstance(parsed, str) else json.dumps(parsed, ensure_ascii=False, indent=2)
     if len(text) > _LONGEST_JSON:
         text = f"{text[:_LONGEST_JSON]}… ({len(text):,} characters in all)"

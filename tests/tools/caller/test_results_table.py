@@ -87,3 +87,11 @@ def test_numbers_of_any_size_in_a_column_of_numbers(written, value, fitted):
     _, last, unfit = written([outcome(structured_result=json.dumps({"n": value}))], expand="n: number")
     assert last.column("n").to_pylist() == [fitted]
     assert unfit == (fitted is None)
+
+
+def test_a_property_may_be_called_like_one_of_our_columns_or_like_the_row_ids(written):
+    found = outcome(structured_result='{"<RowID>": "x", "Status": 5}')
+    _, last, _ = written([found], expand="<RowID>, Status: integer")
+    assert last.column("<RowID>").to_pylist() == ["Row0"]
+    assert last.column("<RowID> (result)").to_pylist() == ["x"]
+    assert last.column("Status (result)").to_pylist() == [5]

@@ -40,10 +40,23 @@ def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made
     assert "{&lt;y&gt;" in page
 
 
-def test_a_tool_with_a_huge_schema_makes_no_huge_page():
-    tool = MCPTool("t", "", {"description": "x" * 10_000_000}, "http://127.0.0.1:9/mcp", "t")
-    summary = RunSummary(total=1)
-    summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
+def test_many_tools_with_huge_schemas_make_no_huge_page():
+    summary = RunSummary(total=23)
+    for i in range(23):
+        tool = MCPTool(f"t{i}", "", {"description": "x" * 1_000_000}, "http://127.0.0.1:9/mcp", f"t{i}")
+        summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
     page = calls_page(summary)
-    assert len(page) < 1_100_000
-    assert "10,000,018 characters in all" in page
+    assert len(page) < 4_100_000
+    assert page.count("1,000,018 characters in all") == 20
+    assert "… and 3 more tools, in the table" in page
+
+
+def test_row_and_tool_stand_apart_whatever_their_direction():
+    tool = MCPTool("\u05d7\u05d9", "", {}, "http://127.0.0.1:9/mcp", "t")
+    record = CallRecord(run="r", status=CallStatus.OK, input_row="\u05e9\u05d5 1", tool_name=tool.name)
+    summary = RunSummary(total=1)
+    summary.add(CallOutcome(record=record, tool=tool))
+    page = calls_page(summary)
+    assert f"<summary><b>\u05e9\u05d5 1</b> <span>{tool.name}</span> " in page
+    assert f"<summary><b>{tool.name}</b> " in page
+    assert "b, span, .text, .note, td, dd { unicode-bidi: plaintext; }" in page

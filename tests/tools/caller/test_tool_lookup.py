@@ -1,7 +1,9 @@
 """Naming a tool."""
 
+import pyarrow as pa
 import pytest
 
+from knime_mcp.tools.caller.calls import CallPlan
 from knime_mcp.tools.caller.tool_lookup import ToolLookup
 from knime_mcp.types.errors import ToolNotFound
 from knime_mcp.types.tool import MCPTool, WorkflowTool
@@ -66,3 +68,19 @@ def test_what_is_suggested_can_be_found():
     with pytest.raises(ToolNotFound) as caught:
         lookup.find("search")
     assert [lookup.find(text) for text in caught.value.suggestions] == tools
+
+
+def test_rows_that_name_the_same_tool_look_for_it_once():
+    lookup, asked = ToolLookup([ONE, TWO, PREFIXED], ["a", "b", "c"]), []
+
+    def find(name):
+        asked.append(name)
+        return lookup.find(name)
+
+    names = ["crm_find", "crm_fnd", "search", None] * 3
+    rows = pa.table({"<RowID>": [f"Row{i}" for i in range(12)], "tool": names})
+    calls = list(CallPlan(find_tool=find, parameters=rows, tool_column="tool").calls())
+    assert [call.tool for call in calls] == [PREFIXED, None, None, None] * 3
+    assert [type(call.error) for call in calls] == [type(None), *[ToolNotFound] * 3] * 3
+    assert "Did you mean 'crm_find'?" in str(calls[5].error)
+    assert asked == ["crm_find", "crm_fnd", "search"]

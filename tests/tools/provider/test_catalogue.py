@@ -103,6 +103,11 @@ def test_a_great_many_tools_are_shown_in_short(serve, monkeypatch):
     assert all(f"tool_{i}" in shown for i in range(300))
 
 
+def test_name_and_description_stand_apart_whatever_their_direction(serve):
+    page = catalogue(provision(serve([tool("\u05d7\u05d9", "\u05de\u05d7 (2).")])))
+    assert '<summary><b>\u05d7\u05d9</b> <span class="soft">\u05de\u05d7 (2).</span></summary>' in page
+
+
 def test_nothing_to_show(serve):
     assert "No tools to show." in text_of(catalogue(provision(serve([]))))
     assert "0 tools from 0 servers" in text_of(catalogue(provision()))
