@@ -113,7 +113,7 @@ class Definitions:
             ToolNotFound: The server has no such tool; names the ones that may have been meant.
             MCPError: The server cannot be asked. Whoever asks within the next seconds gets the same error.
         """
-        found = self._listing(route, is_canceled)
+        found = self.listing(route, is_canceled=is_canceled)
         if tool_name not in found:
             similar = tuple(difflib.get_close_matches(tool_name, found, n=_SUGGESTIONS, cutoff=0.5))
             fix = f"Did you mean {' or '.join(similar)}? " if similar else ""
@@ -162,9 +162,22 @@ class Definitions:
             )
         return CheckedTool(pinned_tool(definition, tool.route, shown_name=tool.name), f"{tool.name}: {what}")
 
-    def _listing(
-        self, route: ServerRoute, is_canceled: Callable[[], bool] | None
+    def listing(
+        self, route: ServerRoute, *, is_canceled: Callable[[], bool] | None = None
     ) -> dict[str, ToolDefinition]:
+        """Gives the current definitions of all tools of a server.
+
+        Args:
+            route: The server.
+            is_canceled: Ends waiting.
+
+        Returns:
+            The definitions by the names that the server knows; of two with one name the one that it calls,
+            the first.
+
+        Raises:
+            MCPError: See `find`.
+        """
         server = _server_of(route)
         with self._lock:
             before = asked = self._listings.get(server)
@@ -172,6 +185,9 @@ class Definitions:
                 asked = self._listings[server] = _Asked()
         if asked is not before:
             self._ask(server, asked, before, is_canceled)
+        error = asked.answer.exception()
+        if error is not None:
+            raise error.with_traceback(None)  # it would grow with every call that gets this error
         return asked.answer.result()
 
     def _ask(
@@ -189,7 +205,7 @@ class Definitions:
                 client.watch_tools()
             named: dict[str, ToolDefinition] = {}
             for tool in tools:
-                named.setdefault(tool.name, tool)  # a server calls the first of two tools of one name
+                named.setdefault(tool.name, tool)
             asked.compare(before, named)
             asked.changes, asked.client = changes, client
             asked.answer.set_result(named)

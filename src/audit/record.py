@@ -10,6 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ..types.canonical import without_surrogates
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _COUNTS: Final = frozenset({"call", "iteration", "attempts"})
 _NUMBERS: Final = _COUNTS | {"duration"}
+_REPEATED: Final = frozenset({"run", "tool", "tool_name", "server", "digest"})
 _LONGEST: Final = 1e12
 """Seconds: longer than any call, and no infinity."""
 
@@ -178,6 +180,12 @@ class CallRecord:
             raise ValueError(f"not a record of a call: {error}") from error
 
 
+@lru_cache(maxsize=64)
+def _one(text: str) -> str:
+    """The same text for all records that have it: the tool is most of what a record holds."""
+    return text
+
+
 def _checked(name: str, value: Any) -> Any:
     """A value as a record may have it. A file may say anything, and tables take only what fits."""
     match value:
@@ -186,7 +194,8 @@ def _checked(name: str, value: Any) -> Any:
         case str() if name not in _NUMBERS and name != "files":
             if name == "started_at":
                 datetime.fromisoformat(value)
-            return without_surrogates(value)
+            text = without_surrogates(value)
+            return _one(text) if name in _REPEATED else text
         case int() if name in _COUNTS and 0 <= value < 1 << 31:
             return value
         case int() | float() if name == "duration" and abs(value) < _LONGEST:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..types.canonical import canonical_json
@@ -91,7 +92,7 @@ def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None
     if form is ColumnForm.PORTABLE:
         tools: Any = pa.array([row.tool for row in rows], pa.string())
     else:
-        tools = write_tools([None if row.tool is None else _tool(row.tool) for row in rows], form)
+        tools = write_tools([None if row.tool is None else tool_of(row.tool) for row in rows], form)
     found: dict[str, Any] = {column_name(form): tools}
     for column, attribute, kind in COLUMNS:
         values = [getattr(row, "moment" if kind == "moment" else attribute) for row in rows]
@@ -163,20 +164,21 @@ def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> l
     return [_record(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]
 
 
-def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[Link]:
+def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Iterator[Link]:
     """Reads the chain from a table.
 
     Args:
         table: A table *Tool calls*.
         tools: See `records_of`.
 
-    Returns:
+    Yields:
         One link per row.
 
     Raises:
         TableError: The tool column is none.
     """
-    return [link_of(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]
+    for row, values in enumerate(_rows(table, tools), start=1):
+        yield link_of(values, f"row {row}")
 
 
 def lost_columns(table: pa.Table) -> list[str]:
@@ -314,7 +316,8 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
                     if not 0 <= found[attribute] < 1 << 31:
                         raise ValueError
                 case "double":
-                    found[attribute] = float(text)
+                    number = float(text)
+                    found[attribute] = number if isfinite(number) else None  # how some write a missing one
                 case "moment":
                     datetime.fromisoformat(text)
                 case "string":
@@ -325,7 +328,12 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
 
 
 @lru_cache(maxsize=256)
-def _tool(text: str) -> Tool:
+def tool_of(text: str) -> Tool:
+    """Reads a tool in portable form; the same one for all records that hold it.
+
+    Raises:
+        ToolFormatError: The text is none.
+    """
     return from_json_text(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATORS: Final = ",;\t"
+_QUOTED: Final = re.compile(r'"[^"]*"')
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """A first line that Excel writes, and reads, to say what separates the cells of the others."""
 _LARGEST_BLOCK: Final = 2**31 - 1
@@ -95,14 +97,20 @@ def read_csv(file: Path) -> pa.Table:
             ),
         )
     except UnicodeDecodeError:
-        raise TableFileError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'") from None
+        raise _not_utf8(file) from None
     except (csv.Error, pa.ArrowInvalid) as error:
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(file) from None
         raise TableFileError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
     if _is_open_at_its_end(table, file):
         raise TableFileError(
             f"{file} has a quotation mark that is not closed: its last cell is in several lines"
         )
     return table
+
+
+def _not_utf8(file: Path) -> TableFileError:
+    return TableFileError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'")
 
 
 def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
@@ -125,10 +133,13 @@ class _Header(NamedTuple):
 def _read_header(file: Path) -> _Header:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         first = stream.readline()
+        if "\0" in first:  # UTF-16 that does not say so
+            raise _not_utf8(file)
         said = _EXCELS.match(first)
         if said:
             first = stream.readline()
-        separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=first.count)
+        bare = _QUOTED.sub("", first)
+        separator = "\t" if file.suffix.lower() == ".tsv" else max(_SEPARATORS, key=bare.count)
         reader = csv.reader(chain([first], stream), delimiter=said[1] if said else separator)
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)
@@ -144,7 +155,7 @@ def _check_file(file: Path) -> None:
 
 
 def _check_names(names: list[str], file: Path) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if "" in twice:
         raise TableFileError(f"{file} has more than one column without a name. Name them, or remove them")
     if twice:

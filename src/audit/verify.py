@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..tools.words import counted
 from .chain import Link, chain_hash, link_of, same_hash
@@ -104,26 +105,31 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
-    """A closing record, or that there has to be one.
-
-    Attributes:
-        count: How many calls the run made, None if there is no closing record.
-        head: Hash of the last one.
-        outcome: How the run ended.
-    """
+class _Closing:
+    """The closing record of a journal's run; without a count there is none."""
 
     count: int | None = None
     head: str = ""
     outcome: str | None = None
 
 
+class _Seen(NamedTuple):
+    """A record that was read; one without a number has 0. What else it holds is not kept: it may be much."""
+
+    run: str
+    call: int
+    previous: str
+    hash: str
+    place: str
+    has_its_hash: bool
+
+
 @dataclass(slots=True)
 class _Evidence:
     """All that is known about the records."""
 
-    links: list[Link] = field(default_factory=list[Link])
-    closings: dict[str, Closing] = field(default_factory=dict[str, Closing])
+    links: list[_Seen] = field(default_factory=list[_Seen])
+    closings: dict[str, _Closing] = field(default_factory=dict[str, _Closing])
     findings: list[Finding] = field(default_factory=list[Finding])
     lost: list[str] = field(default_factory=list[str])
 
@@ -165,7 +171,7 @@ def verify_table(
         TableError: The tool column cannot be read.
     """
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
-    return _verified(_Evidence(links_of(table, tools), lost=lost), head)
+    return _verified(_Evidence(list(map(_seen, links_of(table, tools))), lost=lost), head)
 
 
 def _journal_evidence(file: Path) -> _Evidence:
@@ -183,11 +189,11 @@ def _journal_evidence(file: Path) -> _Evidence:
         run = str(entry.get("run", ""))
         match entry.get("kind"):
             case "start" if run:
-                found.closings.setdefault(run, Closing())
+                found.closings.setdefault(run, _Closing())
             case "call" if run:
-                found.closings.setdefault(run, Closing())
-                found.links.append(link_of(entry, place))
-            case "end" if run and found.closings.get(run, Closing()).count is None:
+                found.closings.setdefault(run, _Closing())
+                found.links.append(_seen(link_of(entry, place)))
+            case "end" if run and found.closings.get(run, _Closing()).count is None:
                 found.closings[run] = _closing(entry)
             case _:
                 text = f"{place.capitalize()} is not a line of a journal."
@@ -197,9 +203,9 @@ def _journal_evidence(file: Path) -> _Evidence:
     return found
 
 
-def _closing(entry: dict[str, Any]) -> Closing:
+def _closing(entry: dict[str, Any]) -> _Closing:
     count = entry.get("calls")
-    return Closing(
+    return _Closing(
         count if isinstance(count, int) else -1, str(entry.get("head", "")), str(entry.get("outcome", ""))
     )
 
@@ -208,11 +214,12 @@ def _verified(evidence: _Evidence, head: str | None) -> Verification:
     findings = list(evidence.findings)
     lost = evidence.lost
     none = not evidence.links and not evidence.closings
-    if lost and (none or not all(map(_has_its_hash, evidence.links))):  # an empty column may be gone
+    # An empty column may be gone.
+    if lost and (none or not all(link.has_its_hash for link in evidence.links)):
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
     notes = ["There are no calls in this table."] if none and not findings else []
-    by_run: dict[str, list[Link]] = defaultdict(list)
+    by_run: dict[str, list[_Seen]] = defaultdict(list)
     for link in evidence.links:
         by_run[link.run].append(link)
     hashes = {link.hash for link in evidence.links}
@@ -243,14 +250,14 @@ class _RunCheck:
     """Checks one run."""
 
     run: str
-    links: list[Link]
+    links: list[_Seen]
     lost: frozenset[str]
-    ordered: list[Link] = field(init=False)
+    ordered: list[_Seen] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ordered = sorted((link for link in self.links if link.call is not None), key=_call_of)
+        self.ordered = sorted((link for link in self.links if link.call), key=attrgetter("call"))
 
-    def findings(self, closing: Closing | None) -> list[Finding]:
+    def findings(self, closing: _Closing | None) -> list[Finding]:
         found: list[Finding] = []
         if not self.lost:
             found += self._content()
@@ -260,24 +267,24 @@ class _RunCheck:
 
     def _content(self) -> list[Finding]:
         """Records whose content has not the hash that they say."""
-        numberless = [link for link in self.links if link.call is None]
-        wrong = [link for link in self.ordered if not _has_its_hash(link)]
+        numberless = [link for link in self.links if not link.call]
+        wrong = [link for link in self.ordered if not link.has_its_hash]
         found: list[Finding] = []
         if numberless:
             found.append(self._finding(Verdict.ALTERED, "without a number of its call", numberless))
         if wrong:
-            found.append(self._finding(Verdict.ALTERED, "not as it was written", wrong))
+            found.append(self._finding(Verdict.ALTERED, "not what was written", wrong))
         return found
 
     def _order(self) -> list[Finding]:
         """Records that are there twice, do not follow the one before, or are not there."""
-        twice: list[Link] = []
-        strangers: list[Link] = []
+        twice: list[_Seen] = []
+        strangers: list[_Seen] = []
         missing: list[range] = []
         linked = not self.lost.intersection(("Hash", "Previous hash"))
-        before: Link | None = None
+        before: _Seen | None = None
         for link in self.ordered:
-            number, expected = _call_of(link), _call_of(before) + 1 if before else 1
+            number, expected = link.call, before.call + 1 if before else 1
             if number < expected:
                 twice.append(link)
                 continue
@@ -298,10 +305,10 @@ class _RunCheck:
             found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
         return found
 
-    def _end(self, closing: Closing) -> list[Finding]:
+    def _end(self, closing: _Closing) -> list[Finding]:
         """What the closing record says otherwise."""
         last = self.ordered[-1] if self.ordered else None
-        number = _call_of(last) if last else 0
+        number = last.call if last else 0
         run = _run_text(self.run)
         if closing.count is None:
             text = (
@@ -317,7 +324,7 @@ class _RunCheck:
             )
             return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
         if number > closing.count:
-            added = [link for link in self.ordered if _call_of(link) > closing.count]
+            added = [link for link in self.ordered if link.call > closing.count]
             return [
                 self._finding(Verdict.ALTERED, "behind the last one that the closing record counts", added)
             ]
@@ -325,8 +332,8 @@ class _RunCheck:
             return [self._finding(Verdict.ALTERED, "not the one that the closing record names", [last])]
         return []
 
-    def _finding(self, verdict: Verdict, what: str, links: Sequence[Link]) -> Finding:
-        calls = _ranges(link.call for link in links if link.call is not None)
+    def _finding(self, verdict: Verdict, what: str, links: Sequence[_Seen]) -> Finding:
+        calls = _ranges(link.call for link in links if link.call)
         places = ", ".join(link.place for link in links[:_MOST_NAMED])
         more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
         named = _calls_text(calls) if calls else "A record"
@@ -335,7 +342,7 @@ class _RunCheck:
         return Finding(verdict, text, self.run, calls)
 
 
-def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[Link]) -> list[Finding]:
+def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_Seen]) -> list[Finding]:
     if any(same_hash(run.head, head) for run in runs):
         return []
     found = next((link for link in links if same_hash(link.hash, head)), None)
@@ -349,15 +356,14 @@ def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[Link]
     return [Finding(Verdict.ALTERED, text, found.run)]
 
 
+def _seen(link: Link) -> _Seen:
+    return _Seen(link.run, link.call or 0, link.previous, link.hash, link.place, _has_its_hash(link))
+
+
 def _has_its_hash(link: Link) -> bool:
     if chain_hash(link.previous, link.texts) == link.hash:
         return True
     return chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
-
-
-def _call_of(link: Link) -> int:
-    assert link.call is not None
-    return link.call
 
 
 def _ranges(calls: Iterable[int]) -> tuple[range, ...]:

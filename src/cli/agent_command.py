@@ -185,6 +185,6 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         if not as_json:
             complain(f"{answered.error}{how_here(answered.error)}")
         return ExitCode.FAILED
-    for text in run.remarks():
-        note(text)
+    if warning := run.warning():
+        note(warning)
     return ExitCode.OK

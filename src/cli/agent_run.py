@@ -7,7 +7,15 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.prompter.texts import DATA_PREFIX, SYSTEM_MESSAGE
+from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
+from ..agents.prompter.prompter import Prompt, Prompter
+from ..agents.prompter.run_rows import PromptRuns
+from ..agents.run.content import calls_of, shown_text
+from ..agents.run.outcome import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions
+from ..agents.toolbox.approval import ApprovalPolicy
+from ..agents.toolbox.executor import ToolOptions
+from ..agents.toolbox.toolset import Toolset
+from ..audit.chain import chained
 from ..types.errors import Canceled
 from .agent_timeline import AgentTimeline
 from .credentials import Credentials
@@ -23,9 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..agents.prompter.conversation import Entry
-    from ..agents.prompter.prompter import Answered, CallKeeper, Prompter
-    from ..agents.prompter.run_rows import PromptRuns
-    from ..agents.run.loop import AgentOptions
+    from ..agents.prompter.prompter import Answered, CallKeeper
     from ..audit.record import CallRecord
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
@@ -69,9 +75,6 @@ class AgentRun:
             MCPError: The question could not be asked at all.
             CommandError: A workflow cannot be a tool, or the journal cannot be written.
         """
-        from ..agents.prompter.prompter import Prompt
-        from ..agents.prompter.run_rows import PromptRuns
-
         model = _model(self._settings)
         with AgentTimeline() as timeline, Sessions(self._connection, self._interrupt) as sessions:
             timeline.show("asking the servers for their tools")
@@ -99,10 +102,9 @@ class AgentRun:
                 if journal is not None and self.answered.error is not None:
                     journal.close("failed")
 
-    def remarks(self) -> list[str]:
+    def warning(self) -> str | None:
         """What the person should know beside the answer."""
-        found = self._runs.warning()
-        return [found] if found else []
+        return self._runs.warning()
 
     def page(self) -> str:
         """The run as an HTML page."""
@@ -112,7 +114,7 @@ class AgentRun:
         audit = self._settings.audit
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
-            self._runs.timelines, title="knime-mcp agent", warning=self._runs.warning(), facts=facts
+            self._runs.timelines, title="knime-mcp agent", warning=self.warning(), facts=facts
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -154,10 +156,6 @@ class AgentRun:
         keeper: CallKeeper,
         host: ExtensionHost | None,
     ) -> Prompter:
-        from ..agents.prompter.prompter import Prompter
-        from ..agents.toolbox.approval import ApprovalPolicy
-        from ..agents.toolbox.executor import ToolOptions
-        from ..agents.toolbox.toolset import Toolset
         from ..tools.audit_segment import segment_digest
 
         settings = self._settings
@@ -185,8 +183,6 @@ class AgentRun:
         )
 
     def _options(self) -> AgentOptions:
-        from ..agents.run.loop import AgentOptions
-
         return AgentOptions(
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
@@ -206,8 +202,6 @@ class MemoryKeeper:
 
     def append(self, record: CallRecord) -> CallRecord:
         """Takes a finished call."""
-        from ..audit.chain import chained
-
         with self._lock:
             kept = chained(record, self._head, call=self.count + 1)
             self.count, self._head = kept.call, kept.hash or ""
@@ -215,8 +209,6 @@ class MemoryKeeper:
 
 
 def _model(settings: AgentSettings) -> Any:
-    from ..agents.model.chat_model import ChatModelSettings, create_model, model_route
-
     name = settings.api_key or settings.api_key_env
     chat_model = ChatModelSettings(
         route=model_route(settings.model_url, credential=name),
@@ -269,8 +261,6 @@ def _workflow_runner(host: ExtensionHost, interrupt: Interrupt) -> Any:
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
     from langchain_core.messages import AIMessage, ToolMessage
-
-    from ..agents.prompter.message_cells import calls_of, shown_text
 
     message = entry.message
     if message is None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..agents.run.content import shown_text
 from ..agents.run.events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
+from ..agents.timeline.timeline import arguments_line, duration_text, status_of_call, tokens_text
+from ..agents.timeline.tool_kind import kind_of
 from .progress import StatusLine
 from .terminal import err, one_line, visible
 
@@ -49,9 +52,6 @@ class AgentTimeline(StatusLine):
                 pass
 
     def _turn(self, turn: ModelAnswered) -> None:
-        from ..agents.prompter.message_cells import shown_text
-        from ..agents.timeline.timeline import duration_text, tokens_text
-
         self._text = ""
         parts = [duration_text(turn.duration), tokens_text(turn.usage)]
         self._line(
@@ -62,9 +62,6 @@ class AgentTimeline(StatusLine):
             self._line((f"  {one_line(said, 300)}", "italic"))
 
     def _call(self, call: ToolFinished) -> None:
-        from ..agents.timeline.timeline import arguments_line, duration_text, status_of_call
-        from ..agents.timeline.tool_kind import kind_of
-
         record = call.reply.record
         kind = kind_of(call.reply.tool, recorded=record is not None, unfinished=call.reply.unfinished)
         status, meaning = status_of_call(call)

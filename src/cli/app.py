@@ -1,10 +1,11 @@
 """The entry point of ``knime-mcp``: says what is missing, and otherwise hands over to the commands."""
 
+import atexit
 import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -33,8 +34,19 @@ def until_canceled(run: Callable[[], None]) -> None:
     except SystemExit as end:
         sys.exit(_CANCELED if end.code == _CANCELED_BY_TYPER else end.code)
     finally:
-        # What is left is Python's own end, which would be shown with a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # What is left is Python's own end, where an exception would be shown with a traceback: until its
+        # threads have ended a signal still ends the process, then there is nothing to wait for.
+        _handle_signals(_end_at_once)
+        atexit.register(_handle_signals, signal.SIG_IGN)
+
+
+def _handle_signals(handler: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+
+
+def _end_at_once(*_: object) -> None:
+    os._exit(_CANCELED)
 
 
 def _run() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from .files import (
     check_output,
     check_page,
     check_table,
+    is_same,
     reading_records,
     write_page,
     writing,
@@ -25,7 +26,6 @@ from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
     from ..audit.record import CallRecord
-    from ..audit.verify import VerifiedRun
 
 _FINDINGS_SHOWN = 20
 _CALLS_SHOWN = 1000
@@ -59,7 +59,10 @@ def verify(
         print_json(
             {
                 "verdict": found.verdict.value,
-                "runs": [_run_json(run) for run in found.runs],
+                "runs": [
+                    {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
+                    for run in found.runs
+                ],
                 "findings": [
                     {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
                     for finding in found.findings
@@ -102,7 +105,7 @@ def show_records(
     """
     check_table(out)
     check_page(html)
-    if out is not None and out.resolve() == file.resolve():
+    if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.table import read_calls, write_calls
 
@@ -194,7 +197,3 @@ def _show_timeline(records: list[CallRecord]) -> None:
 def _time(record: CallRecord) -> str:
     moment = record.moment
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
-
-
-def _run_json(run: VerifiedRun) -> dict[str, Any]:
-    return {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}

@@ -10,7 +10,7 @@ import typer
 from ..tools.words import counted
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .exits import CommandError, ExitCode, UsageError, reports_errors
-from .files import TABLES, check_folder, check_journal, check_table
+from .files import TABLES, check_folder, check_journal, check_table, is_same
 from .interrupt import Interrupt
 from .options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .shared_options import SaveDirOption
@@ -118,9 +118,9 @@ def _check_files(table: Path, out: Path | None, audit: Path | None, resume: Path
         raise CommandError(f"There is no file {resume} to resume from.")
     written = [file for file in (out, audit) if file is not None]
     for file in written:
-        if file.resolve() == table.resolve():
+        if is_same(file, table):
             raise UsageError(f"{file} is the table of parameters itself. Write into another file.")
-    goes_on = audit is not None and resume is not None and audit.resolve() == resume.resolve()
+    goes_on = audit is not None and resume is not None and is_same(audit, resume)
     if audit is not None and not goes_on and audit.exists() and audit.stat().st_size:
         raise UsageError(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"

@@ -76,7 +76,7 @@ def call(
 
         with CallProgress() as progress, Sessions(connection, interrupt, on_progress=progress) as sessions:
             found = sessions.find_tool(route, tool)
-            parameters = parameters_of(found)
+            parameters = parameters_of(found, [*given, *(key for key, _, _ in pairs)])
             typed = {**given, **_typed(pairs, parameters)}
             for stray in _strays(typed, parameters):
                 note(stray)

@@ -73,6 +73,11 @@ def check_output(file: Path | None) -> None:
         raise UsageError(f"{file} cannot be written: permission denied.")
 
 
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, which need not be there."""
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
 def check_folder(folder: Path | None) -> None:
     """Refuses a folder that no files can be written into. Whoever writes the first one makes it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -101,16 +102,7 @@ def _print_json(
     found: dict[str, Any] = {
         "url": route.display,
         "ok": error is None,
-        "steps": [
-            {
-                "phase": step.phase,
-                "what": step.what,
-                "ok": step.ok,
-                "detail": step.detail,
-                "seconds": round(step.seconds, 6),
-            }
-            for step in steps
-        ],
+        "steps": [{**asdict(step), "seconds": round(step.seconds, 6)} for step in steps],
     }
     if server is not None:
         found["server"] = {

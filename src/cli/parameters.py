@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..audit.table_files import TableFileError, read_csv, read_parquet
+from ..audit.table_files import TableFileError, is_device, read_csv, read_parquet
 from ..types.canonical import without_surrogates
 from .exits import CommandError
 from .files import read_json, read_text, why_no_json
@@ -60,7 +60,16 @@ class Parameters:
             yield from self.objects[start:]
             return
         for piece in self.table.slice(start).to_batches(max_chunksize=_AT_A_TIME):
-            yield from piece.to_pylist()
+            columns = (map(_value, column) for column in piece.columns)
+            yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _value(cell: pa.Scalar[Any]) -> Any:
+    """A cell's value; the cell itself where Python has none, such as for the year 20,000: no argument."""
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return cell
 
 
 def read_parameters(file: Path) -> Parameters:
@@ -81,6 +90,8 @@ def read_parameters(file: Path) -> Parameters:
     reader = readers.get(file.suffix.lower())
     if reader is None:
         raise CommandError(f"{file} has no ending that says what it is. Use one of {', '.join(readers)}.")
+    if is_device(file):
+        raise CommandError(f"{file} is a device or a pipe, and no file.")
     try:
         return reader(file)
     except TableFileError as error:

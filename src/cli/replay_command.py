@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from .executors import Concurrency, ExecutorOption, check_executor
-from .exits import ExitCode, UsageError, reports_errors
-from .files import check_journal, check_page, check_table, reading_records, write_page
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
 from .interrupt import Interrupt
 from .option_groups import takes
 from .options import ConnectionOptions, takes_connection
@@ -155,6 +155,8 @@ def replay(
     connection = with_commands(connection, settings.server or ())
     with reading_records():
         recording = read_recording(file, head=head)
+    if not recording.calls and not recording.verification.runs:
+        raise CommandError(f"{file} holds no calls to replay.")
     check_on_record(options, recording.calls)
     with Interrupt() as interrupt:
         run = ReplayRun(recording, options, connection, interrupt)
@@ -185,5 +187,5 @@ def _check_files(file: Path, out: Path | None, html: Path | None, audit: Path | 
     check_page(html)
     check_journal(audit)
     for written in (out, audit):
-        if written is not None and written.resolve() == file.resolve():
+        if written is not None and is_same(written, file):
             raise UsageError(f"{written} is the file to replay. Write into another one.")

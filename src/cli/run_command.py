@@ -179,11 +179,14 @@ def _run(
 
 
 def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
+    from ..audit.table_files import is_device
     from ..headless import load_own_extension
     from ..headless.errors import HeadlessError
     from ..knwf import KnwfError, OtherNode, read_workflow
     from ..knwf.workflow import node_label
 
+    if is_device(file):
+        raise CommandError(f"{file} is a device or a pipe, and no file.")
     try:
         workflow = read_workflow(file)
     except KnwfError as error:

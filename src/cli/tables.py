@@ -104,20 +104,26 @@ def _writer(file: Path, schema: pa.Schema) -> Any:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """The table with lists, structures and bytes as text, which is all that CSV can hold."""
+    """The table with lists, structures, bytes and the like as text, which is all that CSV can hold."""
     import pyarrow as pa
 
+    kinds = pa.types
+    flat = (kinds.is_primitive, kinds.is_string, kinds.is_large_string, kinds.is_decimal, kinds.is_dictionary)
     for position, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type) or field.type in (pa.binary(), pa.large_binary()):
-            texts = [None if value is None else _flat_text(value) for value in table[field.name].to_pylist()]
+        if not any(is_flat(field.type) for is_flat in flat):
+            texts = [_flat_text(value) for value in table[field.name].to_pylist()]
             table = table.set_column(position, field.name, pa.array(texts, pa.string()))
     return table
 
 
-def _flat_text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _flat_text(value: Any) -> str | None:
+    match value:
+        case None | str():
+            return value
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _key(column: str) -> str:

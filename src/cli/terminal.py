@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+_NARROWEST = 20  # characters; tables that are to fit into less have no text
 # A carriage return alone would let the end of a line overwrite its beginning.
 _OVERWRITES = re.compile(r"\r(?!\n)")
 
@@ -41,6 +42,8 @@ def out() -> Console:
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = 200
+    elif console.width < _NARROWEST:
+        console.width = _NARROWEST
     return console
 
 

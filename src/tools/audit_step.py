@@ -15,6 +15,7 @@ from ..types.portable import from_json_text
 from ..types.routing import ServerRoute
 from ..types.tool import MCPTool
 from ..version import VERSION
+from .protocol.json_text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -145,8 +146,8 @@ def _without_secrets(text: str | None) -> tuple[dict[str, Any], list[str]]:
     """The arguments with placeholders for marks of secrets, and the pointers to these."""
     pointers: list[str] = []
     try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        found = decode(text or "{}")
+    except MCPError:
         found = {}
     arguments = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     return _filled(arguments, "", pointers), pointers

@@ -37,10 +37,13 @@ def asked():
 
 def test_a_server_that_could_not_be_asked_is_not_asked_again_at_once(asked):
     server, route, definitions_of_run = asked
-    for _ in range(2):
-        with pytest.raises(ConnectError, match="503"):
+    frames: list[int] = []
+    for _ in range(3):
+        with pytest.raises(ConnectError, match="503") as caught:
             definitions_of_run.find(route, "echo")
+        frames.append(len(caught.traceback))
     assert server.methods.count("tools/list") == 1
+    assert frames[1] == frames[2], "the error remembers all who got it"
 
 
 def test_a_server_that_could_not_be_asked_is_asked_again_after_a_while(asked, monkeypatch):

@@ -1,20 +1,19 @@
 """``--audit`` and ``knime-mcp audit``: journals written, verified, shown."""
 
+import csv
 import json
 import os
 import re
 import signal
 import subprocess
-from types import SimpleNamespace
 
 import pytest
 
 from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
-from knime_mcp.version import VERSION
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
-from tests.support.host import get_host
+from tests.support.host import described, get_host
 
 from .conftest import SECRET
 
@@ -273,16 +272,8 @@ def test_killed_in_the_middle_of_a_caller_node(cli, server, until, tmp_path):
         Column("seconds", "double", (0.0, 0.0, 60.0, 0.0)),
         Column("label", "string", ("a", "b", "c", "d")),
     ]
-    host = get_host()
-    described = SimpleNamespace(
-        id="org.knime_mcp.mcp",
-        version=VERSION,
-        describe=host.describe,
-        declared=lambda node_id: node_id,
-        get_dialog=host.dialog,
-    )
     settings = {"server_url": server.url, "tool_name": "slow", "concurrency": 1}
-    caller = new_node(described, 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
+    caller = new_node(described(get_host()), 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
     line = Connection(1, 1, 2, caller.input_port("Parameters"))
     write_workflow(Workflow("w", (table_creator(1, rows), caller), (line,)), tmp_path / "w.knwf")
     before = server.said().count("started c")
@@ -290,3 +281,29 @@ def test_killed_in_the_middle_of_a_caller_node(cli, server, until, tmp_path):
     killed(process, until, lambda: server.said().count("started c") > before)
     (journal,) = (tmp_path / "out").rglob("*.jsonl")
     assert [(name, status) for name, status, _ in finished_calls(cli, journal)] == [("slow", "ok")] * 2
+
+
+@pytest.mark.parametrize("arguments", ["{a: 1}", '{"a": NaN}', "[" * 3000])
+def test_arguments_that_somebody_edited_are_shown_as_they_are(cli, tmp_path, arguments):
+    with (tmp_path / "edited.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("Tool name", "Arguments"), ("echo", arguments)])
+    done = cli("audit", "show", "edited.csv", "--json")
+    assert done.code == 0, done.err
+    assert done.json[0]["arguments"] == ({"a": None} if "NaN" in arguments else arguments)
+
+
+@pytest.mark.parametrize("duration", ["nan", "inf", ""])
+def test_a_duration_that_is_no_number_is_a_missing_one(cli, tmp_path, duration):
+    (tmp_path / "edited.csv").write_text(
+        f"Tool name,Arguments,Duration (s)\necho,{{}},{duration}\n", encoding="utf-8"
+    )
+    done = cli("audit", "show", "edited.csv", "--json")
+    assert done.code == 0, done.err
+    assert "duration" not in done.json[0]
+
+
+def test_a_link_to_itself(cli, tmp_path):
+    (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+    done = cli("audit", "show", "loop.jsonl", "--out", "o.csv")
+    assert done.code == 1
+    assert "loop.jsonl: too many levels of symbolic links" in done.err

@@ -55,6 +55,18 @@ def test_altered_records_are_told(cli, replayed, tmp_path):
     assert "altered" in done.err
 
 
+def test_numbers_that_json_does_not_have_are_null(cli, replayed, tmp_path):
+    record_calls(tmp_path / "run.jsonl", replayed.url("/base"), [("add", {"a": 1, "b": 2})])
+    text = (tmp_path / "run.jsonl").read_text("utf-8")
+    (tmp_path / "run.jsonl").write_text(text.replace('{\\"a\\":1,', '{\\"a\\":NaN,'), encoding="utf-8")
+    assert cli("audit", "export", "run.jsonl", "out.knwf").code == 1  # altered
+    (node,) = read_workflow(tmp_path / "out.knwf").nodes
+    assert node.parameters["model"]["arguments"] == [
+        {"name": "a", "value": "null"},
+        {"name": "b", "value": "2"},
+    ]
+
+
 def test_usage(cli, replayed, tmp_path):
     record_calls(tmp_path / "run.jsonl", replayed.url("/base"))
     assert cli("audit", "export", "run.jsonl", "out.zip").code == 2

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -149,3 +151,48 @@ def test_an_altered_journal_is_not_resumed(cli, server, table, tmp_path):
     assert "Restore the file" in done.err
     assert server.said() == before
     assert not (tmp_path / "r2.csv").exists()
+
+
+def test_rows_without_columns_are_calls_without_arguments(cli, server, table, tmp_path):
+    done = cli("batch", server.url, "picture", table("{}\n{}\n", "p.jsonl"), "--out", "r.csv")
+    assert done.code == 0, done.err
+    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["ok", "ok"]
+
+
+def test_calls_in_flight_are_in_the_journal_whatever_ends_the_run(cli, server, table, tmp_path):
+    """A server may have done what it was asked, although there is no room for results."""
+    rows = "".join(f"{10 * (number > 512)},flying-{number}\n" for number in range(520))
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    words = ("--concurrency", "8", "--audit", "run.jsonl", "--out", "full.csv")
+    done = cli("batch", server.url, "slow", table(f"seconds,label\n{rows}"), *words)
+    assert done.code == 1
+    started = {line.removeprefix("started ") for line in server.said() if line.startswith("started flying-")}
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf-8").splitlines()]
+    kept = {json.loads(line["arguments"])["label"] for line in lines if line["kind"] == "call"}
+    assert started <= kept
+    assert lines[-1]["kind"] == "end"
+
+
+def test_columns_that_only_a_pattern_knows_are_sent_with_its_types(cli, table):
+    schema = {"type": "object", "patternProperties": {"^n_": {"type": "integer"}}}
+    with ScriptedServer(modern(tools__list=rpc({"tools": [tool(inputSchema=schema)]}))) as scripted:
+        done = cli("batch", scripted.url, "echo", table("n_one,other\n1,x\n"), "--json")
+        assert done.code == 0, done.err
+        assert "'other': not sent" in done.err
+        done = cli("call", scripted.url, "echo", "n_two=2")
+        assert (done.code, done.err) == (0, "")
+        assert [request.params["arguments"] for request in scripted.named("tools/call")] == [
+            {"n_one": 1},
+            {"n_two": 2},
+        ]
+
+
+def test_a_row_with_a_date_beyond_pythons_is_a_row(cli, server, tmp_path):
+    dates = pa.array([10**15, 0], pa.timestamp("s"))
+    odd = {"text": dates, "id": pa.array([b"0" * 16] * 2, pa.uuid())}
+    pq.write_table(pa.table(odd), tmp_path / "p.parquet", store_schema=True)
+    done = cli("batch", server.url, "echo", "p.parquet", "--out", "r.csv")
+    assert done.code == 1, done.err
+    rows = results(tmp_path / "r.csv")
+    assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
+    assert "Convert the column to text or numbers" in rows[0]["Error"]

@@ -116,3 +116,48 @@ def test_says_what_is_wrong(tmp_path, name, content, words):
     file.write_bytes(content)
     with pytest.raises(CommandError, match=words):
         read_parameters(file)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"text\n" + b"a\n" * 9000 + "caf\xe9\n".encode("latin-1"),
+        "text,times\na,1\n".encode("utf-16"),
+        "text,times\na,1\n".encode("utf-16-le"),
+    ],
+    ids=["far behind", "utf-16", "utf-16 that does not say so"],
+)
+def test_a_csv_file_that_is_not_utf_8_says_how_to_save_it(tmp_path, data):
+    file = tmp_path / "p.csv"
+    file.write_bytes(data)
+    with pytest.raises(CommandError, match="is not UTF-8"):
+        read_parameters(file)
+
+
+def test_rows_from_the_middle(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("a\n" + "".join(f"{number}\n" for number in range(1200)), encoding="utf-8")
+    found = read_parameters(file)
+    assert [row["a"] for row in found.rows(1100)] == [str(number) for number in range(1100, 1200)]
+    assert found.total == 1200
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.json", "p.csv", "p.parquet"])
+def test_a_device_has_no_end(tmp_path, name):
+    file = tmp_path / name
+    file.symlink_to("/dev/zero")
+    with pytest.raises(CommandError, match="is a device or a pipe, and no file"):
+        read_parameters(file)
+
+
+def test_separators_within_names_of_columns_separate_nothing(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text('"name, first";"name, last";b\nA;B;1\n', encoding="utf-8")
+    assert rows_of(file) == [{"name, first": "A", "name, last": "B", "b": "1"}]
+
+
+def test_a_cell_without_a_value_in_python_loses_no_other(tmp_path):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"at": pa.array([10**15, 0], pa.timestamp("s")), "a": [1, 2]}), file)
+    assert [row["a"] for row in rows_of(file)] == [1, 2]
+    assert rows_of(file)[1]["at"].year == 1970

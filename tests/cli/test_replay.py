@@ -233,3 +233,10 @@ def test_a_replay_that_is_stopped_keeps_what_is_done(cli, server, tmp_path, unti
         assert [row["Verdict"] for row in csv.DictReader(file)] == ["same"]
     assert "on record, " in (tmp_path / "r.html").read_text("utf-8")
     assert cli("audit", "verify", "again.jsonl", "--json").json["runs"][0]["outcome"] == "canceled"
+
+
+@pytest.mark.parametrize(("name", "content"), [("empty.jsonl", ""), ("empty.csv", "Tool name,Arguments\n")])
+def test_nothing_to_replay_is_no_success(cli, tmp_path, name, content):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    done = cli("replay", name)
+    assert (done.code, done.err) == (1, f"{name} holds no calls to replay.\n")

@@ -10,7 +10,6 @@ and size that the text of a result names.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import canonical_json
@@ -27,23 +26,7 @@ _LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What came of comparing two calls.
-
-    Attributes:
-        patch: JSON text of the patch from the recorded document to the new one; None if they are the same.
-    """
-
-    patch: str | None
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs that the rules do not pass over."""
-        return self.patch is None
-
-
-def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> Comparison:
+def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | None:
     """Compares two calls of the same tool with the same arguments.
 
     Args:
@@ -52,14 +35,15 @@ def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> Compar
         rules: What to pass over.
 
     Returns:
-        Whether they are the same, and the patch.
+        JSON text of the patch from the recorded document to the new one; None if nothing differs that the
+        rules do not pass over.
     """
     if recorded.status is new.status and _texts(recorded) == _texts(new):
-        return Comparison(None)  # most calls; nothing has to be parsed
+        return None  # most calls; nothing has to be parsed
     before, now = document_of(recorded, rules), document_of(new, rules)
     if canonical_json(before) == canonical_json(now):
-        return Comparison(None)
-    return Comparison(canonical_json(patch_between(before, now)))
+        return None
+    return canonical_json(patch_between(before, now))
 
 
 def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from ..dispatch import Call
 from ..record import CallStatus
 from .calls import ReplayedCall, ReplayVerdict
-from .tools import CurrentTools
+from .tools import current_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,10 +67,9 @@ class Decider:
     dispatcher: Dispatcher
     options: ReplayOptions
     is_canceled: Callable[[], bool]
-    _current: CurrentTools = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._current = CurrentTools(self.dispatcher.pool)
+    _routes: dict[ServerRoute, ServerRoute] = field(
+        init=False, default_factory=dict["ServerRoute", "ServerRoute"]
+    )
 
     def decide(self, recorded: RecordedCall) -> ReplayedCall | Ready:
         """Decides about a call.
@@ -114,11 +113,12 @@ class Decider:
                 assert_never(tool)
 
     def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> ReplayedCall | Ready:
-        route = self.options.route(tool.route)
+        if tool.route not in self._routes:
+            self._routes[tool.route] = self.options.route(tool.route)
+        route = self._routes[tool.route]
         digest = recorded.record.digest or tool.digest
-        current = self._current.find(
-            tool, route, digest, new_name=self.options.new_name(tool), is_canceled=self.is_canceled
-        )
+        listing = self.dispatcher.definitions.listing(route, is_canceled=self.is_canceled)
+        current = current_tool(listing, tool, route, digest, self.options.new_name(tool))
         now = current.tool.digest
         if current.changes and not self.options.call_changed:
             reason = (
@@ -203,12 +203,16 @@ def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[Serv
     Returns:
         Their routes. Calls that cannot be made anyway have none.
     """
-    found: set[ServerRoute] = set()
+    recorded: set[ServerRoute] = set()
     for call in calls:
         with contextlib.suppress(MCPError, _Verdict):
             tool = _tool_of(call)
             if isinstance(tool, MCPTool) and options.rows.has(call.record, call.place):
-                found.add(options.route(tool.route))
+                recorded.add(tool.route)
+    found: set[ServerRoute] = set()
+    for route in recorded:
+        with contextlib.suppress(MCPError):
+            found.add(options.route(route))
     return found
 
 

@@ -145,7 +145,7 @@ class Replayer:
             case CallStatus.FAILED if new.result is None and new.structured_result is None:
                 verdict, reason = ReplayVerdict.FAILED, new.error
             case _:
-                patch = compare(recorded, new, self.options.ignore).patch
+                patch = compare(recorded, new, self.options.ignore)
                 if patch is not None:
                     verdict = ReplayVerdict.DIFFERENT
                     reason = _status_change(recorded, new)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.canonical import canonical_json
 from ...types.column_kinds import arrow_columns
 from ...types.errors import ToolFormatError
-from ...types.portable import from_json_text
 from ..journal import SUFFIX, read_journal
-from ..table import COLUMNS, read_table, records_of
+from ..table import COLUMNS, read_table, records_of, tool_of
 from ..verify import verify_file, verify_table
 from .calls import RecordedCall, ReplayVerdict
 
@@ -254,14 +252,9 @@ def _calls(
 def _tool(text: str | None) -> Tool | None:
     """The tool of a cell. One that cannot be read is lost; spreadsheets cut long cells off."""
     try:
-        return _parsed_tool(text) if text else None
+        return tool_of(text) if text else None
     except ToolFormatError:
         return None
-
-
-@lru_cache(maxsize=256)
-def _parsed_tool(text: str) -> Tool:
-    return from_json_text(text)
 
 
 def _with_texts(table: pa.Table) -> pa.Table:

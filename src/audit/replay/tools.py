@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...types.errors import Canceled, MCPError, ToolNotFound
+from ...types.errors import ToolNotFound
 from ..definitions import changed_parts, pinned_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from ...tools.protocol.tools import ToolDefinition
-    from ...tools.session_pool import SessionPool
     from ...types.routing import ServerRoute
     from ...types.tool import MCPTool
 
@@ -34,106 +33,72 @@ class CurrentTool:
     read_only: bool
 
 
-class CurrentTools:
-    """What servers offer now. Each server is asked once. Not safe for several threads.
+def current_tool(
+    listing: Mapping[str, ToolDefinition],
+    tool: MCPTool,
+    route: ServerRoute,
+    digest: str | None,
+    new_name: str | None = None,
+) -> CurrentTool:
+    """Finds a recorded tool among those that its server offers now.
 
     Args:
-        pool: The sessions.
+        listing: What the server offers, by name.
+        tool: The tool of the record. Where a table lost its cell, the name in it is the one that people
+            saw, and it has no definition.
+        route: The server.
+        digest: Digest of the definition that was called, or None.
+        new_name: What the server calls the tool now, if a person said so. The new name is no change then.
+
+    Returns:
+        The tool as it is now.
+
+    Raises:
+        ToolNotFound: The server has no such tool any more; says what it may be called now.
     """
+    definition = listing.get(new_name or tool.tool_name)
+    if (
+        new_name is None
+        and not tool.schema_json
+        and digest
+        and (definition is None or definition.digest != digest)
+    ):
+        # The digest covers the name: who has it is the tool, whatever name people saw.
+        same = (other for other in listing.values() if other.digest == digest)
+        definition = next(same, definition)
+    if definition is None:
+        raise _missing(tool, new_name or tool.tool_name, route, listing)
+    current = pinned_tool(definition, route, shown_name=tool.name)
+    is_read_only = definition.read_only is True and definition.destructive is not True
+    changes = _changes(tool, digest, definition)
+    if new_name is not None and tool.schema_json and changes == _NO_PARTS:
+        changes = ()  # the digest covers the name, and nothing else is new
+    return CurrentTool(current, changes, is_read_only)
 
-    def __init__(self, pool: SessionPool) -> None:
-        self._pool = pool
-        self._listings: dict[ServerRoute, dict[str, ToolDefinition] | MCPError] = {}
 
-    def find(
-        self,
-        tool: MCPTool,
-        route: ServerRoute,
-        digest: str | None,
-        *,
-        new_name: str | None = None,
-        is_canceled: Callable[[], bool] | None = None,
-    ) -> CurrentTool:
-        """Finds a recorded tool.
-
-        Args:
-            tool: The tool of the record. Where a table lost its cell, the name in it is the one that people
-                saw, and it has no definition.
-            route: The server to ask.
-            digest: Digest of the definition that was called, or None.
-            new_name: What the server calls the tool now, if a person said so. The new name is no change then.
-            is_canceled: Ends waiting.
-
-        Returns:
-            The tool as it is now.
-
-        Raises:
-            ToolNotFound: The server has no such tool any more; says what it may be called now.
-            MCPError: The server cannot be asked.
-        """
-        listing = self._listing(route, is_canceled)
-        definition = listing.get(new_name or tool.tool_name)
-        if (
-            new_name is None
-            and not tool.schema_json
-            and digest
-            and (definition is None or definition.digest != digest)
-        ):
-            # The digest covers the name: who has it is the tool, whatever name people saw.
-            same = (other for other in listing.values() if other.digest == digest)
-            definition = next(same, definition)
-        if definition is None:
-            raise self._missing(tool, new_name or tool.tool_name, route, listing)
-        current = pinned_tool(definition, route, shown_name=tool.name)
-        is_read_only = definition.read_only is True and definition.destructive is not True
-        changes = _changes(tool, digest, definition)
-        if new_name is not None and tool.schema_json and changes == _NO_PARTS:
-            changes = ()  # the digest covers the name, and nothing else is new
-        return CurrentTool(current, changes, is_read_only)
-
-    def _listing(
-        self, route: ServerRoute, is_canceled: Callable[[], bool] | None
-    ) -> dict[str, ToolDefinition]:
-        server = replace(route, tool=None, digest=None)
-        found = self._listings.get(server)
-        if found is None:
-            try:
-                named: dict[str, ToolDefinition] = {}
-                for definition in self._pool.client(server).list_tools(is_canceled=is_canceled):
-                    named.setdefault(definition.name, definition)
-                found = named
-            except Canceled:
-                raise
-            except MCPError as error:
-                found = error
-            self._listings[server] = found
-        if isinstance(found, MCPError):
-            raise found.with_traceback(None)  # it would grow with every call on record
-        return found
-
-    def _missing(
-        self, tool: MCPTool, name: str, route: ServerRoute, listing: dict[str, ToolDefinition]
-    ) -> ToolNotFound:
-        alike = [
-            other.name
-            for other in listing.values()
-            if tool.schema_json
-            and (other.description or "") == tool.description
-            and other.input_schema == tool.parameter_schema
-        ]
-        renamed = (
-            f"It may have been renamed: {' and '.join(map(repr, alike))} has its description and parameters."
-            f" Say so under 'Renamed tools' (--tool {tool.tool_name}={alike[0]})"
-            if alike
-            else "Ask whoever runs the server what became of it"
-        )
-        return ToolNotFound(
-            f"The server has no tool {name!r}{' any more' if name == tool.tool_name else ''}",
-            suggestions=tuple(alike),
-            server=route.display,
-            tool=tool.name,
-            fix=renamed,
-        )
+def _missing(
+    tool: MCPTool, name: str, route: ServerRoute, listing: Mapping[str, ToolDefinition]
+) -> ToolNotFound:
+    alike = [
+        other.name
+        for other in listing.values()
+        if tool.schema_json
+        and (other.description or "") == tool.description
+        and other.input_schema == tool.parameter_schema
+    ]
+    renamed = (
+        f"It may have been renamed: {' and '.join(map(repr, alike))} has its description and parameters."
+        f" Say so under 'Renamed tools' (--tool {tool.tool_name}={alike[0]})"
+        if alike
+        else "Ask whoever runs the server what became of it"
+    )
+    return ToolNotFound(
+        f"The server has no tool {name!r}{' any more' if name == tool.tool_name else ''}",
+        suggestions=tuple(alike),
+        server=route.display,
+        tool=tool.name,
+        fix=renamed,
+    )
 
 
 def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> tuple[str, ...]:

@@ -22,56 +22,49 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-KnimeOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--knime",
-        metavar="DIR",
-        exists=True,
-        file_okay=False,
-        help="An installed KNIME: its active plug-ins.",
-    ),
-]
-PluginsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugins", metavar="DIR", exists=True, help="A folder of plug-ins, jars or not, or one plug-in."
-    ),
-]
-ExtensionOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--extension",
-        metavar="KNIME.yml",
-        exists=True,
-        help="A Python extension. Its code runs: take only what you trust.",
-    ),
-]
-PackOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--pack", metavar="F.yaml", exists=True, dir_okay=False, help="A pack of node specifications."
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        dir_okay=False,
-        help="The catalogue; else where all commands look for it.",
-    ),
-]
-
-
 @reports_errors
 def build(
-    knime: KnimeOption = None,
-    plugins: PluginsOption = None,
-    extension: ExtensionOption = None,
-    pack: PackOption = None,
-    out: OutOption = None,
+    knime: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--knime",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="An installed KNIME: its active plug-ins.",
+        ),
+    ] = None,
+    plugins: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--plugins", metavar="DIR", exists=True, help="A folder of plug-ins, jars or not, or one plug-in."
+        ),
+    ] = None,
+    extension: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--extension",
+            metavar="KNIME.yml",
+            exists=True,
+            help="A Python extension. Its code runs: take only what you trust.",
+        ),
+    ] = None,
+    pack: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--pack", metavar="F.yaml", exists=True, dir_okay=False, help="A pack of node specifications."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            dir_okay=False,
+            help="The catalogue; else where all commands look for it.",
+        ),
+    ] = None,
     bare: Annotated[
         bool, typer.Option("--bare", help="Leave out the nodes and packs that come with knime-mcp.")
     ] = False,
