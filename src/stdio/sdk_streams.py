@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from anyio.abc import AsyncResource
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from types import TracebackType
 
     from .pipes import Incoming, Outgoing
 
@@ -33,22 +33,11 @@ async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator
         yield _Reader(lines[0]), _Writer(lines[1])
 
 
-class _Stream:
+class _Stream(AsyncResource):
     """What the SDK asks of its streams of either direction."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        self._lines.close()
 
     async def aclose(self) -> None:
         """The server needs the stream no longer."""

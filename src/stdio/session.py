@@ -8,6 +8,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _SAME_FOR_MS: Final = 3_600_000
 """So long a client of 2026-07-28 need not ask again what never changes."""
 
+_GRACE_SECONDS: Final = 1.0
+"""So long calls may go on when the input has ended, as with ``printf … | mcpgraph``. Clients wait for two
+seconds before they end the process: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+leaves it to them."""
 _UNSUPPORTED: Final = -32022
 _NOT_JSON: Final = -32700
 _INVALID_REQUEST: Final = -32600
@@ -132,10 +137,11 @@ class StdioSession:
         self._is_open = False
         self._is_modern = False
         self._running: dict[str, anyio.CancelScope] = {}
+        self._deadline = math.inf
         self._list_changes = list_changes
 
     async def run(self) -> None:
-        """Answers until the client sends no more; calls that still run then are ended."""
+        """Answers until the client sends no more; calls that still run a moment later are ended."""
         async with anyio.create_task_group() as calls:
             async for line in self._incoming:
                 match _parsed(line):
@@ -143,9 +149,9 @@ class StdioSession:
                         calls.start_soon(self._answer, found)
                     case found:
                         await self._answer(found)
-            await anyio.sleep(0)  # what only computes is still answered
+            self._deadline = anyio.current_time() + _GRACE_SECONDS
             for scope in self._running.values():
-                scope.cancel()
+                scope.deadline = self._deadline
 
     async def _answer(self, found: Any) -> None:
         """Answers a message, or a batch of them, as 2025-03-26 has it."""
@@ -156,15 +162,10 @@ class StdioSession:
 
     async def _reply(self, message: Any) -> dict[str, Any] | None:
         match message:
-            case {
-                "jsonrpc": "2.0",
-                "id": str() | int() | float() as number,
-                "method": str() as method,
-                **rest,
-            }:
+            case {"jsonrpc": "2.0", "id": number, "method": str() as method, **rest} if _is_id(number):
                 return await self._reply_to(number, method, rest.get("params"))
             case {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}:
-                if (scope := self._running.get(str(number))) is not None:
+                if (scope := self._running.get(_to_json(number))) is not None:
                     scope.cancel()
             case {"jsonrpc": "2.0", "id": _, "result": _} | {"jsonrpc": "2.0", "error": _}:
                 pass  # an answer; nothing was asked
@@ -172,7 +173,7 @@ class StdioSession:
                 pass  # a notification
             case Refused():
                 return _failed(None, message)
-            case {"id": str() | int() | float() as number}:
+            case {"id": number} if _is_id(number):
                 return _failed(number, Refused(_INVALID_REQUEST, _NO_MESSAGE))
             case _:
                 return _failed(None, Refused(_INVALID_REQUEST, _NO_MESSAGE))
@@ -180,23 +181,20 @@ class StdioSession:
 
     async def _reply_to(self, number: str | float, method: str, params: Any) -> dict[str, Any] | None:
         reply: dict[str, Any] | None = None
-        with anyio.CancelScope() as self._running[str(number)]:
+        key = _to_json(number)
+        with anyio.CancelScope(deadline=self._deadline) as self._running[key]:
             try:
-                reply = {
-                    "jsonrpc": "2.0",
-                    "id": number,
-                    "result": await self._result(method, _object(params)),
-                }
+                result = await self._result(method, _object(params))
+                reply = {"jsonrpc": "2.0", "id": number, "result": result}
             except Refused as refused:
                 reply = _failed(number, refused)
-        self._running.pop(str(number), None)
+        self._running.pop(key, None)
         return reply
 
     async def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         meta = _object(params.get("_meta"))
-        if not self._is_open and not self._list_changes and method != "initialize":
-            self._is_modern = self._is_modern or _MODERN_KEY in meta
-        if self._is_modern:
+        begins = not self._is_open and not self._list_changes and method != "initialize"
+        if self._is_modern or (begins and _MODERN_KEY in meta):
             return await self._modern_result(method, params, meta)
         if method == "initialize":
             return self._welcome(params)
@@ -223,6 +221,7 @@ class StdioSession:
             raise Refused(_UNSUPPORTED, what, supported=[_MODERN], requested=version)
         if version is None or _CAPABILITIES_KEY not in meta:
             raise Refused(INVALID_PARAMS, f"'_meta' must have '{_MODERN_KEY}' and '{_CAPABILITIES_KEY}'")
+        self._is_modern = True
         info = self._service.info
         same: dict[str, Any] = {"ttlMs": _SAME_FOR_MS, "cacheScope": "public"}
         result: dict[str, Any]
@@ -296,6 +295,12 @@ def _parsed(line: bytes) -> Any:
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)  # NaN and the like are Python's, not JSON's
+
+
+def _is_id(value: Any) -> bool:
+    """Whether it is what requests are told apart by; 1e400 is none, as it cannot be sent back."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) != math.inf
+    return is_number or isinstance(value, str)
 
 
 def _failed(number: str | float | None, refused: Refused) -> dict[str, Any]:

@@ -64,6 +64,16 @@ def test_an_id_comes_back_as_it_was_sent(answers, number):
     assert answers(request(number).encode()) == [{"jsonrpc": "2.0", "id": number, "result": {}}]
 
 
+def test_an_id_that_is_none_does_not_come_back(answers):
+    lines = [
+        b'{"jsonrpc": "2.0", "id": %b, "method": %b}' % (number, method)
+        for number in (b"1e400", b"-1e400", b"true", b"null", b"[1]")
+        for method in (b'"ping"', b"7")
+    ]
+    codes = [(answer["id"], answer["error"]["code"]) for answer in answers(*lines)]
+    assert codes == [(None, -32600)] * len(lines)
+
+
 def test_a_batch_is_answered_in_one(answers):
     search = {"name": "search_nodes", "arguments": {"query": "join", "max_results": 1}}
     batch = [
@@ -87,6 +97,7 @@ META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+LATER = META | {"io.modelcontextprotocol/protocolVersion": "2027-01-01"}
 OLDER = META | {"io.modelcontextprotocol/protocolVersion": "2026-01-01"}
 
 
@@ -128,3 +139,20 @@ def test_a_client_of_2026_07_28_needs_neither_handshake_nor_the_sdk(catalogue_fi
     assert [error["code"] for error in errors] == [-32602, -32601, -32022, -32602, -32022, -32602]
     assert errors[2]["data"] == {"supported": ["2026-07-28"], "requested": "2025-03-26"}
     assert errors[4]["data"]["requested"] == "2026-01-01"
+
+
+def test_a_version_of_the_future_does_not_keep_a_client_from_the_handshake(catalogue_file):
+    done = subprocess.run(
+        nodes_command("serve", "--catalogue", catalogue_file),
+        input="\n".join(
+            (request(1, "server/discover", _meta=LATER), request(2, "initialize", **HELLO), request(3))
+        ),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
+    )
+    refused, welcome, pong = map(json.loads, done.stdout.splitlines())
+    assert refused["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
+    assert welcome["result"]["protocolVersion"] == "2025-03-26"
+    assert pong["result"] == {}
