@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from . import stored
 from .errors import CatalogueError
@@ -19,19 +19,23 @@ from .model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
 from .schema import APPLICATION_ID, SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
     from types import TracebackType
 
 _REBUILD: Final = "Build it again: knime-mcp nodes build"
 _MOST_IDLE: Final = 8
+_MOST_VERSIONS: Final = 4
 _SUMMARY: Final = tuple(field.name for field in fields(NodeSummary))
 
+T = TypeVar("T")
 Fingerprint = tuple[int, int, int, int]
 
 
 class CatalogueReader:
     """One version of a catalogue, for as long as `Catalogue.reading` lasts; for one thread at a time.
+
+    Whatever is asked of it raises `CatalogueError` where the file is damaged.
 
     Attributes:
         origin: What it was built from; belongs into every answer.
@@ -56,11 +60,7 @@ class CatalogueReader:
         return self._one("SELECT body FROM nodes WHERE node_type = ? AND subtype = ?", node_type, subtype)
 
     def at(self, row: int) -> NodeSpec:
-        """The node with a number from `NodeSummary` or the search index.
-
-        Raises:
-            CatalogueError: There is none, so the catalogue is damaged.
-        """
+        """The node with a number from `NodeSummary` or the search index."""
         found = self._one("SELECT body FROM nodes WHERE row = ?", row)
         if found is None:
             raise _damaged(self._path, f"it has no node {row}")
@@ -71,9 +71,6 @@ class CatalogueReader:
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
         for (body,) in self.rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
             yield self._spec(body)
-
-    def __iter__(self) -> Iterator[NodeSpec]:
-        return self.nodes()
 
     def __len__(self) -> int:
         return self.origin.nodes
@@ -126,9 +123,6 @@ class CatalogueReader:
         Args:
             query: SQL, without anything that was typed by somebody.
             *values: What stands for its question marks.
-
-        Raises:
-            CatalogueError: The catalogue is damaged.
         """
         try:
             return self._db.execute(query, values).fetchall()
@@ -260,6 +254,25 @@ class Catalogue:
                 self._idle.append(reader)
                 return
         reader.close()
+
+
+def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueReader], T]:
+    """A function that makes something of a catalogue once, and keeps it for the latest versions."""
+    lock = threading.Lock()
+    kept: dict[Fingerprint, T] = {}
+
+    def made(reader: CatalogueReader) -> T:
+        with lock:
+            found = kept.get(reader.fingerprint)
+        if found is not None:
+            return found
+        fresh = make(reader)
+        with lock:
+            while len(kept) >= _MOST_VERSIONS:
+                kept.pop(next(iter(kept)))
+            return kept.setdefault(reader.fingerprint, fresh)
+
+    return made
 
 
 def fingerprint(path: Path) -> Fingerprint:

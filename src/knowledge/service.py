@@ -157,10 +157,9 @@ class _Call:
         wanted = self.get(name)
         if wanted is None:
             return None, ""
-        types = self.reader.type_names()
-        found, warning = resolve_type(wanted, types, index_of(self.reader).old_names)
+        found, warning = resolve_type(self.reader, wanted)
         if found is None:
-            fix = f"Node types: {', '.join(types)}."
+            fix = f"Node types: {', '.join(self.reader.type_names())}."
             raise self.invalid(name, f"There is no node type '{wanted[:80]}'", fix)
         return found, warning
 
@@ -238,7 +237,6 @@ def _find_compatible(call: _Call) -> dict[str, Any]:
         among = {hit.node.row: place for place, hit in enumerate(hits)}
     listed, total = find_compatible(
         call.reader,
-        index_of(call.reader),
         call.reader.at(node.row),
         after=call.arguments["direction"] == "after",
         port=call.get("port"),

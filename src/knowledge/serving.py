@@ -36,11 +36,12 @@ async def serve_stdio(tools: ServedTools) -> bool:
         if lines is not None:
             await StdioSession(tools, *lines).run()
             return
-        from ..stdio.sdk_streams import sdk_streams
+        from mcp.server.stdio import stdio_server
+
         from .server import NodeKnowledgeServer
 
         server = NodeKnowledgeServer(tools).server
-        async with sdk_streams(lines) as (reader, writer):
+        async with stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
     return await serve_one(serve_client)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge.building import plugins
-from knime_mcp.knowledge.building.class_files import ClassFile, ClassFileError
+from knime_mcp.knowledge.building.class_files import ClassFile, ClassFileError, Static
 from knime_mcp.knowledge.building.java_descriptions import read_class
 from knime_mcp.knowledge.building.plugins import read_plugins
 
@@ -153,3 +153,20 @@ def test_types_of_ports_are_those_that_the_model_is_made_with(tmp_path, name, in
     assert [port.type for port in found.output_ports] == outputs
     assert group.type == ""
     assert first.type_id in (None, "org.knime.core.node.BufferedDataTable", *POSSIBLE)
+
+
+@example(file="AddedNodeFactory.class", at=20, byte=14)  # where a name stands, a field is named
+@given(
+    file=st.sampled_from(sorted(file.name for file in MODELS.iterdir())),
+    at=st.integers(0, 1200),
+    byte=st.integers(0, 255),
+)
+def test_whatever_a_damaged_class_calls_has_a_name(file, at, byte):
+    data = bytearray((MODELS / file).read_bytes())
+    data[at % len(data)] = byte
+    with contextlib.suppress(ClassFileError):
+        code = ClassFile(bytes(data))
+        for method in code.methods:
+            for call in code.run(method)[1]:
+                statics = [arg.owner + arg.name for arg in call.args if isinstance(arg, Static)]
+                assert all(isinstance(name, str) for name in (call.name, call.owner, *statics))

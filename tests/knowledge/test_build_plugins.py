@@ -322,6 +322,15 @@ def test_zlib_errors_are_no_surprise(tmp_path):
     assert entry.reason == "has a description that cannot be read"
 
 
+@pytest.mark.parametrize("place", ["a.jar", "a/lib/x.jar"])
+def test_a_jar_of_a_later_version_of_zip_is_reported(tmp_path, place):
+    data = bytearray(jar_bytes({**plugin(ROW), ROW_XML: node("Row")}))
+    data[data.index(b"PK\x01\x02") + 6] = 200  # what is needed to extract it: 20.0
+    write_folder(tmp_path, {place: bytes(data), "a/plugin.xml": plugin_xml()})
+    (entry,) = read_plugins([tmp_path]).skipped
+    assert "zip file version 20.0" in entry.detail
+
+
 def test_an_installation_in_an_application_of_macos(tmp_path):
     home = tmp_path / "KNIME.app" / "Contents" / "Eclipse"
     for name in ("active", "idle"):

@@ -10,7 +10,7 @@ from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
 from knime_mcp.knowledge.schema import folded
-from knime_mcp.knowledge.searching.german import in_english
+from knime_mcp.knowledge.searching.languages import in_english
 from knime_mcp.knowledge.searching.search import Tier, search
 from knime_mcp.knowledge.searching.search_words import parse_query, stem, within_one_edit
 
@@ -108,9 +108,15 @@ def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
         ("Summe pro Gruppe", "sum group"),
         ("excel-datei einlesen", "excel file read"),
         ("Zeilenfilter", "row filter"),
+        ("Leere Zellen auffüllen", "missing cell fill"),
+        ("supprimer les colonnes vides", "remove column missing"),
+        ("Regrouper des données par année", "group data year"),
+        ("leer un archivo", "read file"),
+        ("¿Cómo cambio el nombre de las columnas?", "change name column"),
+        ("filas duplicadas", "row duplicate"),
     ],
 )
-def test_german_words_are_translated(query, english):
+def test_words_of_other_languages_are_translated(query, english):
     assert in_english(folded(query), lambda word: False)[0] == english
 
 
@@ -129,9 +135,26 @@ def test_a_part_of_a_compound_may_be_a_word_of_both_languages():
         ("ZÄHLENWENN", "GroupBy"),
         ("Text in Spalten", "Cell Splitter"),
         ("Teilergebnis", "GroupBy"),
+        ("RECHERCHEV", "Value Lookup"),
+        ("Tableau croisé dynamique", "Pivot"),
+        ("=BUSCARV(A2;B:C;2)", "Value Lookup"),
+        ("SUMAR.SI", "GroupBy"),
     ],
 )
-def test_functions_of_excel_are_found_by_their_german_names(reader, query, name):
+def test_functions_of_excel_are_found_by_their_names_in_other_languages(reader, query, name):
+    assert search(reader, query).hits[0].node.name == name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("Alteryx Summarize tool", "GroupBy"),
+        ("melt in pandas", "Unpivot"),
+        ("SQL SELECT DISTINCT", "Duplicate Row Filter"),
+        ("R snippet", "R Snippet"),
+    ],
+)
+def test_the_tool_that_a_word_comes_from_may_be_named(reader, query, name):
     assert search(reader, query).hits[0].node.name == name
 
 

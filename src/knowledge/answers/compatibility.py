@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...types.errors import ArgumentsInvalid
 from ..schema import folded
-from .port_index import Reachable, fits, is_typed, takes_anything
+from ..searching.search_index import index_of
+from .port_index import fits, is_typed, ports_of, takes_anything
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..catalogue import CatalogueReader
     from ..model import NodeSpec, NodeSummary, Port
     from ..searching.search_index import NodeIndex
+    from .port_index import Reachable
 
 _BEGINS: Final = frozenset({"TRIGGER"})
 _ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
@@ -46,7 +48,6 @@ class Compatible:
 
 def find_compatible(
     reader: CatalogueReader,
-    index: NodeIndex,
     spec: NodeSpec,
     *,
     after: bool,
@@ -59,7 +60,6 @@ def find_compatible(
 
     Args:
         reader: The catalogue.
-        index: Its names.
         spec: The node that is there already.
         after: Whether what follows it is wanted, or what comes before it.
         port: The name or the number (from 0) of one of its ports; None for all of them.
@@ -73,15 +73,15 @@ def find_compatible(
 
     Raises:
         ArgumentsInvalid: The node has no such port.
-        CatalogueError: The catalogue is damaged.
     """
+    index = index_of(reader)
     ports = _chosen(spec.output_ports if after else spec.input_ports, port)
     if ports:
-        found = index.ports(reader).reachable(ports, "input" if after else "output")
+        found = ports_of(reader).reachable(ports, "input" if after else "output")
     elif spec.input_ports or spec.output_ports:
         found = ()
     else:
-        found = _without_ports(index, reader, spec, after)
+        found = _without_ports(reader, spec, after)
     if among is not None:
         fitting = [entry for entry in found if entry.row in among]
         listed = [e.row for e in sorted(fitting, key=lambda e: (e.deprecated, among[e.row]))]
@@ -123,16 +123,17 @@ def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ..
     raise ArgumentsInvalid(what, pointer="/port", tool="find_compatible")
 
 
-def _without_ports(index: NodeIndex, reader: CatalogueReader, spec: NodeSpec, after: bool) -> list[Reachable]:
+def _without_ports(reader: CatalogueReader, spec: NodeSpec, after: bool) -> tuple[Reachable, ...]:
     """Nodes of the same pack that can be next by what they put out, or that are attached."""
-    found: list[Reachable] = []
-    for row, other in index.without_ports(reader):
+    index = ports_of(reader)
+    found: dict[int, int] = {}
+    for row, other in index.portless(reader):
         if other.origin.name != spec.origin.name or other.id == spec.id:
             continue
         source, target = (spec, other) if after else (other, spec)
         if _attaches(source, target) or _follows(source, target):
-            found.append(Reachable(row=row, rarity=0, deprecated=other.deprecated))
-    return sorted(found, key=lambda entry: (entry.deprecated, index.place_by_name(entry.row)))
+            found[row] = 0
+    return index.ordered(found)
 
 
 def _attaches(source: NodeSpec, target: NodeSpec) -> bool:

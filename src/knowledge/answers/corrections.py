@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..schema import folded
+from ..searching.search import search
+from ..searching.search_index import index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..catalogue import CatalogueReader
     from ..model import NodeSummary, OldName
     from ..searching.search_index import NodeIndex
@@ -52,20 +52,20 @@ def auto_corrected(written: str, meant: str) -> str:
     return f"Auto-corrected: '{written}' → '{meant}'. Please use correct format {how}."
 
 
-def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName]) -> tuple[str | None, str]:
+def resolve_type(reader: CatalogueReader, written: str) -> tuple[str | None, str]:
     """Finds a type: as it is written, in another case, without its suffix, or by its old name.
 
     Returns:
         The type as it is called in the catalogue, or None; and what was corrected.
     """
-    known = list(types)
+    known = reader.type_names()
     if written in known:
         return written, ""
     plain = folded(written).replace(" ", "_").upper()
     by_key = {name.upper(): name for name in known}
     old = {
         entry.node_type.upper(): entry.instead[0]
-        for entry in old_names
+        for entry in index_of(reader).old_names
         if entry.subtype is None and entry.instead
     }
     meant = by_key.get(plain) or old.get(plain) or by_key.get(plain.removesuffix(_SUFFIX))
@@ -74,22 +74,22 @@ def resolve_type(written: str, types: Iterable[str], old_names: Iterable[OldName
     return meant, auto_corrected(written, meant)
 
 
-def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: str) -> Resolved:
+def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
     """Finds a node by what was given as its type and subtype.
 
     Args:
         reader: The catalogue.
-        index: Its names.
         node_type: The type; may be empty if `subtype` is an id or a name.
         subtype: The subtype, or an id or name.
 
     Returns:
         The node with what was corrected, or why there is none with what is near.
     """
+    index = index_of(reader)
     exact = index.by_type(node_type, subtype)
     if exact is not None:
         return Resolved(node=exact)
-    known_type, corrected = resolve_type(node_type, reader.type_names(), index.old_names)
+    known_type, corrected = resolve_type(reader, node_type)
     old = _old(index, node_type, subtype)
     if old is not None and old.exact:
         return _renamed(index, old, node_type, subtype)
@@ -104,11 +104,12 @@ def resolve(reader: CatalogueReader, index: NodeIndex, node_type: str, subtype: 
     if found is not None:
         written = f"{node_type}.{subtype}" if node_type else subtype
         return Resolved(node=found, warning=auto_corrected(written, f"{found.node_type}.{found.subtype}"))
-    return _not_found(reader, index, node_type, subtype, known_type, old)
+    return _not_found(reader, node_type, subtype, known_type, old)
 
 
-def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str) -> Resolved:
+def resolve_reference(reader: CatalogueReader, reference: str) -> Resolved:
     """Finds a node by an id, a name, or ``TYPE.SUBTYPE``."""
+    index = index_of(reader)
     row = index.row_of(reference)
     if row is not None:
         return Resolved(node=index.summaries[row])
@@ -123,7 +124,7 @@ def resolve_reference(reader: CatalogueReader, index: NodeIndex, reference: str)
             suggestions=tuple(current[:SUGGESTIONS]),
         )
     node_type, _, subtype = reference.rpartition(".")
-    return resolve(reader, index, node_type, subtype)
+    return resolve(reader, node_type, subtype)
 
 
 def _old(index: NodeIndex, node_type: str, subtype: str) -> OldName | None:
@@ -185,13 +186,12 @@ def _in_use(nodes: list[NodeSummary]) -> list[NodeSummary]:
 
 def _not_found(
     reader: CatalogueReader,
-    index: NodeIndex,
     node_type: str,
     subtype: str,
     known_type: str | None,
     old: OldName | None,
 ) -> Resolved:
-    suggestions = _nearest(reader, index, known_type, node_type, subtype, old)
+    suggestions = _nearest(reader, known_type, node_type, subtype, old)
     shown = ", ".join(f"{node.node_type}.{node.subtype}" for node in suggestions)
     hint = f"Did you mean {shown}? " if suggestions else ""
     if old is not None and old.note:
@@ -203,26 +203,22 @@ def _not_found(
             f"There is no node type '{node_type}'; {known}." if node_type else f"Say the type, too; {known}."
         )
     else:
-        valid = index.subtypes(known_type)
+        valid = index_of(reader).subtypes(known_type)
         hint += f"get_node_types with type_filter '{known_type}' lists its subtypes."
     return Resolved(error="Node specification not found", hint=hint, suggestions=suggestions, valid=valid)
 
 
 def _nearest(
     reader: CatalogueReader,
-    index: NodeIndex,
     known_type: str | None,
     node_type: str,
     subtype: str,
     old: OldName | None,
 ) -> tuple[NodeSummary, ...]:
-    from ..searching.search import search
-
+    index = index_of(reader)
     found: dict[int, NodeSummary] = {}
     for target in old.instead if old is not None else ():
-        row = index.row_of(target)
-        if row is not None:
-            found[row] = index.summaries[row]
+        found |= {node.row: node for node in index.targets(target)}
     if known_type is not None:
         # Comparing with thousands of class names would take longer than the search below, and find less.
         names = {entry.upper(): entry for entry in index.subtypes(known_type)[:_MOST_COMPARED]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..searching.search import search
-from ..searching.search_index import index_of
 from .corrections import resolve, resolve_reference, resolve_type
 from .detail_levels import DetailLevel, details_at
 from .details import brief
@@ -80,7 +79,7 @@ class NodeKnowledgeService:
         if type_filter is None:
             return types
         with self.catalogue.reading() as reader:
-            meant, _ = resolve_type(type_filter, types, index_of(reader).old_names)
+            meant, _ = resolve_type(reader, type_filter)
         return {meant: types[meant]} if meant is not None else {}
 
     def get_node_details(
@@ -132,10 +131,9 @@ class NodeKnowledgeService:
 
 def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved:
     """Finds the node that is meant by ``id``, or by ``node_type`` and ``subtype``."""
-    index = index_of(reader)
     if given.get("id"):
-        return resolve_reference(reader, index, given["id"])
-    return resolve(reader, index, given.get("node_type", ""), given.get("subtype", ""))
+        return resolve_reference(reader, given["id"])
+    return resolve(reader, given.get("node_type", ""), given.get("subtype", ""))
 
 
 def details_as_json(

@@ -6,14 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..catalogue import per_version
 from ..model import Port
 from ..schema import folded
+from ..searching.search_index import index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..catalogue import CatalogueReader
-    from ..model import NodeSummary
+    from ..model import NodeSpec
 
 _ANYTHING: Final = frozenset({"", "any", "generic port", "port object", "portobject"})
 _ANY_IDS: Final = frozenset({"org.knime.core.node.port.PortObject"})
@@ -43,18 +45,13 @@ class PortIndex:
 
     Args:
         reader: The catalogue.
-        summaries: What lists show, by row.
-        place: Where a node stands by its name.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
     """
 
-    def __init__(
-        self, reader: CatalogueReader, summaries: dict[int, NodeSummary], place: Callable[[int], int]
-    ) -> None:
-        self._summaries = summaries
-        self._place = place
+    def __init__(self, reader: CatalogueReader) -> None:
+        self._summaries = index_of(reader).summaries
+        ordered = sorted(self._summaries.values(), key=lambda entry: (entry.name, entry.id))
+        self._places = {entry.row: place for place, entry in enumerate(ordered)}
+        self._portless: list[tuple[int, NodeSpec]] | None = None
         self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
         self._counts: Counter[tuple[str, str]] = Counter()  # of one type, whatever id sources give it
         self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
@@ -86,12 +83,27 @@ class PortIndex:
                 count = _COMMONEST if takes_anything(other) else self._counts[side, folded(other.type)]
                 for row in rows:
                     rarity[row] = min(rarity.get(row, count), count)
-        entries = [
+        return self.ordered(rarity)
+
+    def ordered(self, rarity: Mapping[int, int]) -> tuple[Reachable, ...]:
+        """Nodes by row, with how rare they are: the rarest first, then by name, deprecated ones last."""
+        entries = (
             Reachable(row=row, rarity=count, deprecated=self._summaries[row].deprecated)
             for row, count in rarity.items()
-        ]
-        entries.sort(key=lambda entry: (entry.deprecated, entry.rarity, self._place(entry.row)))
-        return tuple(entries)
+        )
+        return tuple(sorted(entries, key=lambda e: (e.deprecated, e.rarity, self._places[e.row])))
+
+    def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
+        """The nodes of spec packs that have no ports, with their rows; they are connected otherwise."""
+        if self._portless is None:
+            rows = [row for row, entry in self._summaries.items() if entry.id != entry.subtype]
+            specs = [(row, reader.at(row)) for row in rows]
+            self._portless = [(row, s) for row, s in specs if not s.input_ports and not s.output_ports]
+        return self._portless
+
+
+ports_of = per_version(PortIndex)
+"""The ports of what a reader reads."""
 
 
 def fits(left: Port, right: Port) -> bool:

@@ -85,12 +85,7 @@ def build_catalogue(
     """
     begin = time.perf_counter()
     read = _read_packs(packs, with_own_packs)
-
-    def tell_plugins(done: int, total: int) -> None:
-        if on_step is not None:
-            on_step(("Reading plug-ins", done, total))
-
-    found = read_plugins(plugins, on_step=tell_plugins) if plugins else PluginNodes()
+    found = read_plugins(plugins, on_step=on_step) if plugins else PluginNodes()
     left_out = (*skipped, *found.skipped)
     nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
     if not nodes:

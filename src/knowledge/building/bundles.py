@@ -136,7 +136,7 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
             else:
                 archives.append(zipfile.ZipFile(location))
                 _list_archive(bundle, archives[0], "")
-        except (OSError, zipfile.BadZipFile, ValueError) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise UnreadableError(f"cannot be read: {error}") from None
         headers = _headers(bundle)
         _open_inner_jars(bundle, archives, headers)
@@ -223,7 +223,7 @@ def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: M
             continue
         try:
             archive = zipfile.ZipFile(io.BytesIO(bundle.read(name)))
-        except (UnreadableError, zipfile.BadZipFile, OSError, ValueError) as error:
+        except (UnreadableError, zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             bundle.unreadable.append(
                 (name, f"cannot be read: {error}".replace("cannot be read: cannot", "cannot"))
             )

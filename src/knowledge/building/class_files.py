@@ -101,17 +101,23 @@ class ClassFile:
             case 1 | 3 | 4 | 5 | 6:
                 return value
             case 7 | 8 | 16 | 19 | 20:
-                return self.constant(value)
+                return self._text(value)
             case 9 | 10 | 11:
                 return (self.constant(value[0]), *self.constant(value[1]))
             case 12:
-                return self.constant(value[0]), self.constant(value[1])
+                return self._text(value[0]), self._text(value[1])
             case 15:
                 return self.constant(value[1])
             case 17 | 18:
                 return (value[0], *self.constant(value[1]))
             case _:
                 raise ClassFileError(f"has a constant of the unknown kind {kind}")
+
+    def _text(self, index: int) -> str:
+        kind, value = self._pool[index]
+        if kind != 1:
+            raise ClassFileError("names something without a text")
+        return value
 
     def loaded(self, index: int) -> Any:
         """A constant as code gets it: texts and classes are told apart."""

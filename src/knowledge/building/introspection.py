@@ -11,8 +11,9 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import NodeSpec, Option, Origin, Parameter, Port, SourceKind, View
+from ..schema import humps
 from .node_descriptions import node_type_of
-from .plugin_xml import joined_path
+from .plugin_xml import category_names, joined_path
 from .safe_xml import XmlRefusedError, parse_xml
 from .xhtml import text_of
 
@@ -27,7 +28,6 @@ _MARK: Final = re.compile(
     r"|(\*\*|__)(?=\S)(?P<strong>.+?)(?<=\S)\2"
     r"|(?<![\w*])\*(?=\S)(?P<weak>[^*\n]+?)(?<=\S)\*(?![\w*])"
 )
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ELEMENT: Final = re.compile(r"\s*<[a-z]")
 _WRAPPED: Final = re.compile(r"(?<!\n)\n(?!\n|\s*[-*] |\s*\d+\. )[ \t]*")
 
@@ -82,7 +82,7 @@ def _node(
         subtype=node_id,
         name=node["name"],
         version=origin.version or "",
-        category=_names(path, categories),
+        category=category_names(path, categories),
         short_description=plain_text(node["short_description"]),
         description=plain_text(node["full_description"]),
         aliases=(node["id"],),
@@ -100,17 +100,10 @@ def _node(
     )
 
 
-def _names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
-    parts = [part for part in path.split("/") if part]
-    return tuple(
-        categories.get(joined_path("/".join(parts[: depth + 1])), part) for depth, part in enumerate(parts)
-    )
-
-
 def _port(port: Mapping[str, Any], side: str) -> Port:
     kind: str = port["type_string"]
     last = kind.rpartition(".")[2]
-    shown = last.replace("_", " ").capitalize() if last.isupper() else _HUMP.sub(" ", last)
+    shown = last.replace("_", " ").capitalize() if last.isupper() else " ".join(humps(last))
     optional = bool(port["optional"] or port["group"])
     return Port(
         name=port["name"],

@@ -6,10 +6,10 @@ stays unsaid.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ..model import NodeSpec, Origin, Parameter, Port, SourceKind, View
+from ..schema import humps
 from .safe_xml import XmlRefusedError, local_name, parse_xml
 from .xhtml import line_of, text_of
 
@@ -31,7 +31,6 @@ _KIND_OF_PORT: Final = {
     "predParamIn": ("in", "Model", False),
     "predParamOut": ("out", "Model", False),
 }
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def described(**said: Any) -> NodeSpec:
@@ -77,7 +76,7 @@ def read_node_description(data: bytes) -> NodeSpec:
 
 def node_type_of(kind: str) -> str:
     """KNIME's kind of a node (``LoopStart``) as node type (``LOOP_START``)."""
-    return _HUMP.sub("_", kind.strip() or "Unknown").upper().replace(" ", "_")
+    return "_".join(humps(kind) or ["Unknown"]).upper()
 
 
 def _full_text(full: Element) -> str:

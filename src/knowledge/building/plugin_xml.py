@@ -80,6 +80,14 @@ def joined_path(path: str, level: str = "") -> str:
     return "/" + "/".join(part for part in f"{path}/{level}".strip().split("/") if part.strip())
 
 
+def category_names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
+    """A category's path as the names that are shown; the identifier where nobody registers a name."""
+    parts = [part for part in path.split("/") if part]
+    return tuple(
+        categories.get("/" + "/".join(parts[: depth + 1])) or part for depth, part in enumerate(parts)
+    )
+
+
 def read_manifest(data: bytes) -> dict[str, str]:
     """The main section of a ``MANIFEST.MF``: header -> value without parameters behind a semicolon."""
     headers: dict[str, str] = {}

@@ -13,7 +13,7 @@ from .bundles import Bundle, UnreadableError, find_bundles, inner_names, opened,
 from .class_files import ClassFile, ClassFileError
 from .java_descriptions import read_class
 from .node_descriptions import is_node_description, read_node_description
-from .plugin_xml import PluginXml, Registration, read_plugin_xml, read_properties
+from .plugin_xml import PluginXml, Registration, category_names, read_plugin_xml, read_properties
 from .port_types import with_types_of_code
 from .safe_xml import XmlRefusedError
 from .well_known import description_by_class, with_known_types
@@ -21,6 +21,8 @@ from .well_known import description_by_class, with_known_types
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
+
+    from .writing import Step
 
 _REGISTRIES: Final = ("plugin.xml", "fragment.xml")
 _OUT_OF_USE: Final = re.compile(r"\s*[(\[]\s*(?:deprecated|legacy|obsolete)\s*[)\]]\s*", re.IGNORECASE)
@@ -90,12 +92,12 @@ class _Found:
         return self.registration is not None and self.registration.hidden
 
 
-def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] | None = None) -> PluginNodes:
+def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | None = None) -> PluginNodes:
     """Reads the nodes of all plug-ins in some folders.
 
     Args:
         roots: Installed KNIMEs, folders of plug-ins, or plug-ins.
-        on_step: Is told (plug-ins done, of how many).
+        on_step: Is told (what, done, of how many).
 
     Raises:
         OSError: A root cannot be read.
@@ -119,7 +121,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[int, int], None] |
                 )
             )
         if on_step is not None:
-            on_step(done, len(locations))
+            on_step(("Reading plug-ins", done, len(locations)))
     kept = _without_twins(found, result)
     successors = _successors(kept)
     result.nodes = with_known_types(_node(entry, categories, successors) for entry in kept)
@@ -329,16 +331,8 @@ def _node(entry: _Found, categories: dict[str, str], successors: dict[str, str])
     known = [successors[key] for key in _successor_keys(entry.node) if key in successors]
     return replace(
         entry.node,
-        category=_names(path, categories),
+        category=category_names(path, categories),
         deprecated=entry.is_deprecated,
         hidden=entry.is_hidden,
         successor=known[0] if known and entry.is_deprecated else None,
-    )
-
-
-def _names(path: str, categories: dict[str, str]) -> tuple[str, ...]:
-    """A category's path as the names that are shown; the identifier where nobody registers a name."""
-    parts = [part for part in path.split("/") if part]
-    return tuple(
-        categories.get("/" + "/".join(parts[: depth + 1])) or part for depth, part in enumerate(parts)
     )

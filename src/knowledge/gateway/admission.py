@@ -7,50 +7,48 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from .errors import invalid_request
+from .middleware import gateway_of, record_of
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from .errors import MCPError
-    from .gateway import Gateway
     from .keys import ApiKey, Scope
-    from .observability import RequestRecord
 
 KEY_HEADER: Final = "X-API-Key"
 _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
 
 
-def admit(gateway: Gateway, request: Request, scope: Scope, record: RequestRecord) -> None:
-    """Lets a request in by its key.
+def admit(request: Request, scope: Scope) -> None:
+    """Lets a request in by its key; its body is not touched.
 
     Args:
-        gateway: What it is sent to.
-        request: The request; its body is not touched.
+        request: The request.
         scope: What its key must be good for.
-        record: Told whose key it is.
 
     Raises:
         MCPError: 401: no key, or none that works. 403: it lacks the scope. 429: too many requests.
     """
     sent = request.headers.getlist(KEY_HEADER)
     if len(sent) != 1:
-        gateway.metrics.refused("key")
+        gateway_of(request).metrics.refused("key")
         what = "Send an API key" if not sent else "Send one API key, not several,"
         raise no_key(f"{what} in the header {KEY_HEADER}.")
-    let_in(gateway, verified(gateway, sent[0]), scope, record)
+    let_in(request, verified(request, sent[0]), scope)
 
 
-def verified(gateway: Gateway, presented: str) -> ApiKey:
+def verified(request: Request, presented: str) -> ApiKey:
     """Whose key it is.
 
     Args:
-        gateway: What it was sent to.
+        request: What it was sent with.
         presented: What a client sent as its key.
 
     Raises:
         MCPError: 401: it does not work.
         KeyStoreError: The keys cannot be read.
     """
+    gateway = gateway_of(request)
     key = gateway.keys.verify(presented)
     if key is None:
         gateway.metrics.refused("key")
@@ -58,18 +56,18 @@ def verified(gateway: Gateway, presented: str) -> ApiKey:
     return key
 
 
-def let_in(gateway: Gateway, key: ApiKey, scope: Scope, record: RequestRecord) -> None:
+def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
     """Lets a request in whose key is known.
 
     Args:
-        gateway: What it is sent to.
+        request: The request.
         key: Its key.
         scope: What the key must be good for.
-        record: Told whose key it is.
 
     Raises:
         MCPError: 403: it lacks the scope. 429: too many requests.
     """
+    gateway, record = gateway_of(request), record_of(request)
     record.client, record.key_id = key.name, key.id
     per_minute = gateway.settings.gateway_rate_limit if key.rate_limit is None else key.rate_limit
     wait = gateway.limiter.wait_for(key.id, per_minute)
@@ -108,18 +106,18 @@ def from_elsewhere(request: Request) -> bool:
     return origin is not None and origin.rpartition("://")[2] != request.headers.get("host")
 
 
-async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
+async def read_body(request: Request, *, kind: str) -> None:
     """Reads the body of a request, for whoever asks the request for it afterwards.
 
     Args:
-        gateway: What it is sent to.
         request: The request.
         kind: The media type that it must have.
 
     Raises:
         MCPError: 415: it is not declared as that. 413: it is too large. 408: it comes too slowly.
     """
-    most = gateway.settings.gateway_max_body_bytes
+    settings = gateway_of(request).settings
+    most = settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != kind:
         raise invalid_request(f"Send it with the header Content-Type: {kind}.", status=415)
@@ -128,7 +126,7 @@ async def read_body(gateway: Gateway, request: Request, *, kind: str) -> None:
     body = bytearray()
     size = 0
     try:
-        with anyio.fail_after(gateway.settings.gateway_request_timeout):
+        with anyio.fail_after(settings.gateway_request_timeout):
             async for part in request.stream():
                 size += len(part)
                 # A client only reads the answer after it has sent everything: up to a point, read on.

@@ -12,14 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from ...version import VERSION
 from .admission import KEY_HEADER, from_elsewhere
-from .endpoints import internal_routers, public_routers
+from .endpoints import INTERNAL, PUBLIC
 from .envelope import Envelope, failure
 from .errors import invalid_request
-from .middleware import REQUEST_ID, Observed
+from .middleware import REQUEST_ID, Observed, record_of
 from .openapi import document_of
 from .page.rendering import error_page, wants_html
 from .page.routes import page_router
-from .routing import noted, record_of
+from .routing import noted
 from .settings import is_loopback
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def public_app(gateway: Gateway) -> FastAPI:
     """What other machines may reach: every endpoint but public health asks for a key."""
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
-    for part in (*public_routers(), page_router(with_keys=True)):
+    for part in (*PUBLIC, page_router(with_keys=True)):
         app.include_router(part)
     if gateway.settings.gateway_cors_origins:
         app.add_middleware(
@@ -41,7 +41,7 @@ def public_app(gateway: Gateway) -> FastAPI:
             allow_headers=[KEY_HEADER, "Content-Type", REQUEST_ID],
             expose_headers=[REQUEST_ID, "Retry-After"],
         )
-    app.add_middleware(Observed, gateway=gateway, listener="public")
+    app.add_middleware(Observed)
     return app
 
 
@@ -50,10 +50,10 @@ def internal_app(gateway: Gateway) -> FastAPI:
     app = _app(
         gateway, "internal", "Node knowledge, internal", "The same tools for programs on this machine."
     )
-    for part in (*internal_routers(), page_router(with_keys=False)):
+    for part in (*INTERNAL, page_router(with_keys=False)):
         app.include_router(part)
     app.add_middleware(ThisMachineOnly)
-    app.add_middleware(Observed, gateway=gateway, listener="internal")
+    app.add_middleware(Observed)
     return app
 
 

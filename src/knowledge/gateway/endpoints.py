@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
@@ -14,6 +14,7 @@ from .envelope import Envelope, answer, tool_result
 from .errors import UNAVAILABLE
 from .keys import Scope
 from .metrics import CONTENT_TYPE
+from .middleware import gateway_of, record_of
 from .models import (
     MCPHealth,
     MCPInvokeRequest,
@@ -30,69 +31,91 @@ from .models import (
     ToolCall,
     ToolResult,
 )
-from .routing import CALLING, LISTING, gateway_of, record_of, router
+from .routing import CALLING, LISTING, router
 
 PREFIX: Final = "/api/v1/mcp"
 _UNHEALTHY: Final = "Something that the tools need cannot be read; the gateway's log says what."
 
+_health = router(Envelope.PLAIN, "health", scope=Scope.HEALTH_CHECK)
+_public_health = router(Envelope.PLAIN, "health", scope=None)
+_listing = router(Envelope.JSON_RPC, "mcp", scope=Scope.TOOLS_READ, errors=LISTING)
+_details = router(Envelope.PLAIN, "mcp", scope=Scope.TOOLS_READ, errors=(404, *LISTING))
+_calling = router(Envelope.JSON_RPC, "mcp", scope=Scope.TOOLS_EXECUTE, errors=CALLING)
+_simple_listing = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_READ, errors=LISTING)
+_simple_calling = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_EXECUTE, errors=CALLING)
+_internal_listing = router(Envelope.PLAIN, "internal", scope=None, errors=LISTING)
+_internal_calling = router(Envelope.INTERNAL, "internal", scope=None, errors=CALLING)
 
-def public_routers() -> list[APIRouter]:
-    """The endpoints that other machines may reach, in the order in which paths are tried."""
-    # Health before `/tools/{tool_name}` could take anything for a name of a tool.
-    return [_health_router(), _public_health_router(), _mcp_router(), _simple_router()]
+# Health before `/tools/{tool_name}` could take anything for a name of a tool.
+PUBLIC: Final = (_health, _public_health, _listing, _details, _calling, _simple_listing, _simple_calling)
+"""The endpoints that other machines may reach, in the order in which paths are tried."""
+
+INTERNAL: Final = (_public_health, _internal_listing, _internal_calling)
+"""The endpoints for programs on the same machine: no key, no envelope, and the figures."""
 
 
-def internal_routers() -> list[APIRouter]:
-    """The endpoints for programs on the same machine: no key, no envelope, and the figures."""
-    return [_public_health_router(), _internal_router()]
-
-
-def _health_router() -> APIRouter:
-    group = router(Envelope.PLAIN, scope=Scope.HEALTH_CHECK)
-
-    @group.get(
-        f"{PREFIX}/health",
-        response_model=MCPHealth,
-        tags=["health"],
-        responses={UNAVAILABLE: {"model": MCPHealth, "description": "The tools do not work."}},
+@_health.get(
+    f"{PREFIX}/health",
+    response_model=MCPHealth,
+    responses={UNAVAILABLE: {"model": MCPHealth, "description": "The tools do not work."}},
+)
+async def health(request: Request) -> Response:
+    """Say whether the tools work."""
+    record, gateway = record_of(request), gateway_of(request)
+    record.error = problem = gateway.problem()
+    tools = gateway.registry.get_available_tools() if gateway.settings.mcp_enabled else []
+    body = MCPHealth(
+        healthy=problem is None,
+        version=VERSION,
+        available_tools=[tool.name for tool in tools],
+        timestamp=int(time.time()),
+        error=None if problem is None else _UNHEALTHY,
+        request_id=record.request_id,
+        processing_time_ms=record.elapsed_ms,
     )
-    async def health(request: Request) -> Response:
-        """Say whether the tools work."""
-        record, gateway = record_of(request), gateway_of(request)
-        record.error = problem = gateway.problem()
-        tools = gateway.registry.get_available_tools() if gateway.settings.mcp_enabled else []
-        body = MCPHealth(
-            healthy=problem is None,
-            version=VERSION,
-            available_tools=[tool.name for tool in tools],
-            timestamp=int(time.time()),
-            error=None if problem is None else _UNHEALTHY,
-            request_id=record.request_id,
+    return answer(body, status=200 if problem is None else UNAVAILABLE)
+
+
+@_public_health.get(
+    "/api/v1/public/health",
+    response_model=PublicHealth,
+    responses={UNAVAILABLE: {"model": PublicHealth, "description": "The gateway does not work."}},
+)
+async def public_health(request: Request) -> Response:
+    """Say whether the gateway works."""
+    record_of(request).error = problem = gateway_of(request).problem()
+    body = PublicHealth(
+        status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
+    )
+    return answer(body, status=200 if problem is None else UNAVAILABLE)
+
+
+@_listing.get(f"{PREFIX}/tools", response_model=RPCToolList)
+async def list_tools(request: Request) -> Response:
+    """List the tools."""
+    return answer(RPCToolList(id=record_of(request).request_id, result=_tool_list(request)))
+
+
+@_details.get(f"{PREFIX}/tools/{{tool_name}}", response_model=MCPToolDetails)
+async def describe_tool(request: Request, tool_name: str) -> Response:
+    """Describe a tool: guidance, and arguments that work."""
+    record = record_of(request)
+    registry = gateway_of(request).tools()
+    tool = registry.find(tool_name)
+    record.tool = tool.name
+    return answer(
+        MCPToolDetails(
+            name=tool.name,
+            description=tool.description,
+            version=tool.version,
+            available=registry.available(tool.name),
+            category=tool.category,
+            workflow_guidance=tool.workflow_guidance,
+            usage_examples=[dict(example) for example in tool.usage_examples],
             processing_time_ms=record.elapsed_ms,
+            request_id=record.request_id,
         )
-        return answer(body, status=200 if problem is None else UNAVAILABLE)
-
-    return group
-
-
-def _public_health_router() -> APIRouter:
-    group = router(Envelope.PLAIN, scope=None)
-
-    @group.get(
-        "/api/v1/public/health",
-        response_model=PublicHealth,
-        tags=["health"],
-        responses={UNAVAILABLE: {"model": PublicHealth, "description": "The gateway does not work."}},
     )
-    async def public_health(request: Request) -> Response:
-        """Say whether the gateway works."""
-        record_of(request).error = problem = gateway_of(request).problem()
-        body = PublicHealth(
-            status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
-        )
-        return answer(body, status=200 if problem is None else UNAVAILABLE)
-
-    return group
 
 
 def _kind(body: Any) -> str:
@@ -106,110 +129,57 @@ AnyCall = Annotated[
 ]
 
 
-def _mcp_router() -> APIRouter:
-    """``/api/v1/mcp``."""
-    group = APIRouter(tags=["mcp"])
-    listing = router(Envelope.JSON_RPC, scope=Scope.TOOLS_READ, errors=LISTING)
-    details = router(Envelope.PLAIN, scope=Scope.TOOLS_READ, errors=(404, *LISTING))
-    calling = router(Envelope.JSON_RPC, scope=Scope.TOOLS_EXECUTE, errors=CALLING)
+@_calling.post(f"{PREFIX}/invoke", response_model=RPCToolResult)
+async def invoke_tool(request: Request, body: Annotated[AnyCall, Body()]) -> Response:
+    """Call a tool: name and arguments, or the JSON-RPC request that MCP clients write."""
+    record = record_of(request)
+    if isinstance(body, RPCToolCall):
+        record.rpc_id, body = body.id, body.params
+    result = await _called(request, body)
+    return answer(RPCToolResult(id=record.answered_id, result=result))
 
-    @listing.get(f"{PREFIX}/tools", response_model=RPCToolList)
-    async def list_tools(request: Request) -> Response:
-        """List the tools."""
-        return answer(RPCToolList(id=record_of(request).request_id, result=_tool_list(request)))
 
-    @details.get(f"{PREFIX}/tools/{{tool_name}}", response_model=MCPToolDetails)
-    async def describe_tool(request: Request, tool_name: str) -> Response:
-        """Describe a tool: guidance, and arguments that work."""
-        record = record_of(request)
-        registry = gateway_of(request).tools()
-        tool = registry.find(tool_name)
-        record.tool = tool.name
-        return answer(
-            MCPToolDetails(
-                name=tool.name,
-                description=tool.description,
-                version=tool.version,
-                available=registry.available(tool.name),
-                category=tool.category,
-                workflow_guidance=tool.workflow_guidance,
-                usage_examples=[dict(example) for example in tool.usage_examples],
-                processing_time_ms=record.elapsed_ms,
-                request_id=record.request_id,
-            )
+@_simple_listing.get("/mcp/tools", response_model=MCPToolsResponse)
+async def list_simply(request: Request) -> Response:
+    """List the tools."""
+    tools = gateway_of(request).tools().get_available_tools()
+    return answer(MCPToolsResponse(tools=[MCPToolSchema.model_validate(tool) for tool in tools]))
+
+
+@_simple_calling.post("/mcp/invoke", response_model=MCPInvokeResponse)
+async def invoke_simply(request: Request, body: MCPInvokeRequest) -> Response:
+    """Call a tool."""
+    record = record_of(request)
+    found = await gateway_of(request).call(body.tool_name, body.params, record)
+    return answer(
+        MCPInvokeResponse(
+            success=True,
+            tool_name=body.tool_name,
+            result=found,
+            execution_time_ms=record.tool_ms or 0.0,
+            timestamp=datetime.now(UTC),
         )
-
-    @calling.post(f"{PREFIX}/invoke", response_model=RPCToolResult)
-    async def invoke_tool(request: Request, body: Annotated[AnyCall, Body()]) -> Response:
-        """Call a tool: name and arguments, or the JSON-RPC request that MCP clients write."""
-        record = record_of(request)
-        if isinstance(body, RPCToolCall):
-            record.rpc_id, body = body.id, body.params
-        result = await _called(request, body)
-        return answer(RPCToolResult(id=record.answered_id, result=result))
-
-    for part in (listing, details, calling):
-        group.include_router(part)
-    return group
+    )
 
 
-def _simple_router() -> APIRouter:
-    """``/mcp``."""
-    group = APIRouter(tags=["simple"])
-    listing = router(Envelope.PLAIN, scope=Scope.TOOLS_READ, errors=LISTING)
-    calling = router(Envelope.PLAIN, scope=Scope.TOOLS_EXECUTE, errors=CALLING)
-
-    @listing.get("/mcp/tools", response_model=MCPToolsResponse)
-    async def list_simply(request: Request) -> Response:
-        """List the tools."""
-        tools = gateway_of(request).tools().get_available_tools()
-        return answer(MCPToolsResponse(tools=[MCPToolSchema.model_validate(tool) for tool in tools]))
-
-    @calling.post("/mcp/invoke", response_model=MCPInvokeResponse)
-    async def invoke_simply(request: Request, body: MCPInvokeRequest) -> Response:
-        """Call a tool."""
-        record = record_of(request)
-        found = await gateway_of(request).call(body.tool_name, body.params, record)
-        return answer(
-            MCPInvokeResponse(
-                success=True,
-                tool_name=body.tool_name,
-                result=found,
-                execution_time_ms=record.tool_ms or 0.0,
-                timestamp=datetime.now(UTC),
-            )
-        )
-
-    group.include_router(listing)
-    group.include_router(calling)
-    return group
+@_internal_listing.get(f"{PREFIX}/tools/internal", response_model=MCPToolList)
+async def list_internally(request: Request) -> Response:
+    """List the tools."""
+    return answer(_tool_list(request))
 
 
-def _internal_router() -> APIRouter:
-    group = APIRouter(tags=["internal"])
-    listing = router(Envelope.PLAIN, scope=None, errors=LISTING)
-    calling = router(Envelope.INTERNAL, scope=None, errors=CALLING)
+@_internal_calling.post(f"{PREFIX}/invoke/internal", response_model=ToolResult)
+async def invoke_internally(request: Request, body: ToolCall) -> Response:
+    """Call a tool."""
+    return answer(await _called(request, body))
 
-    @listing.get(f"{PREFIX}/tools/internal", response_model=MCPToolList)
-    async def list_internally(request: Request) -> Response:
-        """List the tools."""
-        return answer(_tool_list(request))
 
-    @calling.post(f"{PREFIX}/invoke/internal", response_model=ToolResult)
-    async def invoke_internally(request: Request, body: ToolCall) -> Response:
-        """Call a tool."""
-        return answer(await _called(request, body))
-
-    @listing.get("/metrics", response_class=Response)
-    def metrics(request: Request) -> Response:
-        """The figures, as Prometheus reads them."""
-        gateway = gateway_of(request)
-        text = gateway.metrics.exposed(healthy=gateway.problem() is None)
-        return Response(text, headers={"Content-Type": CONTENT_TYPE})
-
-    group.include_router(listing)
-    group.include_router(calling)
-    return group
+@_internal_listing.get("/metrics", response_class=Response)
+def metrics(request: Request) -> Response:
+    """The figures, as Prometheus reads them."""
+    gateway = gateway_of(request)
+    text = gateway.metrics.exposed(healthy=gateway.problem() is None)
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
 def _tool_list(request: Request) -> MCPToolList:

@@ -54,22 +54,13 @@ UNAVAILABLE: Final = 503
 class MCPError(BaseError):
     """An error that a caller is told about.
 
-    Args:
+    Attributes:
         error_type: Its type.
         message: What happened, for the log. Holds no secrets and nothing that was sent.
         user_message: What happened and what to do, for the caller.
         status: HTTP status, where it is not the type's.
         code: JSON-RPC code, where it is not the type's.
         details: More for programs: ``pointer``, ``suggestions``, ``allowed``.
-        headers: HTTP headers of the answer.
-
-    Attributes:
-        error_type: Its type.
-        message: For the log.
-        user_message: For the caller.
-        status: HTTP status.
-        code: JSON-RPC code.
-        details: More for programs.
         headers: HTTP headers of the answer.
     """
 

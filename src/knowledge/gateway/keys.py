@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _PREFIX: Final = "kmcp"
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 128
+_PATIENCE: Final = 30.0
+"""Seconds for others that write; a key takes one turn of the disk, which other programs use, too."""
+
 _APPLICATION_ID: Final = 0x6B6D6B79
 _COLUMNS: Final = "id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at"
 _SCHEMA: Final = f"""
@@ -249,7 +252,7 @@ class KeyStore:
 
     def _open(self) -> None:
         found = self.path.stat()
-        db = sqlite3.connect(self.path, timeout=5, check_same_thread=False, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
         try:
             db.execute("PRAGMA synchronous = FULL")
             if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):

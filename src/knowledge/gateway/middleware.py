@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 
@@ -13,14 +13,25 @@ from .errors import as_mcp_error
 from .observability import RequestRecord, log_request
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from .gateway import Gateway
 
 REQUEST_ID: Final = "X-Request-ID"
-RECORD: Final = "knime_mcp.record"
+_RECORD: Final = "knime_mcp.record"
 _GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway that a request came to."""
+    return cast("Gateway", request.app.state.gateway)
+
+
+def record_of(request: Request) -> RequestRecord:
+    """What is known about a request."""
+    return cast("RequestRecord", request.scope[_RECORD])
 
 
 class Observed:
@@ -28,14 +39,10 @@ class Observed:
 
     Args:
         app: What answers them.
-        gateway: Who counts.
-        listener: ``public`` or ``internal``.
     """
 
-    def __init__(self, app: ASGIApp, *, gateway: Gateway, listener: str) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._gateway = gateway
-        self._listener = listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -45,7 +52,7 @@ class Observed:
         headers = Headers(scope=scope)
         given = headers.get(REQUEST_ID, "")
         record = RequestRecord(request_id=given if _GOOD_ID.fullmatch(given) else uuid.uuid4().hex)
-        scope[RECORD] = record
+        scope[_RECORD] = record
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         if method == "HEAD":
             # Who answers GET answers this; uvicorn keeps the body back.
@@ -72,7 +79,8 @@ class Observed:
                 finish()
             await send(message)
 
-        with self._gateway.spans.request(method, headers) as span:
+        gateway: Gateway = scope["app"].state.gateway
+        with gateway.spans.request(method, headers) as span:
             try:
                 await self._app(scope, receive, observed)
             except Exception as error:
@@ -87,12 +95,14 @@ class Observed:
         """Writes down how a request ended."""
         # The template of the path: the path itself is made up by clients.
         route: str = getattr(scope.get("route"), "path", "unmatched")
-        self._gateway.spans.answered(span, record, method=method, route=route)
-        self._gateway.metrics.request(
-            listener=self._listener,
+        gateway: Gateway = scope["app"].state.gateway
+        listener: str = scope["app"].state.listener
+        gateway.spans.answered(span, record, method=method, route=route)
+        gateway.metrics.request(
+            listener=listener,
             route=route,
             method=method,
             status=record.status,
             seconds=record.elapsed_ms / 1000,
         )
-        log_request(record, listener=self._listener, method=method, route=route)
+        log_request(record, listener=listener, method=method, route=route)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from .admission import KEY_HEADER, admit, read_body
 from .envelope import Envelope, failure
 from .errors import NOT_JSON, as_mcp_error, invalid_request
-from .middleware import RECORD
+from .middleware import gateway_of, record_of
 from .models import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .observability import LEFT
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from .errors import MCPError
-    from .gateway import Gateway
     from .keys import Scope
-    from .observability import RequestRecord
 
 _MODELS = {
     Envelope.JSON_RPC: RPCErrorResponse,
@@ -44,7 +42,6 @@ _WHAT = {
     503: "A service behind the tool does not answer, or the tools are switched off.",
 }
 
-
 LISTING = (503,)
 """Errors of endpoints that list tools."""
 
@@ -52,21 +49,12 @@ CALLING = (400, 404, 408, 413, 415, 503)
 """Errors of endpoints that call one."""
 
 
-def gateway_of(request: Request) -> Gateway:
-    """The gateway that a request came to."""
-    return cast("Gateway", request.app.state.gateway)
-
-
-def record_of(request: Request) -> RequestRecord:
-    """What is known about a request."""
-    return cast("RequestRecord", request.scope[RECORD])
-
-
-def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:
+def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:
     """Makes a router for endpoints of a kind.
 
     Args:
         envelope: How they wrap errors.
+        tag: What the OpenAPI document sorts them by.
         scope: What a key must be good for; None: no key is asked for.
         errors: HTTP statuses of their errors, for the OpenAPI document; 401, 403 and 429 come with a scope.
     """
@@ -77,9 +65,9 @@ def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int] = (
 
     async def enter(request: Request) -> None:
         if scope is not None:
-            admit(gateway_of(request), request, scope, record_of(request))
+            admit(request, scope)
         if request.method == "POST":
-            await read_body(gateway_of(request), request, kind="application/json")
+            await read_body(request, kind="application/json")
 
     def fail(request: Request, error: MCPError) -> Response:
         return failure(error, envelope, record_of(request))
@@ -88,6 +76,7 @@ def router(envelope: Envelope, *, scope: Scope | None, errors: Sequence[int] = (
     header = APIKeyHeader(name=KEY_HEADER, auto_error=False, scheme_name="ApiKey")
     return APIRouter(
         route_class=guarded(enter, fail),
+        tags=[tag],
         responses=document,
         dependencies=[Security(header, scopes=[scope.value])] if scope else None,
     )

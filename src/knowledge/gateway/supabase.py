@@ -7,7 +7,9 @@ https://docs.postgrest.org/en/stable/references/api/functions.html. The function
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
@@ -42,18 +44,20 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         project = settings.supabase()
         if project is None:
             raise ValueError("no Supabase project is configured")
-        self._url, key = project
+        url, key = project
         self._threshold = settings.node_knowledge_default_threshold
         self._cache: TTLCache[NodeKnowledgeResult] = TTLCache(
             seconds=settings.gateway_cache_seconds, on_lookup=on_lookup
         )
         secret = key.get_secret_value()
-        self._client = httpx.Client(
+        self._project = _Service(
+            name="Supabase",
+            url=f"{url}/rest/v1/rpc/{FUNCTION}",
             headers={"apikey": secret, "Authorization": f"Bearer {secret}", "Accept": "application/json"},
-            timeout=_TIMEOUT,
-            limits=httpx.Limits(max_connections=_AT_ONCE * 4),
         )
-        self._embeddings = _Embeddings(settings) if settings.node_knowledge_embeddings_url else None
+        self._embeddings = _embeddings(settings)
+        self._model = settings.node_knowledge_embeddings_model
+        self._client = httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=_AT_ONCE * 4))
 
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
         """What the project knows about each name.
@@ -71,8 +75,6 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
     def close(self) -> None:
         """Closes connections."""
         self._client.close()
-        if self._embeddings is not None:
-            self._embeddings.close()
 
     def _query_supabase(self, node_name: str) -> NodeKnowledgeResult:
         asked: dict[str, Any] = {
@@ -83,8 +85,8 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         if self._embeddings is None:
             asked["query_text"] = node_name
         else:
-            asked["query_embedding"] = self._embeddings.of(node_name)
-        rows = _posted(self._client, f"{self._url}/rest/v1/rpc/{FUNCTION}", asked, "Supabase")
+            asked["query_embedding"] = self._embedding(self._embeddings, node_name)
+        rows = self._project.post(self._client, asked)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in cast("list[Any]", rows)):
             raise _database(f"Supabase: {FUNCTION} gave no list of rows")
         found = cast("list[dict[str, Any]]", rows)
@@ -95,7 +97,8 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         score = row.get("similarity")
         if not isinstance(score, (int, float)) or isinstance(score, bool):
             raise _database(f"Supabase: {FUNCTION} gave a row without similarity")
-        more = cast("dict[str, Any]", row.get("metadata") or {})
+        extra = row.get("metadata")
+        more = cast("dict[str, Any]", extra) if isinstance(extra, dict) else {}
         named = {key: row[key] for key in ("id", "node_type", "node_subtype", "title") if row.get(key)}
         return NodeKnowledgeResult(
             node_name=node_name,
@@ -104,53 +107,49 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
             similarity_score=float(score),
         )
 
-
-class _Embeddings:
-    def __init__(self, settings: GatewaySettings) -> None:
-        assert settings.node_knowledge_embeddings_url is not None
-        self._url = settings.node_knowledge_embeddings_url.rstrip("/")
-        self._model = settings.node_knowledge_embeddings_model
-        key = settings.node_knowledge_embeddings_key
-        headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-        self._client = httpx.Client(headers=headers, timeout=_TIMEOUT)
-
-    def of(self, text: str) -> list[float]:
-        found = _posted(
-            self._client, f"{self._url}/embeddings", {"model": self._model, "input": text}, "Embeddings"
-        )
+    def _embedding(self, service: _Service, text: str) -> list[float]:
+        found = service.post(self._client, {"model": self._model, "input": text})
         try:
             return [float(number) for number in found["data"][0]["embedding"]]
         except (KeyError, IndexError, TypeError, ValueError):
             raise unavailable("Embeddings: an answer without an embedding", _FOR_CALLERS) from None
 
-    def close(self) -> None:
-        self._client.close()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Service:
+    """What is asked by posting JSON; errors never quote answers, which may quote what was asked."""
+
+    name: str
+    url: str
+    headers: dict[str, str] = field(repr=False)
+
+    def post(self, client: httpx.Client, body: Any) -> Any:
+        try:
+            with client.stream("POST", self.url, json=body, headers=self.headers) as response:
+                content = bytearray()
+                for part in response.iter_bytes():
+                    content += part
+                    if len(content) > _LARGEST:
+                        raise _database(f"{self.name} sent more than {_LARGEST} bytes")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise unavailable(f"{self.name} does not answer ({type(error).__name__})", _FOR_CALLERS) from None
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        if response.status_code in _AWAY:
+            raise unavailable(f"{self.name} answered {response.status_code}", _FOR_CALLERS)
+        if response.status_code >= 300:
+            raise _database(f"{self.name} answered {response.status_code}{_code(found)}")
+        if found is None:
+            raise _database(f"{self.name} sent no JSON")
+        return found
 
 
-def _posted(client: httpx.Client, url: str, body: Any, who: str) -> Any:
-    """Posts JSON; the texts of errors never quote answers, which may quote what was asked."""
-    try:
-        with client.stream("POST", url, json=body) as response:
-            parts: list[bytes] = []
-            size = 0
-            for part in response.iter_bytes():
-                size += len(part)
-                if size > _LARGEST:
-                    raise _database(f"{who} sent more than {_LARGEST} bytes")
-                parts.append(part)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise unavailable(f"{who} does not answer ({type(error).__name__})", _FOR_CALLERS) from None
-    try:
-        found = httpx.Response(200, content=b"".join(parts)).json()
-    except ValueError:
-        found = None
-    if response.status_code in _AWAY:
-        raise unavailable(f"{who} answered {response.status_code}", _FOR_CALLERS)
-    if response.status_code >= 300:
-        raise _database(f"{who} answered {response.status_code}{_code(found)}")
-    if found is None:
-        raise _database(f"{who} sent no JSON")
-    return found
+def _embeddings(settings: GatewaySettings) -> _Service | None:
+    url, key = settings.node_knowledge_embeddings_url, settings.node_knowledge_embeddings_key
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+    return _Service(name="Embeddings", url=f"{url.rstrip('/')}/embeddings", headers=headers) if url else None
 
 
 def _code(found: Any) -> str:

@@ -60,7 +60,7 @@ class Fields:
     def __contains__(self, key: str) -> bool:
         return key in self._data
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """The keys, in order."""
         return list(self._data)
 
@@ -139,7 +139,7 @@ class Fields:
         if value is None:
             return []
         inner = Fields(value, (*self.path, key), self._problems)
-        return [(name, inner.inside(name)) for name in inner.keys()]  # noqa: SIM118 - keys() is not dict's
+        return [(name, inner.inside(name)) for name in inner.names()]
 
     def inside(self, key: str) -> Fields:
         """A mapping under a key."""

@@ -170,11 +170,11 @@ def _examples(fields: Fields, settings: tuple[Parameter, ...]) -> tuple[Mapping[
         used = entry.inside("configurations") if "configurations" in entry else None
         if used is not None:
             used.allow(*known)
-            for key in used.keys():  # noqa: SIM118 - keys() is not dict's
+            for key in used.names():
                 allowed = known[key].enum_values if key in known else ()
                 if allowed and used.any(key) not in allowed:
                     used.wrong(key, f"'{used.any(key)}' is none of the options")
-        found.append({key: entry.any(key) for key in entry.keys()})  # noqa: SIM118
+        found.append({key: entry.any(key) for key in entry.names()})
     return tuple(found)
 
 

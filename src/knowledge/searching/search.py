@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from ..schema import FIELDS, folded
-from .german import in_english
+from .languages import in_english
 from .search_index import index_of
 from .search_terms import Expansion, expand, is_word_of, matches
 from .search_words import SAYING_NOTHING, parse_query
@@ -110,9 +110,6 @@ def search(
 
     Returns:
         The nodes, in an order that is always the same.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
     """
     query = parse_query(text)
     if not query.key:
@@ -170,7 +167,7 @@ def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, expansion
         )
         found.setdefault(node.row, hit)
     words = vocabulary()
-    entry = words.exact(query.key) or words.exact(" ".join(query.terms)) or words.exact(query.bare)
+    entry = words.called(query.key, " ".join(query.terms), query.bare)
     if entry is None and len(query.words) == 1 and not expansions[0].known:
         entry = words.misspelled(query.words[0].text)
     if entry is None:

@@ -5,15 +5,14 @@ A few megabytes for 5,000 nodes. Whole nodes and words stay in the file.
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..answers.port_index import PortIndex
+from ..catalogue import per_version
 from ..schema import folded, words_in
 
 if TYPE_CHECKING:
     from ..catalogue import CatalogueReader
-    from ..model import NodeSpec, NodeSummary, OldName
+    from ..model import NodeSummary, OldName
 
 
 class NodeIndex:
@@ -36,10 +35,7 @@ class NodeIndex:
             if old.subtype is not None:
                 for key in {folded(old.subtype), folded(f"{old.node_type} {old.subtype}")}:
                     self._old_by_key[key] = (*self._old_by_key.get(key, ()), *old.instead)
-        self._without_ports: list[tuple[int, NodeSpec]] | None = None
-        self._ports: PortIndex | None = None
         self.counts: dict[str, int] = {}
-        self._places: dict[int, int] = {}
         self._name_words: dict[int, tuple[str, ...]] = {}
         self._by_type = {(entry.node_type, entry.subtype): row for row, entry in self.summaries.items()}
         for row, entry in self.summaries.items():
@@ -79,29 +75,6 @@ class NodeIndex:
         targets = self._old_by_key.get(key, ())
         return list(dict.fromkeys(entry for target in targets for entry in self.targets(target)))
 
-    def without_ports(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
-        """The nodes of spec packs that have no ports, with their rows; they are connected otherwise."""
-        if self._without_ports is None:
-            rows = [row for row, entry in self.summaries.items() if entry.id != entry.subtype]
-            specs = [(row, reader.at(row)) for row in rows]
-            self._without_ports = [
-                (row, spec) for row, spec in specs if not spec.input_ports and not spec.output_ports
-            ]
-        return self._without_ports
-
-    def ports(self, reader: CatalogueReader) -> PortIndex:
-        """Which nodes have which kinds of ports."""
-        if self._ports is None:
-            self._ports = PortIndex(reader, self.summaries, self.place_by_name)
-        return self._ports
-
-    def place_by_name(self, row: int) -> int:
-        """Where a node stands among all of them by name and id."""
-        if not self._places:
-            ordered = sorted(self.summaries.values(), key=lambda entry: (entry.name, entry.id))
-            self._places = {entry.row: place for place, entry in enumerate(ordered)}
-        return self._places[row]
-
     def name_words(self, row: int) -> tuple[str, ...]:
         """The words of a node's name."""
         found = self._name_words.get(row)
@@ -110,25 +83,10 @@ class NodeIndex:
         return found
 
 
-_KEPT: Final = 4
-_lock = threading.Lock()
-_indexes: dict[tuple[object, ...], NodeIndex] = {}
-
-
-def index_of(reader: CatalogueReader) -> NodeIndex:
-    """The index for what a reader reads, made once per version."""
-    key = reader.fingerprint
-    with _lock:
-        found = _indexes.get(key)
-    if found is not None:
-        return found
-    made = NodeIndex(reader)
-    with _lock:
-        while len(_indexes) >= _KEPT:
-            _indexes.pop(next(iter(_indexes)))
-        return _indexes.setdefault(key, made)
-
-
 def _last_part(node_id: str) -> str:
     """The class or node of an id: what people remember of ``org.knime.base.node.JoinerNodeFactory``."""
     return node_id.rpartition(".")[2]
+
+
+index_of = per_version(NodeIndex)
+"""The index for what a reader reads."""

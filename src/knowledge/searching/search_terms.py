@@ -131,9 +131,6 @@ def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> 
         reader: The catalogue.
         counts: In how many nodes words are, as far as that was looked up before; the word is added.
         word: The word.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
     """
     synonyms = vocabulary().synonyms.get(word.text, ())
     nodes = len(reader)
@@ -155,11 +152,7 @@ def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> 
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
-    """Whether more nodes have a word than could by chance.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
-    """
+    """Whether more nodes have a word than could by chance."""
     rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)
     return bool(rows) and rows[0][0] * _BY_CHANCE > len(reader)
 
@@ -176,9 +169,6 @@ def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) 
 
     Returns:
         Matches by row.
-
-    Raises:
-        CatalogueError: The catalogue is damaged.
     """
     ways = [entry.expression() for entry in expansions]
     telling = [way for way, entry in zip(ways, expansions, strict=True) if not entry.frequent] or ways

@@ -41,16 +41,23 @@ class Vocabulary:
     Attributes:
         entries: By phrase, also by phrase without its spaces.
         synonyms: Plain words that mean the same, by word.
+        tools: What the words come from, as far as that is one word: ``alteryx`` in *alteryx summarize*.
         spelled: Phrases of one word, by what `spellings` makes of them.
     """
 
     entries: Mapping[str, Entry]
     synonyms: Mapping[str, tuple[str, ...]]
+    tools: frozenset[str]
     spelled: Mapping[str, tuple[str, ...]]
 
     def exact(self, key: str) -> Entry | None:
         """The entry for a whole query, also when it is written in one word."""
         return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
+
+    def called(self, *keys: str) -> Entry | None:
+        """The entry for one of several forms of a query, with or without the tool that it names."""
+        bare = (" ".join(word for word in key.split() if word not in self.tools) for key in keys)
+        return next(filter(None, map(self.exact, (*keys, *bare))), None)
 
     def inside(self, key: str) -> list[Entry]:
         """The entries for parts of a query.
@@ -100,4 +107,9 @@ def parse(text: str) -> Vocabulary:
             for key in spellings(phrase):
                 spelled[key] = (*spelled.get(key, ()), phrase)
     compact = {phrase.replace(" ", ""): entry for phrase, entry in entries.items()}
-    return Vocabulary(entries=compact | entries, synonyms=synonyms, spelled=spelled)
+    return Vocabulary(
+        entries=compact | entries,
+        synonyms=synonyms,
+        tools=frozenset(name for name in map(folded, document) if " " not in name),
+        spelled=spelled,
+    )

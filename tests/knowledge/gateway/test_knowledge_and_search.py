@@ -149,6 +149,13 @@ def test_what_supabase_gets_wrong_is_told_without_its_text(start, there, answer,
     assert KEY not in str(body)
 
 
+def test_metadata_of_another_form_is_left_out(start, there):
+    running = supabase(start, there)
+    there.answer = (200, [{"title": "Merge", "content": "Merges.", "similarity": 1, "metadata": ["odd"]}])
+    (entry,) = retrieve(running, "Merge", include_metadata=True)["results"]
+    assert (entry["knowledge"], entry["metadata"]) == ("Merges.", {"title": "Merge"})
+
+
 @pytest.mark.requirement("W7")
 def test_a_service_that_is_not_there_is_503(start):
     with socket.socket() as free:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ...answers.corrections import resolve_reference
 from ...answers.details import full_description
 from ...searching.search import Tier, search
-from ...searching.search_index import index_of
 from ..errors import invalid_request
 
 if TYPE_CHECKING:
@@ -20,11 +19,7 @@ _LONGEST: Final = 500
 
 
 def overview(catalogue: Catalogue) -> dict[str, Any]:
-    """How many nodes of each type there are, and what the catalogue was built from.
-
-    Raises:
-        CatalogueError: The catalogue cannot be read.
-    """
+    """How many nodes of each type there are, and what the catalogue was built from."""
     with catalogue.reading() as reader:
         return {"types": _counts(reader), "origin": reader.origin}
 
@@ -41,9 +36,6 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> di
     Returns:
         Nodes, each with why a search found it; how many there are on all pages; the page and how many there
         are; all types; words that were not found, and those that were taken instead.
-
-    Raises:
-        CatalogueError: The catalogue cannot be read.
     """
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1
     number = min(max(number, 1), _MOST_PAGES)
@@ -77,16 +69,14 @@ def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
         reference: Its id, its exact name, or ``TYPE.SUBTYPE``.
 
     Raises:
-        CatalogueError: The catalogue cannot be read.
         MCPError: There is no such node.
     """
     with catalogue.reading() as reader:
-        index = index_of(reader)
-        resolved = resolve_reference(reader, index, reference[:_LONGEST])
+        resolved = resolve_reference(reader, reference[:_LONGEST])
         if resolved.node is None:
             raise invalid_request("There is no such node in this catalogue. Search for it.", status=404)
         node = reader.at(resolved.node.row)
-        successor = resolve_reference(reader, index, node.successor).node if node.successor else None
+        successor = resolve_reference(reader, node.successor).node if node.successor else None
     return {"node": node, "description": full_description(node), "successor": successor}
 
 

@@ -13,7 +13,7 @@ from fastapi import Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ....version import VERSION
-from ..routing import gateway_of, record_of
+from ..middleware import gateway_of, record_of
 
 if TYPE_CHECKING:
     from fastapi import Request

@@ -22,7 +22,8 @@ from ..admission import (
 from ..endpoints import PREFIX
 from ..errors import MCPError, invalid_request
 from ..keys import Scope
-from ..routing import gateway_of, guarded, noted, record_of
+from ..middleware import gateway_of, record_of
+from ..routing import guarded, noted
 from . import browsing
 from .forms import arguments_of, entered_of, fields_of
 from .rendering import as_json, error_page, page, sign_in_page, static_file
@@ -43,17 +44,12 @@ def page_router(*, with_keys: bool) -> APIRouter:
     Args:
         with_keys: Visitors sign in with a key. Otherwise everybody is let in, for the internal listener.
     """
-    everybody = APIRouter(route_class=guarded(_enter, error_page), include_in_schema=False)
-    scoped = {
-        scope: APIRouter(
-            route_class=guarded(partial(_enter_with_key, scope=scope), error_page)
-            if with_keys
-            else guarded(_enter, error_page),
-            include_in_schema=False,
-        )
-        for scope in (Scope.TOOLS_READ, Scope.TOOLS_EXECUTE)
-    }
-    reading, calling = scoped.values()
+
+    def router(scope: Scope | None) -> APIRouter:
+        enter = partial(_enter_with_key, scope=scope) if scope and with_keys else _enter
+        return APIRouter(route_class=guarded(enter, error_page), include_in_schema=False)
+
+    everybody, reading, calling = map(router, (None, Scope.TOOLS_READ, Scope.TOOLS_EXECUTE))
     reading.get("/")(_overview)
     reading.get("/nodes")(_nodes)
     reading.get("/node")(_node)
@@ -75,20 +71,20 @@ async def _enter(request: Request) -> None:
     if request.method == "POST":
         if from_elsewhere(request):
             raise invalid_request("This form was not sent from this page.", status=403)
-        await read_body(gateway_of(request), request, kind=_FORM)
+        await read_body(request, kind=_FORM)
 
 
 async def _enter_with_key(request: Request, *, scope: Scope) -> None:
-    gateway, record = gateway_of(request), record_of(request)
     if KEY_HEADER in request.headers:
-        admit(gateway, request, scope, record)
+        admit(request, scope)
     else:
+        gateway = gateway_of(request)
         key_id = gateway.sessions.key_id(request.cookies.get(COOKIE, ""))
         key = gateway.keys.working(key_id) if key_id else None
         if key is None:
             raise no_key("Nobody is signed in.")
         request.state.visitor = key
-        let_in(gateway, key, scope, record)
+        let_in(request, key, scope)
     await _enter(request)
 
 
@@ -187,7 +183,7 @@ async def _sign_in(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await _form(request)
     try:
-        key = verified(gateway, form.get("key", "").strip())
+        key = verified(request, form.get("key", "").strip())
     except MCPError as error:
         if error.status != 401:
             raise
