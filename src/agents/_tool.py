@@ -9,23 +9,29 @@ call, so they are no texts here, which it would have to compile each time.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
-from typing import Any, Protocol, assert_never, cast
+from typing import Any, Final, Protocol, assert_never, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
+from langchain_core.utils.json_schema import dereference_refs
 
+from ..tools.json_pointer import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
+from .model.tool_fitting import declared_properties, simpler_schema
 from .toolbox.functions import arguments_schema, description_for_model
-from .toolbox.inlined_schema import inlinable, properties_of
 from .toolbox.names import bound_names
 from .toolbox.tool_threads import in_thread
 from .toolbox.toolbox import ToolReply
 
+_MOST_PARTS: Final = 50_000
+_KEPT: Final = ("title", "description", "type", "enum", "default")
+
 
 class ToolContext(Protocol):
-    """What executes tools: `ToolExecutor`, or anything else that can. It may give plain text."""
+    """What executes tools: `ToolExecutor`, or anything else that can, also as plain text or JSON values."""
 
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply | str: ...
 
@@ -42,17 +48,17 @@ class MCPStructuredTool(StructuredTool):
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
-        """What LangChain tells models of the arguments."""
+        """What LangChain tells models of the arguments, in a form that no vendor's endpoint refuses."""
         return {**self._told, "description": self.description} if self.description else self._told
 
     @property
     def args(self) -> dict[str, Any]:
         """The arguments by name, as far as the schema names them."""
-        return properties_of(cast("dict[str, Any]", self.args_schema))
+        return declared_properties(cast("dict[str, Any]", self.args_schema))
 
     @cached_property
     def _told(self) -> dict[str, Any]:
-        return inlinable(cast("dict[str, Any]", self.args_schema))
+        return _bindable(cast("dict[str, Any]", self.args_schema))
 
     def invoke(
         self,
@@ -169,7 +175,7 @@ class LangchainToolConverter:
 def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply | str]) -> StructuredTool:
     def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
         reply = execute(tool, params)
-        return (reply, None) if isinstance(reply, str) else (reply.content, reply)
+        return (reply.content, reply) if isinstance(reply, ToolReply) else (reply, None)
 
     async def coroutine(params: dict[str, Any]) -> Any:
         return await in_thread(function, params)
@@ -189,3 +195,41 @@ def _with_status(result: Any) -> Any:
     if isinstance(result, ToolMessage) and isinstance(result.artifact, ToolReply) and result.artifact.failed:
         result.status = "error"
     return result
+
+
+def _bindable(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that agents of LangChain's own can hand to any model, whatever a server sent.
+
+    Vendors refuse a whole request for one tool whose schema is no plain object. LangChain, which puts what a
+    reference names in its place, gives up on all tools for one reference that leads nowhere. Our own loop
+    hands schemas on as they came and learns what an endpoint refuses, see `model.tool_fitting`.
+    """
+    simple = simpler_schema(schema)
+    with suppress(Exception):  # whatever LangChain makes of what a server sent
+        if not _is_too_large(simple):
+            dereference_refs(simple)
+            return simple
+    named = declared_properties(simple).items()
+    described = {name: _described(part) for name, part in named if name != "$ref"}
+    return {"type": "object", "properties": described}
+
+
+def _described(part: dict[str, Any]) -> dict[str, Any]:
+    return {word: part[word] for word in _KEPT if word in part and "$ref" not in str(part[word])}
+
+
+def _is_too_large(schema: dict[str, Any]) -> bool:
+    waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    for _ in range(_MOST_PARTS):
+        if not waiting:
+            return False
+        part, inside = waiting.pop()
+        if isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            waiting += [(inner, inside) for inner in fields.values()]
+            name = fields.get("$ref")
+            if isinstance(name, str) and name not in inside:
+                waiting.append((at_pointer(schema, name), inside | {name}))
+        elif isinstance(part, list):
+            waiting += [(inner, inside) for inner in cast("list[Any]", part)]
+    return True

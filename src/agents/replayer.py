@@ -121,7 +121,7 @@ class ToolCallReplayer:
         """Makes the calls."""
         from ..tools.caller.sessions import Sessions, data_area
         from ..tools.views.replay import replay_page
-        from .replay.run import ReplayRun, passwords, recording_of_input, save
+        from .replay.run import ReplayRun, passwords, recording_of_input
 
         recording = recording_of_input(calls, self.tool_column, self.expected_head)
         output = knext.BatchOutputTable.create(row_ids="keep")
@@ -134,7 +134,9 @@ class ToolCallReplayer:
                 on_finished=lambda done, total: ctx.set_progress(done / total, f"call {done} of {total}"),
             )
         ctx.flow_variables["mcp_audit_head"] = run.head
-        warnings = [run.summary.warning(), save(recording, self.save_audit_workflow_to, run)]
+        records = [call.record for call in recording.calls]
+        unsaved = audit_workflow.save_after_run(records, self.save_audit_workflow_to, run.folder, run.run_id)
+        warnings = [run.summary.warning(), unsaved]
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
         view = knext.view_html(replay_page("Tool Call Replayer", run.summary, run.shown))

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 AGENTS = Path(__file__).parents[2] / "src" / "agents"
-MAY_IMPORT = {"toolbox": set(), "model": set(), "run": {"toolbox", "model"}}
+MAY_IMPORT = {
+    "toolbox": set(),
+    "model": set(),
+    "run": {"toolbox", "model"},
+    "timeline": {"run"},
+    "prompter": {"toolbox", "model", "run", "timeline"},
+    "replay": set(),
+}
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)

@@ -27,6 +27,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _HEAD: Final = ("id", "model", "system_fingerprint", "service_tier")
 _COUNTS: Final = ("prompt_tokens", "completion_tokens")
+_THOUGHTS: Final = ("reasoning_content", "reasoning")  # texts
 
 
 class AnswerForm:
@@ -41,8 +42,9 @@ class AnswerForm:
         self._head: dict[str, str] = {}
         self._texts: list[str] = []
         self._refusals: list[str] = []
-        self._thoughts: list[str] = []
+        self._thoughts: dict[str, list[str]] = {name: [] for name in _THOUGHTS}
         self._details: list[dict[str, Any]] = []
+        self._blocks: list[dict[str, Any]] = []
         self._calls = CallPieces()
         self._usage: dict[str, int] | None = None
         self._finish: str | None = None
@@ -78,6 +80,8 @@ class AnswerForm:
                 return
 
     def _take_choice(self, choice: dict[str, Any]) -> None:
+        if choice.get("error"):
+            raise AnsweredError(choice)
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"] or None
         whole = None if self._said else choice.get("message")  # some end a stream with all of it again
@@ -89,10 +93,13 @@ class AnswerForm:
         self._take_text(message.get("content"))
         if isinstance(message.get("refusal"), str):
             self._refusals.append(message["refusal"])
-        if isinstance(message.get("reasoning_content"), str):
-            self._thoughts.append(message["reasoning_content"])
+        for name, pieces in self._thoughts.items():
+            if isinstance(message.get(name), str):
+                pieces.append(message[name])
         for detail in mappings(message.get("reasoning_details")):
             _join(self._details, detail)
+        for block in mappings(message.get("thinking_blocks")):
+            _join_signed(self._blocks, block)
         calls = mappings(message.get("tool_calls"))
         if not calls and isinstance(message.get("function_call"), dict):  # the form before tool calls
             calls = [{"function": message["function_call"]}]
@@ -133,8 +140,9 @@ class AnswerForm:
         more = {
             "tool_calls": self._calls.whole(),
             "refusal": "".join(self._refusals),
-            "reasoning_content": "".join(self._thoughts),
+            **{name: "".join(pieces) for name, pieces in self._thoughts.items()},
             "reasoning_details": self._details,
+            "thinking_blocks": self._blocks,
         }
         message |= {name: value for name, value in more.items() if value}
         document = {**self._head, "choices": [{"message": message, "finish_reason": self._finish}]}
@@ -253,3 +261,13 @@ def _join(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
             known[name] += value
         elif value is not None:
             known[name] = value
+
+
+def _join_signed(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
+    """Adds a piece of a thought that its signature ends."""
+    last = blocks[-1] if blocks else {}
+    if isinstance(last.get("thinking"), str) and not last.get("signature") and "thinking" in piece:
+        last["thinking"] += str(piece["thinking"] or "")
+        last["signature"] = piece.get("signature")
+    else:
+        blocks.append(dict(piece))

@@ -45,7 +45,7 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
         Raises:
             SettingInvalid: It cannot, such as for a credential that is not there.
         """
-        find_credential(ctx, self.settings.route.credential)
+        self.credential(ctx)
 
     def credential(self, ctx: Any) -> Credential | None:
         """Looks up what proves to the endpoint who is asking.

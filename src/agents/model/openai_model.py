@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import httpx
 import openai
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from .chat_model import ChatModelSettings
     from .endpoint import AsyncTransport, Endpoint
+
+
+_WANTED_BACK: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 
 
 class EndpointModel(ChatOpenAI):
@@ -96,7 +99,11 @@ class EndpointModel(ChatOpenAI):
                 sent.update(back.get("message", {}))
                 for call in sent["tool_calls"]:
                     call.update(back.get("calls", {}).get(call["id"], {}))
-        return _encodable(payload)
+        try:
+            json.dumps(payload, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return _encodable(payload)
+        return payload
 
     async def _agenerate(
         self,
@@ -111,7 +118,13 @@ class EndpointModel(ChatOpenAI):
         payload = self._get_request_payload(messages, stop=stop, **kwargs)
         if on_text is not None:
             payload |= {"stream": True, "stream_options": {"include_usage": True}}
-        asked: Any = self.async_client.with_streaming_response.create(**payload)
+        more = cast("dict[str, Any]", payload.get("extra_body") or {})
+        body = {name: value for name, value in payload.items() if name != "extra_body"} | more
+        # What is extra is sent as it is. OpenAI's library goes through all else with its types, which takes
+        # ten times as long as the rest of a turn, and longer with each.
+        asked: Any = self.async_client.with_streaming_response.create(
+            model=self.model_name, messages=[], extra_body=body
+        )
         async with asked as response:
             return self._create_chat_result(await read_answer(response.iter_bytes(), on_text))
 
@@ -151,11 +164,13 @@ class EndpointModel(ChatOpenAI):
 def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """What an endpoint wants back with the next request, or refuses that; OpenAI's own has none of it.
 
-    DeepSeek's and Moonshot's reasoning (https://api-docs.deepseek.com/guides/thinking_mode), OpenRouter's
-    (https://openrouter.ai/docs/use-cases/reasoning-tokens), and the signatures of Google's calls
+    DeepSeek's and Moonshot's reasoning (https://api-docs.deepseek.com/guides/thinking_mode), vLLM's
+    (https://docs.vllm.ai/en/latest/features/interleaved_thinking), OpenRouter's
+    (https://openrouter.ai/docs/use-cases/reasoning-tokens), Anthropic's through LiteLLM
+    (https://docs.litellm.ai/docs/reasoning_content), and the signatures of Google's calls
     (https://ai.google.dev/gemini-api/docs/thought-signatures).
     """
-    whole = {name: message[name] for name in ("reasoning_content", "reasoning_details") if message.get(name)}
+    whole = {name: message[name] for name in _WANTED_BACK if message.get(name)}
     signed = {
         call["id"]: {"extra_content": call["extra_content"]} for call in calls if "extra_content" in call
     }

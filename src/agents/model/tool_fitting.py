@@ -8,10 +8,12 @@ What the tool is called with is checked against the server's own schema in any c
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...audit.schemas import properties_in
 from ...tools.provider.example_arguments import resolve
 
 if TYPE_CHECKING:
@@ -40,8 +42,10 @@ _POSITIONS: Final = tuple(
     )
 )
 _QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
-_ALTERNATIVES: Final = ("allOf", "anyOf", "oneOf")
-_BRANCHES: Final = (*_ALTERNATIVES, "not", "enum", "const", "if", "then", "else")
+_NOT_AT_THE_TOP: Final = (
+    *("$schema", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then"),
+    *("else", "default", "nullable"),
+)
 _DATA: Final = frozenset({"enum", "const", "default", "examples"})  # what stands under these is no schema
 _BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _DEEPEST: Final = 64
@@ -153,21 +157,23 @@ def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         An object with properties, without alternatives at the top, where every object has ``properties``
-        and every array ``items``.
+        and every array ``items``, and choices are among texts.
     """
     whole = cast("dict[str, Any]", _completed(dict(schema), 0))
     simple = {**whole, **resolve(whole, whole)}
-    properties = dict(_properties(simple))
-    for parts in (simple.get(word) for word in _ALTERNATIVES):
-        for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
-            for name, described in _properties(resolve(whole, part)).items():
-                properties.setdefault(name, described)
-    for word in ("$schema", "$ref", *_BRANCHES):
+    for word in _NOT_AT_THE_TOP:
         simple.pop(word, None)
+    if not isinstance(simple.get("required"), list):
+        simple.pop("required", None)
+    found = properties_in(whole, whole).items()
+    properties: dict[str, Any] = {
+        name: part if isinstance(part, dict) else {} for name, part in found if part is not False
+    }
     return {**simple, "type": "object", "properties": properties}
 
 
-def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives what the top of a schema declares; nothing where it does not say."""
     found = schema.get("properties")
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
@@ -187,6 +193,11 @@ def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
         word: inner if word in _DATA else _completed(inner, depth + 1, by_name=word in _BY_NAME)
         for word, inner in schema.items()
     }
+    values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
+    if values and not all(isinstance(value, str) for value in values):
+        del completed["enum"]  # Google's take texts only
+        choice = f"One of {json.dumps(values, ensure_ascii=False)}"
+        completed["description"] = f"{schema['description']} {choice}" if "description" in schema else choice
     kind = schema.get("type")
     kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
     if "array" in kinds and "items" not in schema:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...types.canonical import without_surrogates
 from ...types.errors import SettingInvalid
-from .message_cells import blocks_of, calls_of, json_text, message_type, shown_text, to_cell
+from ..run.content import blocks_of, calls_of, shown_text
+from .message_cells import json_text, message_type, to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

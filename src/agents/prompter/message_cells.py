@@ -8,12 +8,12 @@ KNIME's own conversion guesses the encoding of text, and writes the address of a
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import without_surrogates
+from ..run.content import blocks_of, calls_of, image_of, shown_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,6 @@ UNREADABLE: Final = "unreadable arguments"
 """Key under which a cell keeps arguments that are no JSON object: a cell can hold nothing else."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-_DATA_URL: Final = "data:"
 
 
 def message_type() -> Any | None:
@@ -141,41 +140,6 @@ def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) ->
     return AIMessage(content=content, tool_calls=good, invalid_tool_calls=bad, **more)
 
 
-def calls_of(message: AIMessage) -> list[dict[str, Any]]:
-    """Lists the tool calls of a model's message, the unreadable ones, too.
-
-    Args:
-        message: The message.
-
-    Returns:
-        Per call ``id``, ``name`` and ``arguments``: a dict, or text that could not be read as one.
-    """
-    good = [
-        {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
-        for call in message.tool_calls
-    ]
-    bad = [
-        {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
-        for call in message.invalid_tool_calls
-    ]
-    return good + bad
-
-
-def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
-    """Lists what a message holds.
-
-    Args:
-        message: The message.
-
-    Returns:
-        Content blocks in LangChain's form; an empty text is no block.
-    """
-    content = cast("str | list[str | dict[str, Any]]", message.content)
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
-
-
 def json_text(value: object) -> str:
     """Writes a value that came from a model.
 
@@ -193,18 +157,6 @@ def json_text(value: object) -> str:
     return without_surrogates(text)
 
 
-def shown_text(message: BaseMessage) -> str:
-    """Reads the text of a message.
-
-    Args:
-        message: The message.
-
-    Returns:
-        All its text, and in place of each image its type and size.
-    """
-    return "\n".join(filter(None, (_said(block) for block in blocks_of(message))))
-
-
 def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
     """Makes the content of a message from blocks.
 
@@ -219,48 +171,13 @@ def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
     return list(blocks)
 
 
-def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
-    """Reads an image block.
-
-    Args:
-        block: A content block.
-
-    Returns:
-        Bytes and MIME type; None if it is no image, or only the address of one.
-    """
-    if block.get("type") == "image":
-        data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
-    elif block.get("type") == "image_url":
-        link = block.get("image_url")
-        url = str(cast("dict[str, Any]", link).get("url", "") if isinstance(link, dict) else link)
-        head, comma, data = url.partition(",")
-        if not comma or not head.startswith(_DATA_URL) or not head.endswith(";base64"):
-            return None
-        mime_type = head.removeprefix(_DATA_URL).removesuffix(";base64")
-    else:
-        return None
-    try:
-        return base64.b64decode(str(data or ""), validate=True), str(mime_type)
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _said(block: Mapping[str, Any]) -> str:
-    if block.get("type") == "text":
-        return str(block.get("text") or "")
-    image = image_of(block)
-    if image is not None:
-        return f"[{image[1]}, {len(image[0]):,} bytes]"
-    return f"[{block.get('type')}]"
-
-
 def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
     image = image_of(block)
     if image is not None:
         png = _as_png(*image)
         if png is not None:
             return [{"0": "png", "1": png}]
-    return [{"0": "text", "1": without_surrogates(_said(block)).encode()}]
+    return [{"0": "text", "1": without_surrogates(shown_block(block)).encode()}]
 
 
 def _as_png(data: bytes, mime_type: str) -> bytes | None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..model.openai_model import EndpointModel
     from ..run.events import AgentEvent
     from ..run.loop import AgentOptions, AgentOutcome
-    from ..toolbox.host_thread import HostThread
     from ..toolbox.toolset import Toolset
+    from .prompt_threads import HostThread
 
 ERROR_ENDING: Final = "error"
 

@@ -13,17 +13,17 @@ from ...types.errors import Canceled, MCPError, kind_and_place
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
+from .finished import repeated_calls
 from .prompt_threads import answers
-from .repeated_calls import repeated_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from ...audit.record import CallRecord
     from ..run.events import AgentEvent
-    from ..toolbox.host_thread import HostThread
     from .conversation import Entry
     from .finished import Finished
+    from .prompt_threads import HostThread
     from .prompter import Answered, Prompt, Prompter
 
 _log = logging.getLogger(__name__)
@@ -150,10 +150,7 @@ class PromptRuns:
         if len(notes) > _SHOWN_NOTES:
             sentences.append(f"{len(notes) - _SHOWN_NOTES} more remarks are in the log")
             _log.info("Remarks of the agent: %s", "; ".join(notes))
-        return (
-            " ".join(text if text.endswith((".", "!", "?", "…")) else f"{text}." for text in sentences)
-            or None
-        )
+        return " ".join(map(_sentence, sentences)) or None
 
     def _ask(
         self,
@@ -303,4 +300,4 @@ def _tell_nobody(_done: float, _text: str) -> None:
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -12,9 +12,8 @@ import knime.extension as knext
 from ...tools import connection_settings
 from ...tools.tool_settings import NO_COLUMN, column_choices
 from ...types.columns import AUTO
-from ..run.outcome import LIMIT_PROMPT
+from ..run.outcome import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
 from .settings_checks import ErrorHandling, text_columns
-from .texts import DATA_PREFIX, SYSTEM_MESSAGE
 
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
@@ -196,7 +195,7 @@ resume = knext.BoolParameter(
 tool_budget = knext.IntParameter(
     "Tokens for tools",
     "How much of the model's context the definitions of the tools may take in each turn, about. If they"
-    " need more, the model gets a tool to search for tools, and then those that it found.",
+    " need more, the model gets a tool to search for tools, and then those that it found last.",
     default_value=20_000,
     min_value=0,
     max_value=10_000_000,

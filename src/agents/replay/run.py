@@ -165,23 +165,6 @@ class ReplayRun:
             self.head = journal.head
 
 
-def save(recording: Recording, setting: str, run: ReplayRun) -> str | None:
-    """Saves the calls on record as a workflow, if that is wanted.
-
-    Args:
-        recording: The calls.
-        setting: The setting ``save_audit_workflow_to``.
-        run: The execution.
-
-    Returns:
-        What went wrong, or None. The replay itself is done and is not lost for that.
-    """
-    from ...tools.audit_workflow import save_after_run
-
-    records = [call.record for call in recording.calls]
-    return save_after_run(records, setting, run.folder, run.run_id)
-
-
 def _no_blob(*_: object) -> str:
     """Pictures are compared by what the text of a result says of them; they are not kept a second time."""
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..model.model_errors import ModelAnswerInvalid
+from ..model.model_errors import ModelAnswerInvalid, ModelBusy
 from .events import TokenUsage
 from .messages import text_of
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 _CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens", "model_length"})
+_GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
 _FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
 
 
@@ -65,14 +66,20 @@ def refusal_of(message: AIMessage) -> str | None:
 
 
 def require_content(message: AIMessage) -> None:
-    """Checks that an answer says something: text, tool calls, or that the model refuses.
+    """Checks that an answer is whole, and says something: text, tool calls, or that the model refuses.
 
     Args:
         message: The answer.
 
     Raises:
+        ModelBusy: The endpoint gave it up.
         ModelAnswerInvalid: It says nothing.
     """
+    if finish_reason(message) in _GIVEN_UP:
+        raise ModelBusy(
+            f"The endpoint gave up in the middle of the answer ({finish_reason(message)})",
+            fix="Try again later, or choose another model",
+        )
     if (
         message.tool_calls
         or message.invalid_tool_calls

@@ -13,7 +13,7 @@ import hashlib
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
@@ -22,14 +22,12 @@ from ..model.raised_errors import model_error
 from .answers import require_content, usage_of
 from .events import ModelRetried, TextDelta, TokenUsage
 from .messages import has_images, sendable, text_of
-from .tool_offer import tool_offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..model.openai_model import EndpointModel
     from .events import AgentEvent
-    from .tool_offer import ToolOffer
 
 _LONGEST_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
@@ -52,6 +50,24 @@ class Turn:
     message: AIMessage
     usage: TokenUsage
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolOffer:
+    """What a request says about tools.
+
+    Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
+    calls in it unless the request defines tools. Others refuse ``tool_choice``, or take no notice of it.
+
+    Attributes:
+        tools: Definitions of functions.
+        choice: ``none`` where the model must not call them, None where it may.
+        change: What is different from the offer before, in words.
+    """
+
+    tools: Sequence[Mapping[str, Any]] = ()
+    choice: Literal["none"] | None = None
+    change: str = ""
 
 
 class ModelCalls:
@@ -111,7 +127,7 @@ class ModelCalls:
         usage = TokenUsage()
         attempt = trims = changes = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has tries of its own
-        offer, *others = tool_offers(tools, messages, final=final)
+        offer, *others = _tool_offers(tools, messages, final=final)
         while True:
             attempt += 1
             offered = replace(offer, tools=self._fitting.fit(offer.tools))
@@ -139,7 +155,7 @@ class ModelCalls:
             failures[type(problem)] += 1
             await self._wait(problem, failures, iteration)
 
-    async def _once(self, messages: list[BaseMessage], offer: ToolOffer, iteration: int) -> AIMessage:
+    async def _once(self, messages: list[BaseMessage], offer: _ToolOffer, iteration: int) -> AIMessage:
         asked: Any = self._model
         if offer.tools:
             # `bind`, not `bind_tools`: that one rewrites the schemas.
@@ -251,7 +267,36 @@ class ModelCalls:
             self.notes.append(text)
 
 
-def _calls_all_the_same(message: AIMessage, offer: ToolOffer) -> bool:
+def _tool_offers(
+    tools: Sequence[Mapping[str, Any]], messages: Sequence[BaseMessage], *, final: bool
+) -> tuple[_ToolOffer, ...]:
+    """What to say about tools first, and what instead, each after the one before was refused."""
+    if tools and not final:
+        return (_ToolOffer(tools),)
+    if tools:
+        return _ToolOffer(tools, "none"), _ToolOffer(change="sent again without tools")
+    called = dict.fromkeys(
+        call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
+    )
+    if not called:
+        return (_ToolOffer(),)
+    known = [_only_its_name(name) for name in called]
+    return _ToolOffer(), _ToolOffer(known, "none", "sent again with the names of the tools in the history")
+
+
+def _only_its_name(name: str) -> dict[str, Any]:
+    """The definition of a tool of which only the history knows."""
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "Not available any more.",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+
+
+def _calls_all_the_same(message: AIMessage, offer: _ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
 
 

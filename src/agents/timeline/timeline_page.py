@@ -25,7 +25,7 @@ from ...tools.views.html import (
     properties,
 )
 from ...tools.words import counted
-from ..prompter.message_cells import image_of, shown_text
+from ..run.content import image_of, shown_text
 from ..run.events import (
     Ending,
     ModelAnswered,

@@ -5,6 +5,7 @@ They are no tools of a server or workflow, so their calls are not recorded; real
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, assert_never
@@ -13,7 +14,7 @@ from ...types.canonical import compact_json
 from ...types.errors import ArgumentsInvalid
 from ...types.tool import MCPTool, WorkflowTool
 from . import large_results
-from .functions import built_in_definition
+from .functions import built_in_definition, token_estimate
 from .names import free_name
 from .tool_errors import unreadable_arguments
 from .toolbox import ToolReply
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .toolset import Toolset
 
 _FOUND: Final = 10
+_MOST_BOUND: Final = 100  # OpenAI's service takes 128 functions
 _SHOWN_TEXT: Final = 300
 _SHOWN_SERVERS: Final = 20
 _QUERY: Final = {
@@ -44,7 +46,8 @@ class BuiltIns:
     Args:
         toolset: The real tools.
         large: The long results.
-        search_above: Estimated tokens of all functions above which the model searches; None never.
+        search_above: Estimated tokens of all functions above which the model searches, and which those that
+            it found may cost; None never.
 
     Attributes:
         finder: Name of the tool that finds tools, None if all are bound from the beginning.
@@ -55,7 +58,9 @@ class BuiltIns:
         self._toolset = toolset
         self._large = large
         self._lock = threading.Lock()
-        self._found: dict[str, None] = {}
+        self._found: dict[str, int] = {}  # the last use of each
+        self._uses = itertools.count()
+        self._budget = search_above or 0
         self._all = [bound.definition for bound in toolset.bound]
         taken = [bound.name for bound in toolset.bound]
         self.reader = free_name("read_result", taken)
@@ -89,8 +94,7 @@ class BuiltIns:
         if request.name == self.finder:
             return self._answer(request, self._find)
         if self._toolset.find(request.name) is not None:
-            with self._lock:
-                self._found.setdefault(request.name)
+            self._bind(request.name)
         return None
 
     def _answer(self, request: ToolRequest, definition: Mapping[str, Any]) -> ToolReply:
@@ -117,8 +121,7 @@ class BuiltIns:
         found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _FOUND)]
         if not found:
             return "No tool fits. Try other words: the deed and the thing, in English."
-        with self._lock:
-            self._found.update(dict.fromkeys(bound.name for bound in found))
+        self._bind(*(bound.name for bound in found))
         lines = [
             compact_json(
                 {"name": bound.name, "description": bound.definition["function"]["description"][:_SHOWN_TEXT]}
@@ -126,6 +129,19 @@ class BuiltIns:
             for bound in found
         ]
         return "\n".join(["You can call these tools now, the most fitting first:", *lines])
+
+    def _bind(self, *names: str) -> None:
+        """Offers tools from now on; those that were not used for longest make room for others."""
+        with self._lock:
+            is_new = not self._found.keys() >= set(names)
+            self._found.update((name, next(self._uses)) for name in names)
+            room = self._budget
+            last_used = sorted(self._found, key=self._found.__getitem__, reverse=True) if is_new else []
+            for place, bound in enumerate(map(self._toolset.find, last_used)):
+                assert bound is not None
+                room -= token_estimate([bound.definition])
+                if place >= _FOUND and (room < 0 or place >= _MOST_BOUND):
+                    del self._found[bound.name]
 
 
 def _finder_text(toolset: Toolset) -> str:

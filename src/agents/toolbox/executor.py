@@ -208,6 +208,8 @@ class ToolExecutor:
             Canceled: The run was canceled.
         """
         bound, running = self._begun(workflow_tool, params)
+        # LangGraph keeps replies in its checkpoints, which cannot hold a value of KNIME's.
+        bound = replace(bound, tool=replace(workflow_tool, native=None))
         error: MCPError | None = self._denial(bound, running.request.iteration)
         denied, data = error is not None, cast("tuple[DataInput, ...]", ())
         arguments = self._toolset.marked(bound.name, params, self._dispatcher.secrets)

@@ -82,7 +82,8 @@ def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
     """
     match tool:
         case MCPTool():
-            return tool.description or tool.title or ""
+            title = tool.title  # whoever reads it is told the row of malformed JSON
+            return tool.description or title or ""
         case WorkflowTool():
             if not tool.output_ports:  # the port of the message is not among them
                 return tool.description

@@ -51,6 +51,8 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
         failure: BaseException | None = None
         try:
             result = context.run(work, *args, **options)
+        except StopIteration as error:  # no future takes it
+            failure = RuntimeError(repr(error))
         except BaseException as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the loop has ended

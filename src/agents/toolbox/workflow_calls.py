@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ...audit.dispatch import DataInput
+from ...tools.json_pointer import pointer_text
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError
 from .functions import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
@@ -37,8 +38,7 @@ def workflow_arguments(
     chosen: dict[str, str] = checked.get(DATA_INPUTS, {})
     data: list[DataInput] = []
     for name in port_names(tool.input_ports):
-        pointer = f"/{DATA_INPUTS}/{name.replace('~', '~0').replace('/', '~1')}"
-        table = registry.table(chosen[name], pointer=pointer)
+        table = registry.table(chosen[name], pointer=pointer_text((DATA_INPUTS, name)))
         data.append(DataInput(port=name, id=chosen[name], table=table))
     return dict(checked.get(CONFIGURATION, {})), tuple(data)
 

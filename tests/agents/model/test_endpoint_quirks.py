@@ -155,6 +155,31 @@ def test_reasoning_and_signatures_go_back_with_their_calls(stream):
     assert "extra_content" not in sent["tool_calls"][1]
 
 
+def block(text, signature=None):
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_by_other_names_go_back_too(stream):
+    """vLLM, LocalAI, Groq and Ollama call them reasoning; LiteLLM hands on Anthropic's, which are signed."""
+    hidden = {"type": "redacted_thinking", "data": "x"}
+    call_delta = {"tool_calls": [{**wants("add", "{}"), "index": 0}]}
+    if stream:
+        blocks = [[block("I ")], [block("add.")], [block("", "sig")], [hidden], [block("Twice", "sig2")]]
+        turn = streams(
+            {"reasoning": "I "}, {"reasoning": "add."}, *({"thinking_blocks": b} for b in blocks), call_delta
+        )
+        last = streams({"content": "3"})
+    else:
+        blocks = [block("I add.", "sig"), hidden, block("Twice", "sig2")]
+        turn = answers({"reasoning": "I add.", "thinking_blocks": blocks, **call_delta})
+        last = says("3")
+    _, server, _ = play(turn, last, stream=stream)
+    (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
+    assert sent["reasoning"] == "I add."
+    assert sent["thinking_blocks"] == [block("I add.", "sig"), hidden, block("Twice", "sig2")]
+
+
 def test_openais_own_answers_are_sent_back_without_anything_else():
     _, server, _ = play(calls(call("add")), says("ok"))
     (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
@@ -204,6 +229,26 @@ def test_a_call_as_text_without_tools_is_an_answer():
 def test_filters_by_other_names(reason):
     outcome, _, _ = play(answers({"content": None}, finish_reason=reason))
     assert outcome.ending is Ending.REFUSED
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"finish_reason": "error"},  # Mistral's
+        {"finish_reason": "insufficient_system_resource"},  # DeepSeek's
+        {"finish_reason": None, "error": {"code": 502, "message": "Provider disconnected"}},  # OpenRouter's
+    ],
+)
+def test_an_answer_that_the_endpoint_gave_up_is_asked_for_again(more, stream):
+    if stream:
+        broken = {"choices": [{"delta": {"content": "KNIME is"}, **more}]}
+        given_up = Turn(body=f"data: {json.dumps(broken)}\n\ndata: [DONE]\n\n".encode())
+    else:
+        given_up = answers({"content": "KNIME is"}, **more)
+    outcome, server, _ = play(given_up, says("KNIME is a platform."), stream=stream)
+    assert outcome.text == "KNIME is a platform."
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "MAX_TOKENS", "model_length"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.prompter.repeated_calls import repeated_calls
+from knime_mcp.agents.prompter.finished import repeated_calls
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.types.portable import to_json_text
 from knime_mcp.types.tool import MCPTool
@@ -277,3 +277,6 @@ def test_what_was_never_sent_is_not_made_again():
     assert repeated_calls([replace(begun, duration=1.0)]) == ""  # canceled while it waited for a session
     assert repeated_calls([replace(begun, duration=1.0, attempts=1)]) == "order"
     assert repeated_calls([begun]) == "order"  # still under way when the run ended
+    fields = json.loads(tool)
+    for text in ("{", json.dumps({**fields, "output_spec": "{"})):  # nobody can tell what it does
+        assert repeated_calls([replace(begun, tool=text)]) == "order"

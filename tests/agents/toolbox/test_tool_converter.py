@@ -170,6 +170,34 @@ HOSTILE = {
     "elsewhere": {"properties": {"a": {"$ref": "https://host.example/s.json"}}},
     "named-ref": {"properties": {"$ref": {"type": "string"}, "a": {"type": "string"}}},
     "exploding": {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**DEFINITIONS, "d40": {}}},
+    "only-data": {"properties": {"a": {"type": "string", "default": {"$ref": "#/nowhere"}}}},
+    "into-alternatives": {
+        "anyOf": [{"properties": {"z": {"type": "string"}}}],
+        "properties": {"a": {"$ref": "#/anyOf/0/properties/z"}},
+    },
+}
+A, B = ({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]} for name in "ab")
+REFUSED = {
+    "nothing": ({}, {}),
+    "no properties": ({"type": "object", "required": None}, {}),
+    "properties that are none": ({"type": "object", "properties": []}, {}),
+    "one of two": ({"oneOf": [A, B]}, {**A["properties"], **B["properties"]}),
+    "all of two": (
+        {"allOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "$defs": {"A": A, "B": B}},
+        {**A["properties"], **B["properties"]},
+    ),
+    "not": ({**A, "not": {"required": ["b"]}, "if": {}, "then": {}, "else": {}}, A["properties"]),
+    "a reference": ({"$ref": "#/definitions/A", "definitions": {"A": A}}, A["properties"]),
+    "perhaps null": ({**A, "type": ["object", "null"], "default": None}, A["properties"]),
+    "no objects": ({"type": "object", "properties": {"a": True, "b": None, "c": False}}, {"a": {}, "b": {}}),
+    "any entries": (
+        {"type": "object", "properties": {"a": {"type": "array"}}},
+        {"a": {"type": "array", "items": {}}},
+    ),
+    "numbers to choose from": (
+        {"properties": {"a": {"enum": [1, None], "description": "Which?"}, "b": {"enum": [1.5]}}},
+        {"a": {"description": "Which? One of [1, null]"}, "b": {"description": "One of [1.5]"}},
+    ),
 }
 
 
@@ -183,17 +211,27 @@ def test_agents_of_others_can_bind_every_tool(shape):
     assert list(converted.args) == list(properties)
     function = convert_to_openai_tool(converted)["function"]
     assert (function["name"], function["description"]) == ("t", "Does it")
-    if "properties" in schema:
-        told = function["parameters"]["properties"]
-        assert list(told) == [name for name in properties if name != "$ref"]
+    told = function["parameters"]["properties"]
+    left_out = [name for name, part in properties.items() if name == "$ref" or part is False]
+    assert list(told)[: len(properties)] == [name for name in properties if name not in left_out]
     if shape == "nowhere":
         assert told["a"] == {"description": "first"}
 
 
-def test_a_tool_of_which_nothing_is_said_has_no_arguments():
-    tool = MCPTool("t", "", {}, "https://host.example/mcp", "t")
-    function = convert_to_openai_tool(LangchainToolConverter(Recorder()).to_langchain_tool(tool))["function"]
-    assert function["parameters"] == {"type": "object", "properties": {}}
+@pytest.mark.parametrize("shape", REFUSED)
+def test_no_vendor_refuses_the_tools_for_the_schema_of_one(shape):
+    """OpenAI, Anthropic, Google and Ollama each want some of it; with the server, the arguments decide."""
+    schema, properties = REFUSED[shape]
+    recorder = Recorder()
+    tool = LangchainToolConverter(recorder).to_langchain_tool(
+        MCPTool("t", "", schema, "https://host.example/mcp", "t")
+    )
+    parameters = convert_to_openai_tool(tool)["function"]["parameters"]
+    assert (parameters.pop("type"), parameters.pop("properties")) == ("object", properties)
+    assert parameters.keys() <= {"required"}
+    assert parameters.get("required", []) in ([], ["a"])
+    tool.invoke({"z": 1})
+    assert [arguments for _, _, arguments in recorder.calls] == [{"z": 1}]
 
 
 def test_a_call_without_arguments():
@@ -204,7 +242,7 @@ def test_a_call_without_arguments():
     assert [params for _, _, params in recorder.calls] == [{}]
 
 
-def test_a_context_that_gives_plain_text():
+def test_a_context_that_gives_plain_text_or_json():
     class Plain:
         def _execute_mcp_tool(self, mcp_tool, params):
             return f"{mcp_tool.tool_name} {params}"
@@ -212,6 +250,10 @@ def test_a_context_that_gives_plain_text():
     converted = LangchainToolConverter(Plain()).to_langchain_tool(MCP)
     assert converted.invoke({"a": 1}) == "search {'a': 1}"
     assert asyncio.run(converted.ainvoke({})) == "search {}"
+    Plain._execute_mcp_tool = lambda _self, _tool, params: {"given": params}
+    converted = LangchainToolConverter(Plain()).to_langchain_tool(MCP)
+    call = {"name": "search", "args": {"a": 1}, "id": "c", "type": "tool_call"}
+    assert converted.invoke(call).content == '{"given": {"a": 1}}'
 
 
 def test_text_is_no_argument():

@@ -87,12 +87,13 @@ def test_a_title_stands_in_for_a_missing_description():
     assert function_definition(tool, "t")["function"]["description"] == "Does it"
 
 
-def test_malformed_schemas_name_the_row():
+@pytest.mark.parametrize(("schema", "declared"), [("{", None), ("{}", "{"), ("{}", '{"annotations": 1}')])
+def test_malformed_schemas_name_the_row(schema, declared):
     tool = MCPTool.from_cell(
         name="t",
-        description="",
-        schema_json="{",
-        declared_json=None,
+        description="Does it",
+        schema_json=schema,
+        declared_json=declared,
         server_uri="https://h.example/mcp",
         row="Row7",
     )

@@ -1,5 +1,7 @@
 """Finding tools: right often enough on many tools, the same every time, and cheap for the model."""
 
+import json
+
 import pytest
 
 from knime_mcp.agents.toolbox.executor import ToolOptions
@@ -109,6 +111,23 @@ def test_a_tool_that_was_guessed_runs_and_is_bound(many):
     reply = many.call("wiki_broken_links", {"page_id": "1"})
     assert reply.record.status == "failed"  # nobody listens there
     assert "wiki_broken_links" in many.names
+
+
+def test_what_was_found_long_ago_makes_room(many):
+    """Endpoints take 128 functions, and the budget holds for what was found, too."""
+    many.call("find_tools", {"query": "cancel an order"})
+    for number, (question, _) in enumerate(many_tools.questions()):
+        if number % 5 == 0:
+            many.call("shop_cancel_order", {"order_id": "1"})
+        before = many.names
+        listed = many.call("find_tools", {"query": question}).content.splitlines()[1:]
+        names = many.names
+        assert {json.loads(line)["name"] for line in listed} <= set(names)
+        assert [name for name in names if name in before] == [name for name in before if name in names]
+        assert token_estimate(many.executor.definitions()) < 25_000
+        assert len(names) <= 101
+    assert "shop_cancel_order" in many.names  # it is being used
+    assert len(many.names) > 30
 
 
 def test_mistakes_in_searching(many):

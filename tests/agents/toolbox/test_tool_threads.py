@@ -96,3 +96,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize("program", [HANGING, FORKED], ids=["a tool that hangs", "a fork has no threads"])
 def test_a_process_ends(program):
     assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, check=False).returncode == 0
+
+
+def test_what_no_future_takes_is_raised_all_the_same():
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        awaited(lambda: next(iter(())))

@@ -4,14 +4,15 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from knime_mcp.agents.prompter.prompt_threads import HostThread
 from knime_mcp.agents.toolbox.approval import ApprovalPolicy
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions
-from knime_mcp.agents.toolbox.host_thread import HostThread
 from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
@@ -98,6 +99,19 @@ def test_an_output_feeds_the_next_workflow(made, knime):
     made.call("Join_tables", joined(Left=first, Right="2"))
     assert knime.calls[1][2][0].to_pydict() == {"n": [1]}
     assert [table.column_names for table in made.executor.registry.last_tables(2)] == [["n"], ["n"]]
+
+
+def test_a_message_with_its_reply_can_be_stored(box, knime):
+    """LangGraph does that in every step; KNIME's own value of a tool cannot be stored."""
+    tool = replace(PLAIN, native=object())
+    message = (
+        box([tool], run_workflow=knime.run)
+        .executor.langchain_tool("Report")
+        .invoke({"type": "tool_call", "id": "c", "name": "Report", "args": {}})
+    )
+    stored = json.loads(message.model_dump_json())
+    assert stored["artifact"]["record"]["status"] == "ok"
+    assert stored["artifact"]["tool"]["name"] == "Report"
 
 
 def test_ids_as_numbers_are_understood(made, knime):
