@@ -23,7 +23,7 @@ def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
     try:
         document = with_parameters(node, request.parameters)
         kp.inject_parameters(node, document, host.version, exclude_validations=True)
-        variables = FlowVariables(request.flow_variables)
+        variables = FlowVariables.of(request.flow_variables)
         context = DialogCreationContext(RunServices(host, request), variables, specs)
         documents = {
             "data": kp.extract_parameters(node, for_dialog=True),

@@ -123,7 +123,7 @@ class Run:
 
     def _configure(self, node: Any) -> None:
         ports = self._declared.output_ports
-        variables = FlowVariables(self._request.flow_variables)
+        variables = FlowVariables.of(self._request.flow_variables)
         try:
             specs = arranged(
                 self._declared.input_ports,
@@ -157,7 +157,7 @@ class Run:
 
     def _execute(self, node: Any) -> None:
         ports = self._declared.output_ports
-        variables = FlowVariables(self._flow_variables or {})
+        variables = FlowVariables.of(self._flow_variables or {})
         try:
             inputs = arranged(
                 self._declared.input_ports,

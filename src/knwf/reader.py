@@ -6,12 +6,14 @@ what is no workflow at all is refused.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from .archive import DEFAULT_LIMITS, Archive
 from .node_reader import read_node
 from .settings import Config, Entry, KnwfError, array_values, from_xml
 from .workflow import (
+    ANNOTATION_KEYS,
     FORMAT_VERSION,
     READABLE_VERSIONS,
     VARIABLE_ARRAYS,
@@ -257,24 +259,10 @@ def _position(own: Config) -> Position:
 
 
 def _annotation(own: Config) -> Annotation:
-    """A note on the canvas; what is missing gets its default."""
-    plain = Annotation("")
-
-    def number(key: str, default: int) -> int:
-        found = own.integer(key)
-        return default if found is None else found
-
-    return Annotation(
-        text=own.text("text"),
-        x=number("x-coordinate", plain.x),
-        y=number("y-coordinate", plain.y),
-        width=number("width", plain.width),
-        height=number("height", plain.height),
-        content_type="text/html" if own.text("contentType") == "text/html" else "text/plain",
-        background=number("bgcolor", plain.background),
-        border_size=number("borderSize", 0),
-        border_color=number("borderColor", 0),
-        font_size=number("defFontSize", plain.font_size),
-        alignment=own.text("alignment", plain.alignment),
-        styles=own.config("styles") or plain.styles,
-    )
+    """A note on the canvas; what is missing or of another type gets its default."""
+    plain = Annotation("", border_size=0, border_color=0, styles=own.config("styles") or Config("styles"))
+    found = {name: own.value(key) for key, name in ANNOTATION_KEYS.items()}
+    known = {name: value for name, value in found.items() if type(value) is type(getattr(plain, name))}
+    if known.get("content_type") != "text/html":
+        known["content_type"] = "text/plain"
+    return replace(plain, **known)  # pyright: ignore[reportArgumentType]

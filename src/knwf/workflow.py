@@ -251,6 +251,22 @@ class Annotation:
     styles: Config = field(default_factory=lambda: Config("styles"))
 
 
+#: Where the settings of an annotation say what, in KNIME's order.
+ANNOTATION_KEYS: Final = {
+    "text": "text",
+    "contentType": "content_type",
+    "bgcolor": "background",
+    "x-coordinate": "x",
+    "y-coordinate": "y",
+    "width": "width",
+    "height": "height",
+    "alignment": "alignment",
+    "borderSize": "border_size",
+    "borderColor": "border_color",
+    "defFontSize": "font_size",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class WorkflowCredential:
     """A credential that the workflow asks for: its name and user name. No file holds the password."""

@@ -13,6 +13,7 @@ from .archive import is_unsafe, write_archive
 from .check import check
 from .settings import Config, Entry, KnwfError, array, boolean, integer, string, to_xml
 from .workflow import (
+    ANNOTATION_KEYS,
     FORMAT_VERSION,
     READABLE_VERSIONS,
     VARIABLE_ARRAYS,
@@ -184,24 +185,9 @@ def _variable(key: str, variable: WorkflowVariable) -> Config:
 
 
 def _annotation(key: str, note: Annotation) -> Config:
-    return Config(
-        key,
-        (
-            string("text", note.text),
-            string("contentType", note.content_type),
-            integer("bgcolor", note.background),
-            integer("x-coordinate", note.x),
-            integer("y-coordinate", note.y),
-            integer("width", note.width),
-            integer("height", note.height),
-            string("alignment", note.alignment),
-            integer("borderSize", note.border_size),
-            integer("borderColor", note.border_color),
-            integer("defFontSize", note.font_size),
-            integer("annotation-version", 20230412),
-            note.styles.with_key("styles"),
-        ),
-    )
+    values = {own: getattr(note, name) for own, name in ANNOTATION_KEYS.items()}
+    entries = (integer(k, v) if isinstance(v, int) else string(k, v) for k, v in values.items())
+    return Config(key, (*entries, integer("annotation-version", 20230412), note.styles.with_key("styles")))
 
 
 def _node_settings(node: NativeNode) -> Config:

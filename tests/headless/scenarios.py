@@ -98,6 +98,9 @@ def scenarios(host):
         "words heard": lambda: heard(host, [0], [1, 0], b"xy"),
         "louder words heard": lambda: heard(host, [1], [], None),
         "other heard": lambda: heard(host, [2], [], None),
+        "folder": lambda: outcome(
+            host.run("ReadFolder", (host.port_object(host.run("WriteFolder").outputs[0]),))
+        ),
         "tool": lambda: tool(host, lambda *given: answered(given)),
         "tool with a message": lambda: tool(host, lambda *given: "just this"),
         "tool fails": lambda: tool(host, lambda *given: ("it broke", None)),

@@ -32,12 +32,14 @@ def test_trial_extension(trial):
         "Open",
         "Paint",
         "Read",
+        "ReadFolder",
         "RunTool",
         "Script",
         "Settings",
         "Speak",
         "Tables",
         "Use",
+        "WriteFolder",
         "versions",
     ]
     assert trial.describe()["problems"] == []

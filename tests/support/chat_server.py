@@ -44,7 +44,7 @@ from tests.support.chat_script import (
     turn_from_json,
 )
 
-DEADLINE = 20.0
+DEADLINE = 30.0
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 __all__ = [

@@ -25,7 +25,7 @@ SERVERS = Path(__file__).resolve().parent / "servers"
 #: For servers over stdio that run this project's code: they inherit next to nothing, also not where it is.
 OWN_CODE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 START_DEADLINE = 30.0  # seconds; a cold start on a busy machine
-END_DEADLINE = 10.0
+END_DEADLINE = 30.0
 
 
 @dataclass

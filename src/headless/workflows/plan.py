@@ -138,15 +138,17 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     Raises:
         NotRunnable: Something is in the way; names every node that is, and what to do.
     """
+    from .python_node import PythonNode
+
     problems: list[tuple[str, str]] = []
     steps: dict[int, Step] = {}
     notes: list[str] = []
-    kinds = _Kinds(host)
+    python = PythonNode(host)
     whole, opened = workflow, expanded(workflow, lambda inside: plan_run(inside, host))
     workflow = opened.workflow
     for node in workflow.nodes:
         try:
-            kind = kinds.find(node, workflow)
+            kind = _kind(node, workflow, host, python)
             ready = kind.ready(node)  # pyright: ignore[reportArgumentType]  # only native nodes have a kind
             step = _step(workflow, node, kind, ready)  # pyright: ignore[reportArgumentType]
         except RunError as error:
@@ -198,39 +200,30 @@ def _order(opened: Expanded) -> list[int]:
     return order
 
 
-class _Kinds:
-    """Finds what runs a node."""
+def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind) -> NodeKind:
+    """What runs a node; ``python`` runs those of the host.
 
-    def __init__(self, host: ExtensionHost) -> None:
-        from .python_node import PythonNode
-
-        self._host = host
-        self._python = PythonNode(host)
-
-    def find(self, node: Node, workflow: Workflow) -> NodeKind:
-        """The kind of a node.
-
-        Raises:
-            RunError: It does not run here.
-        """
-        if not isinstance(node, NativeNode):
-            raise _container(node, workflow)
-        if node.factory == PYTHON_FACTORY:
-            if node.extension_id == self._host.id:
-                return self._python
-            raise RunError(
-                f"It belongs to the Python extension {node.extension_id}, which is not here; only nodes of"
-                f" {self._host.id} are",
-                fix=_IN_KNIME,
-            )
-        if node.factory in _NATIVE:
-            return _NATIVE[node.factory]
-        if any(word in text for word in _LOOP_WORDS for text in (node.factory, node.name)):
-            raise RunError(
-                f"It belongs to a loop, and loops are not run here ({node.factory})",
-                fix=f"{_IN_KNIME} with the rest of its loop. For one call per row MCP Tool Caller needs none",
-            )
-        raise RunError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
+    Raises:
+        RunError: It does not run here.
+    """
+    if not isinstance(node, NativeNode):
+        raise _container(node, workflow)
+    if node.factory == PYTHON_FACTORY:
+        if node.extension_id == host.id:
+            return python
+        raise RunError(
+            f"It belongs to the Python extension {node.extension_id}, which is not here; only nodes of"
+            f" {host.id} are",
+            fix=_IN_KNIME,
+        )
+    if node.factory in _NATIVE:
+        return _NATIVE[node.factory]
+    if any(word in text for word in _LOOP_WORDS for text in (node.factory, node.name)):
+        raise RunError(
+            f"It belongs to a loop, and loops are not run here ({node.factory})",
+            fix=f"{_IN_KNIME} with the rest of its loop. For one call per row MCP Tool Caller needs none",
+        )
+    raise RunError(f"{_ONLY_KNIME} ({node.factory})", fix=_IN_KNIME)
 
 
 def _container(node: OtherNode, workflow: Workflow) -> RunError:

@@ -2,6 +2,7 @@
 
 from tests.headless.api import (
     classes,
+    columns,
     contexts,
     dialogs,
     filters,
@@ -37,6 +38,6 @@ CASES = _named(
     proxy=classes.PROXIES,
 )
 #: Given the API, and the context and the input of a node that executes.
-RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS)
+RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS, arrow=columns.ARROW)
 #: The same; they need pandas.
-FRAMES = _named(frame=frames.FRAMES)
+FRAMES = _named(frame=frames.FRAMES, cells=columns.PANDAS)

@@ -87,6 +87,8 @@ CONTEXTS = {
         ),
         [True] * 3,
     ),
+    "variables joined": (asked(lambda c: c.flow_variables | {"a": 1}), raises(TypeError)),
+    "variables copied": (asked(lambda c: c.flow_variables.copy()["given"]), 1),
     "specs": (asked(lambda c: c.get_input_specs()), raises(AttributeError)),
     "port type by id": (
         lambda k, g: port_type(k, lambda n: n.get_port_type_for_id("org.example.loud").name),

@@ -67,6 +67,17 @@ def named(parameter):
     return parameter
 
 
+def replaced(place):
+    """A group that is set, on a node or in another group."""
+
+    def case(knext, _):
+        inner = knext.parameter_group("Inner")(type("Inner", (), {}))
+        outer = knext.parameter_group("Outer")(type("Outer", (), {"inner": inner()}))
+        place(holder(outer=outer()))
+
+    return case
+
+
 def nested(inner):
     """An array of groups that hold a group or an array."""
 
@@ -325,6 +336,8 @@ GROUPS = {
     ),
     "array with a check": (array([{"count": 99}], validator=fail), raises(FailedError)),
     "item changed": (changed_item, 2),
+    "replaced on a node": (replaced(lambda node: setattr(node, "outer", 5)), raises(RuntimeError)),
+    "replaced in a group": (replaced(lambda node: setattr(node.outer, "inner", 5)), raises(AttributeError)),
     "group in an array": (nested("group"), raises(ValueError)),
     "array in an array": (nested("array"), raises(ValueError)),
     "decorated whole": (decorated(lambda k: k.IntParameter("N", "", 1, max_value=9), "many"), "many"),

@@ -123,7 +123,8 @@ class _Run:
             return base64.b64decode(result.getImageBytes())
         if hasattr(result, "getFileStoreKey"):
             spec = json.loads(result.getSpec().toJsonString())
-            return spec, self.callback.files[result.getFileStoreKey()].read_bytes()
+            stored = self.callback.files[result.getFileStoreKey()]
+            return spec, stored if stored.is_dir() else stored.read_bytes()
         return result
 
     def _loaded(self, parameters):

@@ -2,8 +2,10 @@
 
 import json
 import threading
+from pathlib import Path
 
 import knime.extension as knext
+from knime.extension.nodes import FilestorePortObject
 from trial_base import as_table, category
 
 
@@ -58,9 +60,61 @@ class Other(knext.PortObject):
         return cls(spec)
 
 
+class FolderSpec(OtherSpec):
+    pass
+
+
+class Folder(FilestorePortObject):
+    """Keeps empty files."""
+
+    def __init__(self, spec, names):
+        super().__init__(spec)
+        self.names = names
+
+    def write_to(self, file_path):
+        Path(file_path).mkdir()
+        for name in self.names:
+            (Path(file_path) / name).touch()
+
+    @classmethod
+    def read_from(cls, spec, file_path):
+        return cls(spec, sorted(file.name for file in Path(file_path).iterdir()))
+
+
 words = knext.port_type("Words", Words, WordsSpec)
 loud = knext.port_type("Loud words", Loud, LoudSpec, id="org.example.loud")
 other = knext.port_type("Other", Other, OtherSpec)
+folder = knext.port_type("Folder", Folder, FolderSpec)
+
+
+@knext.node("Folder Writer", knext.NodeType.SOURCE, "icons/icon.png", category, id="WriteFolder")
+@knext.output_port("Folder", "a folder", folder)
+class WriteFolder:
+    """Gives a folder.
+
+    It holds two files.
+    """
+
+    def configure(self, ctx):
+        return FolderSpec()
+
+    def execute(self, ctx):
+        return Folder(FolderSpec(), ["b", "a"])
+
+
+@knext.node("Folder Reader", knext.NodeType.SINK, "icons/icon.png", category, id="ReadFolder")
+@knext.input_port("Folder", "a folder", folder)
+class ReadFolder:
+    """Reads a folder.
+
+    It warns of what is in it.
+    """
+
+    def configure(self, ctx, spec):
+        return None
+
+    def execute(self, ctx, found):
+        ctx.set_warning(" ".join(found.names))
 
 
 @knext.node("Context", knext.NodeType.OTHER, "icons/icon.png", category)

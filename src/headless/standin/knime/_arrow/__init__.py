@@ -18,20 +18,29 @@ _VOID = k.value_factory_json(PRIMITIVE_FACTORIES[k.null()])
 
 
 class LogicalTypeExtensionType(pa.ExtensionType):
-    """An Arrow type with a meaning: the text that names a Java value factory is its serialised form."""
+    """An Arrow type with a meaning: the text that names a Java value factory is its serialised form.
+
+    Behind it stands the name of the Python class, where it is not the usual one of the type.
+    """
 
     def __init__(self, converter: Any, storage_type: Any, java_value_factory: str) -> None:
-        self._converter = converter
+        self.converter = converter
         self._logical_type = java_value_factory
         pa.ExtensionType.__init__(self, storage_type, "knime.logical_type")
 
     def __arrow_ext_serialize__(self) -> bytes:
-        return self._logical_type.encode()
+        return "\0".join([self._logical_type, *([self.proxy] if self.proxy else [])]).encode()
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> "LogicalTypeExtensionType":
-        name = serialized.decode()
-        return cls(kt.get_converter(name), storage_type, name)
+        name, _, proxy = serialized.decode().partition("\0")
+        return cls(kt.get_proxy(proxy) if proxy else kt.get_converter(name), storage_type, name)
+
+    @property
+    def proxy(self) -> str:
+        """The name of the Python class of the values, if it is not the usual one of the type."""
+        usual, own = kt.get_converter(self._logical_type).compatible_type, self.converter
+        return kt.name_of(own.compatible_type) if own and own.compatible_type is not usual else ""
 
     def __arrow_ext_scalar_class__(self) -> Any:
         outer = self
@@ -47,11 +56,11 @@ class LogicalTypeExtensionType(pa.ExtensionType):
 
     def decode(self, storage: Any) -> Any:
         """The Python value of a cell."""
-        return self._converter.decode(storage)
+        return self.converter.decode(storage)
 
     def encode(self, value: Any) -> Any:
         """The storage of a Python value."""
-        return self._converter.encode(value)
+        return self.converter.encode(value)
 
     def to_pandas_dtype(self) -> Any:
         """The pandas type for such columns."""
@@ -63,6 +72,14 @@ class LogicalTypeExtensionType(pa.ExtensionType):
     def logical_type(self) -> str:
         """JSON text with the key ``value_factory_class``."""
         return self._logical_type
+
+    def __str__(self) -> str:
+        return f"extension<knime.logical_type<{shown_storage(self.storage_type)}, {self._logical_type}>>"
+
+
+def shown_storage(dtype: Any) -> str:
+    """A storage as KNIME writes it."""
+    return str(dtype).replace(": ", ":").replace(", ", ",").replace("<item:", "<")
 
 
 class LogicalArray(pa.ExtensionArray):
@@ -130,24 +147,27 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
     """
     dtype = array.type
     if isinstance(dtype, LogicalTypeExtensionType):
-        return array
+        # A table says nothing of which of several Python classes a type has.
+        return from_storage(array, _named(dtype.logical_type, dtype.storage_type)) if dtype.proxy else array
     if isinstance(dtype, pa.DictionaryType):
+        if dtype.value_type not in _PRIMITIVE and dtype.value_type != pa.null():
+            raise KeyError(f"column {name!r}: KNIME does not read dictionaries of {dtype.value_type}")
         return _wrap(array.cast(dtype.value_type), name, is_row_id=False)
     if is_row_id and dtype == pa.string():
-        return _from_storage(array, _named(ROW_ID_TYPE, pa.string()))
+        return from_storage(array, _named(ROW_ID_TYPE, pa.string()))
     if dtype in _PRIMITIVE:
         ktype = _PRIMITIVE[dtype]
-        array = array.cast(pa.float64()) if dtype == pa.float32() else array
-        return _from_storage(array, _named(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), _ARROW[ktype]))
+        array = _doubles(array, pa.float64()) if dtype == pa.float32() else array
+        return from_storage(array, _named(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), _ARROW[ktype]))
     if dtype == pa.null():
         # Arrow cannot store an extension type over nulls (apache/arrow#15068); KNIME writes texts.
         void = _named(_VOID, pa.string())
-        return _from_storage(array.cast(pa.string()), void)
+        return from_storage(array.cast(pa.string()), void)
     if _is_list(dtype) and dtype.value_type in _PRIMITIVE:
         inner = _PRIMITIVE[dtype.value_type]
-        array = array.cast(pa.list_(pa.float64())) if dtype.value_type == pa.float32() else array
+        array = _doubles(array, pa.list_(pa.float64())) if dtype.value_type == pa.float32() else array
         name_of_list = k.value_factory_json(PRIMITIVE_FACTORIES[k.list_(inner)])
-        return _from_storage(array, _named(name_of_list, array.type))
+        return from_storage(array, _named(name_of_list, array.type))
     if _is_list(dtype) and dtype.value_type == pa.null():
         return _list_of_nothing(array)
     moment = _moment_type(dtype)
@@ -160,9 +180,9 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
 def _list_of_nothing(array: Any) -> Any:
     """Lists of missing values; there is no special type for them."""
     lists = pa.array(array.to_pylist(), type=pa.list_(pa.string()))
-    cells = _from_storage(lists.values, _named(_VOID, pa.string()))
+    cells = from_storage(lists.values, _named(_VOID, pa.string()))
     storage = pa.ListArray.from_arrays(lists.offsets, cells, mask=lists.is_null())
-    return _from_storage(storage, _named(_LIST, storage.type))
+    return from_storage(storage, _named(_LIST, storage.type))
 
 
 def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
@@ -179,7 +199,24 @@ def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
     return None
 
 
-def _from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
+def _doubles(array: Any, dtype: Any) -> Any:
+    cast = array.cast(dtype)
+    # Without rows there are no chunks, which fails here and in KNIME.
+    return pa.chunked_array(cast.chunks) if isinstance(cast, pa.ChunkedArray) else cast
+
+
+def storage_of_cells(array: Any) -> Any:
+    """The storage of a column's array; of one that has no logical type, the array."""
+    if not isinstance(array.type, LogicalTypeExtensionType):
+        return array
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([chunk.storage for chunk in array.chunks], type=array.type.storage_type)
+    return array.storage
+
+
+def from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
+    """A column of a logical type, of its storage or of a column with another type of the same storage."""
+    array = storage_of_cells(array)
     if isinstance(array, pa.ChunkedArray):
         chunks = [pa.ExtensionArray.from_storage(dtype, chunk) for chunk in array.chunks]
         return pa.chunked_array(chunks, type=dtype)
@@ -225,9 +262,7 @@ def _unwrap(array: Any) -> Any:
     if dtype.logical_type == _LIST and _is_void(dtype.storage_type.value_type):
         return pa.array(array.to_pylist(), type=pa.list_(pa.null()))
     if dtype.logical_type == ROW_ID_TYPE or dtype.logical_type in KNOWN_PRIMITIVES:
-        if isinstance(array, pa.ChunkedArray):
-            return pa.chunked_array([chunk.storage for chunk in array.chunks], type=dtype.storage_type)
-        return array.storage
+        return storage_of_cells(array)
     return array
 
 

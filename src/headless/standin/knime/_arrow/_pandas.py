@@ -22,7 +22,7 @@ import pyarrow as pa
 from knime.api import _ktypes as k
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
-from . import ROW_ID, LogicalTypeExtensionType
+from . import ROW_ID, LogicalTypeExtensionType, from_storage, shown_storage, storage_of_cells
 
 #: KNIME comes with pandas 2. From 3 on texts are Arrow's large ones, which KNIME does not take.
 _HAS_KNIMES_TEXTS = int(pd.__version__.partition(".")[0]) < 3
@@ -32,17 +32,24 @@ class LogicalDtype(ExtensionDtype):
     """The pandas type of a column with a logical type."""
 
     na_value = None
-    type = object
-    _metadata = ("name",)  # what pandas compares
+    type = bytes  # KNIME's answer, whatever the values are
+    _metadata = ("name", "proxy")  # what pandas compares
 
     def __init__(self, arrow: LogicalTypeExtensionType) -> None:
         self.arrow = arrow
 
     @property
     def name(self) -> str:
-        """What pandas shows."""
-        storage = str(self.arrow.storage_type).replace(": ", ":").replace(", ", ",")
-        return f"knime.pandas_type<{storage}, {self.arrow.logical_type}>"
+        """What pandas shows below a column."""
+        return f"PandasLogicalTypeExtensionType({self.arrow.storage_type}, {self.arrow.logical_type})"
+
+    @property
+    def proxy(self) -> str:
+        """The name of the Python class of the values, if it is not the usual one of the type."""
+        return self.arrow.proxy
+
+    def __str__(self) -> str:
+        return f"knime.pandas_type<{shown_storage(self.arrow.storage_type)}, {self.arrow.logical_type}>"
 
     @classmethod
     def construct_from_string(cls, string: str) -> Any:
@@ -54,11 +61,14 @@ class LogicalDtype(ExtensionDtype):
         return LogicalValues
 
     def __from_arrow__(self, data: Any) -> "LogicalValues":
-        return LogicalValues(data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data)
+        return LogicalValues(data)
 
 
 class LogicalValues(ExtensionArray):
-    """A column with a logical type: Arrow data that is decoded when a cell is read."""
+    """A column with a logical type: Arrow data, in one piece or several, that is decoded when a cell is read.
+
+    It refuses what KNIME's own columns refuse, such as one value for several rows.
+    """
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -66,12 +76,26 @@ class LogicalValues(ExtensionArray):
     @classmethod
     def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> "LogicalValues":
         kind = dtype.arrow
-        storage = [kind.encode(None if _is_missing(value) else value) for value in scalars]
-        return cls(pa.ExtensionArray.from_storage(kind, pa.array(storage, type=kind.storage_type)))
+        if isinstance(scalars, LogicalValues):  # the same cells as another Python class
+            if scalars.dtype.name != dtype.name:
+                raise TypeError(f"{scalars.dtype} cannot become {dtype}")
+            return cls(from_storage(scalars._data, kind))
+        return cls(_encoded([None if _is_missing(value) else value for value in scalars], kind))
+
+    @classmethod
+    def _from_factorized(cls, values: Any, original: Any) -> "LogicalValues":
+        raise NotImplementedError("columns of logical types have no groups or categories, in KNIME neither")
 
     @classmethod
     def _concat_same_type(cls, to_concat: Sequence["LogicalValues"]) -> "LogicalValues":
-        return cls(pa.chunked_array([part._data for part in to_concat]).combine_chunks())
+        if len(to_concat) == 1:
+            return to_concat[0]
+        # The pieces stay apart: KNIME refuses a table in which a later one is larger.
+        pieces = [part._data for part in to_concat]
+        chunks = [
+            c for data in pieces for c in (data.chunks if isinstance(data, pa.ChunkedArray) else [data])
+        ]
+        return cls(pa.chunked_array(chunks))
 
     def __getitem__(self, item: Any) -> Any:
         item = pd.api.indexers.check_array_indexer(self, item)
@@ -80,20 +104,21 @@ class LogicalValues(ExtensionArray):
         return self.take(np.arange(len(self))[item])
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        values = np.empty(len(self), dtype=object)
-        values[:] = self._data.storage.to_pylist()
-        places = np.arange(len(self))[pd.api.indexers.check_array_indexer(self, item)]
-        kind = self._data.type
-        if isinstance(value, (list, pd.Series, np.ndarray, LogicalValues)) and np.ndim(places):
-            if len(value) != len(places):
+        cells = np.empty(len(self), dtype=object)
+        cells[:] = self._data.to_pylist()
+        item = item[0] if isinstance(item, tuple) else item
+        if isinstance(item, slice):
+            places = range(*item.indices(len(self)))
+            values = list(value) if isinstance(value, (pd.Series, LogicalValues)) else [value] * len(places)
+            if len(values) < len(places) or (hasattr(value, "__len__") and 1 < len(value) != len(places)):
                 raise ValueError(f"{len(value)} values do not fit {len(places)} rows")
-            for place, entry in zip(places, value, strict=True):
-                values[place] = kind.encode(entry)
+            for place, entry in zip(places, values, strict=False):
+                cells[place] = entry
+        elif isinstance(item, (list, np.ndarray)):
+            cells[np.asarray(item)] = list(value)
         else:
-            for place in np.atleast_1d(places):
-                values[place] = kind.encode(value)
-        storage = pa.array(values.tolist(), type=kind.storage_type)
-        self._data = pa.ExtensionArray.from_storage(kind, storage)
+            cells[item] = value
+        self._data = _encoded(cells, self._data.type)
 
     def __len__(self) -> int:
         return len(self._data)
@@ -119,23 +144,32 @@ class LogicalValues(ExtensionArray):
 
     def isna(self) -> Any:
         """Which cells are missing."""
-        return self._data.is_null().to_numpy(zero_copy_only=False)
+        return np.array(self._data.is_null().to_pylist(), dtype=bool)
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> "LogicalValues":
         """The cells at positions; with ``allow_fill``, -1 is a missing cell."""
         places = np.asarray(indices, dtype=np.int64)
+        if np.array_equal(places, np.arange(len(self))):
+            return self.copy()
         if not allow_fill:
             places = np.where(places < 0, places + len(self), places)
+        elif not len(self):
+            raise TypeError("a column without rows cannot be filled up, in KNIME neither")
         elif (places < -1).any():
             raise ValueError("with allow_fill, positions are at least -1")
         if (places >= len(self)).any():
             raise IndexError(f"a position is beyond the {len(self)} rows")
-        taken = self._data.storage.take(pa.array(places, mask=places < 0))
-        return LogicalValues(pa.ExtensionArray.from_storage(self._data.type, taken))
+        taken = storage_of_cells(self._data).take(pa.array(places, mask=places < 0))
+        return LogicalValues(from_storage(taken, self._data.type))
 
     def copy(self) -> "LogicalValues":
         """The column; Arrow data never changes."""
         return LogicalValues(self._data)
+
+
+def _encoded(values: Any, kind: LogicalTypeExtensionType) -> Any:
+    cells = pa.array([kind.encode(value) for value in values], type=kind.storage_type)
+    return pa.ExtensionArray.from_storage(kind, cells)
 
 
 def _is_missing(value: Any) -> bool:
@@ -186,9 +220,9 @@ def _in_knimes_pandas(kind: pa.DataType) -> pa.DataType:
 
 
 def _row_ids(frame: pd.DataFrame, row_ids: str) -> Any:
-    ids = frame.index.to_series().astype(str)
-    numbered = row_ids == "auto" and frame.index.dtype.kind in "iu"
-    return ("Row" + ids if numbered else ids).astype("string").array
+    index = frame.index.to_series()
+    numbered = row_ids == "auto" and len(index) and index.dtype.kind in "iu"
+    return (index.apply("Row{}".format) if numbered else index.astype(str)).astype("string").array
 
 
 def _typed(column: Any, name: Any) -> Any:

@@ -67,7 +67,10 @@ class ImagePortObjectSpec(PortObjectSpec):
 
 
 class CredentialPortObjectSpec(PortObjectSpec):
-    """The spec of a credential port. The secrets stay with KNIME and are asked for when they are read."""
+    """The spec of a credential port. The secrets stay with KNIME and are asked for when they are read.
+
+    Reading them raises a ValueError where the upstream node has not been executed.
+    """
 
     #: Where the secrets are asked for: KNIME's Java side, here the node host.
     _java_callback: ClassVar[Any] = None
@@ -85,29 +88,17 @@ class CredentialPortObjectSpec(PortObjectSpec):
 
     @property
     def auth_schema(self) -> str:
-        """``Bearer`` or ``Basic``.
-
-        Raises:
-            ValueError: the upstream node has not been executed.
-        """
+        """``Bearer`` or ``Basic``."""
         return self._ask("get_auth_schema")
 
     @property
     def auth_parameters(self) -> str:
-        """What follows the schema in an Authorization header: a token.
-
-        Raises:
-            ValueError: the upstream node has not been executed.
-        """
+        """What follows the schema in an Authorization header: a token."""
         return self._ask("get_auth_parameters")
 
     @property
     def expires_after(self) -> dt.datetime | None:
-        """When the token expires (UTC, without time zone), if that is known.
-
-        Raises:
-            ValueError: the upstream node has not been executed.
-        """
+        """When the token expires (UTC, without time zone), if that is known."""
         return self._ask("get_expires_after")
 
     def serialize(self) -> dict[str, Any]:

@@ -20,9 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Backend:
-    """What the host gives while a node runs."""
+    """What the host gives while a node runs: tables, and files for cells."""
 
     file_store_handler: Any
+
+    def table_of_arrow(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
+        """See `Table.from_pyarrow`."""
+        from knime._arrow._making import of_arrow
+
+        return made(of_arrow(data, row_ids, sentinel=sentinel))
+
+    def table_of_frame(self, data: Any, sentinel: Any, row_ids: str) -> "Table":
+        """See `Table.from_pandas`."""
+        from knime._arrow._making import of_frame
+
+        return made(of_frame(data, row_ids, sentinel=sentinel))
+
+    def batch_output_table(self, row_ids: str) -> "BatchOutputTable":
+        """See `BatchOutputTable.create`."""
+        return BatchOutputTable._made(row_ids)  # pyright: ignore[reportPrivateUsage]
 
 
 _backend: Backend | None = None
@@ -116,12 +132,9 @@ class Table(_Tabular):
             ValueError: a column's Arrow type is unknown to KNIME, or batches differ in size.
             TypeError: the RowIDs to keep are no texts.
             IndexError: there are no columns at all (with ``auto``).
-            AttributeError: no node is executing.
+            AttributeError: no node is executing, nor was `knime.extension.testing` imported.
         """
-        running_backend()
-        from knime._arrow._making import of_arrow
-
-        return made(of_arrow(data, row_ids, sentinel=sentinel))
+        return running_backend().table_of_arrow(data, sentinel, row_ids)
 
     @staticmethod
     def from_pandas(data: Any, sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
@@ -138,10 +151,7 @@ class Table(_Tabular):
             ValueError: it is no frame, or a column's type is unknown to KNIME.
             AttributeError: no node is executing.
         """
-        running_backend()
-        from knime._arrow._making import of_frame
-
-        return made(of_frame(data, row_ids, sentinel=sentinel))
+        return running_backend().table_of_frame(data, sentinel, row_ids)
 
     def to_pyarrow(self, sentinel: str | int | None = None) -> "pa.Table":
         """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays.
@@ -265,7 +275,7 @@ def made(data: Any, schema: Schema | None = None) -> Table:
     return table
 
 
-def _is_frame(value: object) -> bool:
+def is_frame(value: object) -> bool:
     """Whether it is a pandas frame, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
@@ -289,10 +299,13 @@ class BatchOutputTable:
         Args:
             row_ids: ``keep`` the first column of each batch as RowIDs, or ``generate`` them.
         """
-        running_backend()
+        return running_backend().batch_output_table(row_ids)
+
+    @classmethod
+    def _made(cls, row_ids: str) -> "BatchOutputTable":
         if row_ids not in ("keep", "generate"):
             raise ValueError(f"row_ids must be keep or generate, not {row_ids!r}")
-        table = object.__new__(BatchOutputTable)
+        table = object.__new__(cls)
         table._batches = []
         table._row_ids = row_ids
         table._sizes = []  # of the first and the last record batch
@@ -333,17 +346,17 @@ class BatchOutputTable:
                 )
         elif isinstance(data, (pa.Table, pa.RecordBatch)):
             data = of_arrow(data, self._row_ids, first_row=self._rows)
-        elif _is_frame(data):
+        elif is_frame(data):
             data = of_frame(data, self._row_ids, first_row=self._rows)
         else:
             raise TypeError(f"a batch must be a table, not {type(data).__name__}")
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
-        if self._batches and data.schema != self._batches[0].schema:
-            raise pa.ArrowInvalid("a batch has other columns than the first one")
         for size in [len(part) for part in data.to_batches()] or [0]:
             check_batches([*self._sizes, size])
             self._sizes = [*self._sizes[:1], size]
+        if self._batches and data.schema != self._batches[0].schema:
+            raise pa.ArrowInvalid("a batch has other columns than the first one")
         self._rows += len(data)
         self._batches.append(data)
 

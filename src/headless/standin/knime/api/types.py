@@ -210,7 +210,8 @@ def register_python_value_factory(
     _python_type_to_bundle[python_value_type_name] = bundle
 
 
-def _name_of(python_type: type) -> str:
+def name_of(python_type: type) -> str:
+    """Module and name of a class."""
     return f"{python_type.__module__}.{python_type.__qualname__}"
 
 
@@ -223,9 +224,14 @@ def get_proxy_by_python_type(python_type: type) -> tuple[PythonValueFactory, typ
     """
     if not isinstance(python_type, type):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{python_type!r} is no class")
-    module, factory, original = _proxies[_name_of(python_type)]
-    bundle = get_value_factory_bundle_for_python_type_name(original)
-    return _make(module, factory), bundle.value_factory.compatible_type
+    name = name_of(python_type)
+    bundle = get_value_factory_bundle_for_python_type_name(_proxies[name][2])
+    return get_proxy(name), bundle.value_factory.compatible_type
+
+
+def get_proxy(python_type_name: str) -> PythonValueFactory:
+    """The value factory of a second Python class; KeyError if there is none with the name."""
+    return _make(*_proxies[python_type_name][:2])
 
 
 def get_python_type_list() -> Iterable[str]:
@@ -267,7 +273,7 @@ def get_value_factory_bundle_for_python_type(python_type: type) -> PythonValueFa
     Raises:
         TypeError: it is not registered.
     """
-    name = _name_of(python_type)
+    name = name_of(python_type)
     if name not in _python_type_to_bundle:
         raise TypeError(f"no Python value factory is registered for {name}")
     return _python_type_to_bundle[name]

@@ -7,9 +7,8 @@ the class, and reads and writes the entry with its own name. Groups hold nested 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from .rules import Condition, Effect, Rule
 from .version import Version
@@ -80,9 +79,16 @@ class Setting:
         raise NotImplementedError
 
 
-class Parameter(Setting, ABC, Generic[T]):
+#: What the JSON schema of a list of texts says of its type.
+TEXTS = {"type": "array", "items": {"type": "string"}}
+
+
+class Parameter(Setting, Generic[T]):
     """One setting with a value of type ``T``, declared as a class attribute of a node or group."""
 
+    #: What the JSON schema says of the type, and which control the dialog shows.
+    _type: ClassVar[dict[str, Any]] = {}
+    _format: ClassVar[str] = ""
     _name: str  # of the attribute; one that a group makes in its __init__ has none
 
     def __init__(
@@ -191,16 +197,16 @@ class Parameter(Setting, ABC, Generic[T]):
     def _extract_schema(
         self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
     ) -> dict[str, Any]:
-        return {"title": self._label, "description": self._description(dialog_creation_context)}
+        return {"title": self._label, "description": self._description(), **self._type}
 
-    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
+    def _description(self) -> str:
         return self.__doc__ or ""
 
     def _extract_description(self, name: str, parent_scope: int) -> Any:
-        return {"name": self._label, "description": self._description(None)}
+        return {"name": self._label, "description": self._description()}
 
-    @abstractmethod
-    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]: ...
+    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
+        return {"format": self._format}
 
     def _extract_ui_schema(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         options = self._get_options(dialog_creation_context)

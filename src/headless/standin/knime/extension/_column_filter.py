@@ -7,10 +7,11 @@ import logging
 import re
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from knime.api.schema import Column, Schema
 
+from ._base import TEXTS
 from ._columns import PortIndex, _ColumnsParameter
 from .version import Version
 
@@ -29,16 +30,35 @@ class ColumnFilterMode(Enum):
     TYPE = "Type"
 
 
-def _property(kind: str, default: Any) -> dict[str, Any]:
-    return {"type": kind, "default": default}
+class _FilterConfig:
+    """The settings of a mode."""
+
+    #: Attributes with their keys and types in documents, in the order in which they are made of.
+    _keys: ClassVar[dict[str, tuple[str, dict[str, Any]]]]
+
+    @classmethod
+    def _from_dict(cls, value: dict[str, Any]) -> Self:
+        return cls(*(value[key] for key, _ in cls._keys.values()))
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {key: getattr(self, name) for name, (key, _) in self._keys.items()}
+
+    def _extract_schema(self) -> dict[str, Any]:
+        properties = {k: {**kind, "default": getattr(self, name)} for name, (k, kind) in self._keys.items()}
+        return {"type": "object", "properties": properties}
 
 
-def _texts(default: list[str]) -> dict[str, Any]:
-    return {**_property("array", default), "items": {"type": "string"}}
+_TEXT, _BOOLEAN = {"type": "string"}, {"type": "boolean"}
 
 
-class PatternFilterConfig:
+class PatternFilterConfig(_FilterConfig):
     """A regular expression or a pattern with ``*`` and ``?``; it may match anywhere in a name."""
+
+    _keys: ClassVar[dict[str, Any]] = {
+        "pattern": ("pattern", _TEXT),
+        "case_senstive": ("isCaseSensitive", _BOOLEAN),
+        "inverted": ("isInverted", _BOOLEAN),
+    }
 
     def __init__(self, pattern: str = "", case_sensitive: bool = True, inverted: bool = False) -> None:
         self.case_senstive = case_sensitive  # KNIME's spelling
@@ -52,28 +72,17 @@ class PatternFilterConfig:
         pattern = re.compile(text, 0 if self.case_senstive else re.IGNORECASE)
         return [name for name in schema.column_names if bool(pattern.search(name)) != self.inverted]
 
-    @classmethod
-    def _from_dict(cls, value: dict[str, Any]) -> "PatternFilterConfig":
-        return cls(value["pattern"], value["isCaseSensitive"], value["isInverted"])
 
-    def _to_dict(self) -> dict[str, Any]:
-        return {
-            "pattern": self.pattern,
-            "isCaseSensitive": self.case_senstive,
-            "isInverted": self.inverted,
-        }
-
-    def _extract_schema(self) -> dict[str, Any]:
-        properties = {
-            "isCaseSensitive": _property("boolean", self.case_senstive),
-            "isInverted": _property("boolean", self.inverted),
-            "pattern": _property("string", self.pattern),
-        }
-        return {"type": "object", "properties": properties}
-
-
-class TypeFilterConfig:
+class TypeFilterConfig(_FilterConfig):
     """Types by the class of their values, as KNIME writes it into the metadata of input columns."""
+
+    _keys: ClassVar[dict[str, Any]] = {
+        "_selected_types": ("selectedTypes", TEXTS),
+        "_type_displays": (
+            "typeDisplays",
+            {"type": "array", "items": {"type": "object", "properties": {"id": _TEXT, "text": _TEXT}}},
+        ),
+    }
 
     def __init__(
         self, selected_types: list[str] | None = None, type_displays: list[dict[str, str]] | None = None
@@ -90,24 +99,15 @@ class TypeFilterConfig:
                 names.append(column.name)
         return names
 
-    @classmethod
-    def _from_dict(cls, value: dict[str, Any]) -> "TypeFilterConfig":
-        return cls(value["selectedTypes"], value["typeDisplays"])
 
-    def _to_dict(self) -> dict[str, Any]:
-        return {"selectedTypes": self._selected_types, "typeDisplays": self._type_displays}
-
-    def _extract_schema(self) -> dict[str, Any]:
-        display = {"type": "object", "properties": {"id": {"type": "string"}, "text": {"type": "string"}}}
-        properties = {
-            "selectedTypes": _texts(self._selected_types),
-            "typeDisplays": {**_property("array", self._type_displays), "items": display},
-        }
-        return {"type": "object", "properties": properties}
-
-
-class ManualFilterConfig:
+class ManualFilterConfig(_FilterConfig):
     """Names that are in or out, and what happens to all others."""
+
+    _keys: ClassVar[dict[str, Any]] = {
+        "included": ("manuallySelected", TEXTS),
+        "excluded": ("manuallyDeselected", TEXTS),
+        "include_unknown_columns": ("includeUnknownColumns", _BOOLEAN),
+    }
 
     def __init__(
         self,
@@ -124,25 +124,6 @@ class ManualFilterConfig:
             return name in self.included or (name not in self.excluded and self.include_unknown_columns)
 
         return [name for name in schema.column_names if is_in(name)]
-
-    @classmethod
-    def _from_dict(cls, value: dict[str, Any]) -> "ManualFilterConfig":
-        return cls(value["manuallySelected"], value["manuallyDeselected"], value["includeUnknownColumns"])
-
-    def _to_dict(self) -> dict[str, Any]:
-        return {
-            "manuallySelected": self.included,
-            "manuallyDeselected": self.excluded,
-            "includeUnknownColumns": self.include_unknown_columns,
-        }
-
-    def _extract_schema(self) -> dict[str, Any]:
-        properties = {
-            "includeUnknownColumns": _property("boolean", self.include_unknown_columns),
-            "manuallyDeselected": _texts(self.excluded),
-            "manuallySelected": _texts(self.included),
-        }
-        return {"type": "object", "properties": properties}
 
 
 class ColumnFilterConfig:

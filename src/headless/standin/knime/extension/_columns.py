@@ -4,11 +4,11 @@
 # ruff: noqa: ARG002
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from knime.api.schema import Column, Schema
 
-from ._base import Parameter
+from ._base import TEXTS, Parameter
 from .version import Version
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class ColumnParameter(_ColumnsParameter[str | None]):
     """The name of one column; None when nothing is chosen, ``ColumnParameter.NONE`` when that was chosen."""
 
     NONE = "<none>"
+    _type: ClassVar[dict[str, Any]] = {"type": "string"}
 
     def __init__(
         self,
@@ -124,11 +125,6 @@ class ColumnParameter(_ColumnsParameter[str | None]):
         self._include_row_key = include_row_key
         self._include_none_column = include_none_column
 
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "string"}
-
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         none = [{"id": self.NONE, "text": "None"}] if self._include_none_column else []
         return {
@@ -147,6 +143,8 @@ class ColumnParameter(_ColumnsParameter[str | None]):
 
 class MultiColumnParameter(_ColumnsParameter[list[str]]):
     """The names of any number of columns."""
+
+    _type = TEXTS
 
     def __init__(
         self,
@@ -174,15 +172,6 @@ class MultiColumnParameter(_ColumnsParameter[list[str]]):
         # The dialog writes an empty text where there are no columns.
         named = None if value is None else [column for column in value if column != ""]
         super()._inject(obj, named, name, version, exclude_validations)
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {
-            **super()._extract_schema(extension_version, dialog_creation_context),
-            "type": "array",
-            "items": {"type": "string"},
-        }
 
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {"format": "twinList", "possibleValues": self._possible(dialog_creation_context)}

@@ -6,7 +6,7 @@
 import datetime as dt
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from ._base import Parameter
@@ -22,6 +22,8 @@ class DateTimeParameter(Parameter[dt.date | None]):
     Without a default it is the largest allowed value, else the smallest, else the time at which the node's
     module was imported. ``date_format`` is how default and limits are written, if they are texts.
     """
+
+    _type: ClassVar[dict[str, Any]] = {"type": "string", "format": "date-time"}
 
     def __init__(
         self,
@@ -110,15 +112,6 @@ class DateTimeParameter(Parameter[dt.date | None]):
             read = self._from_dict(value)
             self.check_type(read)
             self.check_range(read)
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {
-            **super()._extract_schema(extension_version, dialog_creation_context),
-            "type": "string",
-            "format": "date-time",
-        }
 
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {

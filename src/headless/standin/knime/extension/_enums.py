@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from ._base import Parameter, with_list
+from ._base import TEXTS, Parameter, with_list
 from .version import Version
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class EnumParameterOptions(Enum):
     @classmethod
     def get_all_options(cls) -> list[str]:
         """The names of all members."""
-        return [member.name for member in cls]
+        return cls._member_names_
 
 
 class _OnlyOption(EnumParameterOptions):
@@ -132,6 +132,8 @@ class EnumParameter(Parameter[str]):
 class EnumSetParameter(Parameter[list[str]]):
     """The names of any number of members of ``enum``."""
 
+    _type = TEXTS
+
     def __init__(
         self,
         label: str | None = None,
@@ -161,17 +163,8 @@ class EnumSetParameter(Parameter[list[str]]):
 
     validator = Parameter[list[str]]._add_validator
 
-    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
+    def _description(self) -> str:
         return _listed(self.__doc__ or "", list(self._enum))
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {
-            **super()._extract_schema(extension_version, dialog_creation_context),
-            "type": "array",
-            "items": {"type": "string"},
-        }
 
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         values = [{"id": member.name, "text": member.label} for member in self._enum]

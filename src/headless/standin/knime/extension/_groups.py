@@ -4,8 +4,9 @@ A group is declared once and instantiated as a class attribute. Reading the attr
 that is bound to the obj's dictionary of values, so that two nodes never share values.
 """
 
-# Signatures are KNIME's, so not every argument is used.
+# Signatures are KNIME's, so not every argument is used; groups and settings are one implementation.
 # ruff: noqa: ARG002
+# pyright: reportPrivateUsage=false
 
 import copy
 import inspect
@@ -41,9 +42,9 @@ def inject(obj: object, values: dict[str, Any], version: Version, exclude_valida
         values = modify(values)
     for name, setting in settings_of(obj).items():
         if name in values:
-            setting._inject(obj, values[name], name, version, exclude_validations)  # pyright: ignore[reportPrivateUsage]
-        elif setting._since_version > version:  # pyright: ignore[reportPrivateUsage]
-            setting._set_default_for_version(obj, name, version, exclude_validations)  # pyright: ignore[reportPrivateUsage]
+            setting._inject(obj, values[name], name, version, exclude_validations)
+        elif setting._since_version > version:
+            setting._set_default_for_version(obj, name, version, exclude_validations)
 
 
 def validate(obj: object, values: dict[str, Any], version: Version) -> None:
@@ -53,10 +54,10 @@ def validate(obj: object, values: dict[str, Any], version: Version) -> None:
         ValueError: a setting that ``version`` had already is missing, or a value is bad.
     """
     for name, setting in settings_of(obj).items():
-        if setting._since_version <= version:  # pyright: ignore[reportPrivateUsage]
+        if setting._since_version <= version:
             if name not in values:
                 raise ValueError(f'Parameter missing for key "{name}".')
-            setting._validate(values[name], version)  # pyright: ignore[reportPrivateUsage]
+            setting._validate(values[name], version)
 
 
 class ParameterGroup(Setting):
@@ -84,19 +85,20 @@ class ParameterGroup(Setting):
         return self._get_param_holder(obj)
 
     def __set__(self, obj: object, value: Any) -> None:
-        raise RuntimeError("a parameter group cannot be replaced; set its parameters")
+        error = AttributeError if isinstance(obj, ParameterGroup) else RuntimeError
+        raise error("a parameter group cannot be replaced; set its parameters")
 
     # Parameters that a group makes in its __init__ are no descriptors, but behave like them.
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if isinstance(found, Parameter):
-            return found._get_value(self, name, False)  # pyright: ignore[reportPrivateUsage]
+            return found._get_value(self, name, False)
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__.get(name)
         if isinstance(own, Parameter):
-            own._set_value(self, value, name)  # pyright: ignore[reportPrivateUsage]
+            own._set_value(self, value, name)
         else:
             super().__setattr__(name, value)
 
@@ -177,7 +179,7 @@ class ParameterGroup(Setting):
 
 def _rule(self: G, condition: Condition, effect: Effect) -> G:
     """Shows, hides, enables or disables the group while ``condition`` holds; returns the group."""
-    cast("ParameterGroup", self)._rule = Rule(condition, effect)  # pyright: ignore[reportPrivateUsage]
+    cast("ParameterGroup", self)._rule = Rule(condition, effect)
     return self
 
 
@@ -293,9 +295,6 @@ class ParameterArray(Parameter[list[G]]):
         if value is None:
             value = [{n: p._to_dict(p._get_default()) for n, p in self._members().items()}]
         super()._inject(obj, value, name, version, exclude_validations)
-
-    def _description(self, dialog_creation_context: "DialogCreationContext | None") -> str:
-        return self.__doc__ or ""
 
     def _extract_description(self, name: str, parent_scope: int) -> Any:
         inner = [own._extract_description(key, parent_scope) for key, own in self._members().items()]

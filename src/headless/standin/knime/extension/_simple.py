@@ -5,11 +5,10 @@
 
 import functools
 import numbers
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from ._base import Parameter, with_list
 from .version import Version
@@ -21,6 +20,8 @@ N = TypeVar("N", int, float)
 
 
 class _NumericParameter(Parameter[N]):
+    _kind: ClassVar[type]
+
     def __init__(
         self,
         label: str | None = None,
@@ -36,10 +37,13 @@ class _NumericParameter(Parameter[N]):
         self.max_value = max_value
         super().__init__(label, description, default_value, validator, since_version, is_advanced)
 
-    @abstractmethod
-    def check_type(self, value: Any) -> None: ...
+    def check_type(self, value: Any) -> None:
+        """Raises TypeError unless the value is a number of the right kind."""
+        if not isinstance(value, self._kind):
+            raise TypeError(f"{value!r} is a {type(value).__name__}, no {self._type['type']}")
 
     def check_range(self, value: Any) -> None:
+        """Raises ValueError unless the value is within the limits."""
         if self.min_value is not None and value < self.min_value:
             raise ValueError(f"{value} is below the smallest allowed value {self.min_value}")
         if self.max_value is not None and value > self.max_value:
@@ -61,35 +65,23 @@ class _NumericParameter(Parameter[N]):
 
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         limits = self._limits()
-        return {"format": self.control, **({"validation": limits} if limits else {})}
-
-    control = ""
+        return {"format": self._format, **({"validation": limits} if limits else {})}
 
 
 class IntParameter(_NumericParameter[int]):
     """A whole number of 32 bits. As in KNIME, ``True`` counts as one."""
 
-    control = "integer"
-
-    def check_type(self, value: Any) -> None:
-        """Raises TypeError unless the value is an int."""
-        if not isinstance(value, int):
-            raise TypeError(f"{value!r} is a {type(value).__name__}; a whole number is needed")
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {
-            **super()._extract_schema(extension_version, dialog_creation_context),
-            "type": "integer",
-            "format": "int32",
-        }
+    _kind = int
+    _type: ClassVar[dict[str, Any]] = {"type": "integer", "format": "int32"}
+    _format = "integer"
 
 
 class DoubleParameter(_NumericParameter[float]):
     """A number. As in KNIME, whole numbers and booleans pass."""
 
-    control = "number"
+    _kind = numbers.Number
+    _type: ClassVar[dict[str, Any]] = {"type": "number", "format": "double"}
+    _format = "number"
 
     def __init__(
         self,
@@ -106,23 +98,12 @@ class DoubleParameter(_NumericParameter[float]):
             label, description, default_value, validator, min_value, max_value, since_version, is_advanced
         )
 
-    def check_type(self, value: Any) -> None:
-        """Raises TypeError unless the value is a number."""
-        if not isinstance(value, numbers.Number):
-            raise TypeError(f"{value!r} is a {type(value).__name__}; a number is needed")
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {
-            **super()._extract_schema(extension_version, dialog_creation_context),
-            "format": "double",
-            "type": "number",
-        }
-
 
 class BoolParameter(Parameter[bool]):
     """True or false; numbers are refused."""
+
+    _type: ClassVar[dict[str, Any]] = {"type": "boolean"}
+    _format = "boolean"
 
     def __init__(
         self,
@@ -138,14 +119,6 @@ class BoolParameter(Parameter[bool]):
     def _default_validator(self, value: Any) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"{value!r} is no boolean")
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "boolean"}
-
-    def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
-        return {"format": "boolean"}
 
 
 def _check_text(value: Any) -> None:
@@ -290,6 +263,8 @@ class LocalPathParameter(StringParameter):
 class MultilineStringParameter(Parameter[str]):
     """A text of several lines."""
 
+    _type: ClassVar[dict[str, Any]] = {"type": "string"}
+
     def __init__(
         self,
         label: str | None = None,
@@ -309,11 +284,6 @@ class MultilineStringParameter(Parameter[str]):
 
     def _default_validator(self, value: Any) -> None:
         _check_text(value)
-
-    def _extract_schema(
-        self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
-    ) -> dict[str, Any]:
-        return {**super()._extract_schema(extension_version, dialog_creation_context), "type": "string"}
 
     def _get_options(self, dialog_creation_context: "DialogCreationContext") -> dict[str, Any]:
         return {"format": "textArea", "rows": self._number_of_lines}

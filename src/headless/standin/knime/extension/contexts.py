@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from knime.api.table import Table
 
@@ -28,9 +28,15 @@ class Credential:
 class FlowVariables(UserDict[str, Any]):
     """Flow variables by name: none can be deleted, none whose name starts with ``knime`` can be set."""
 
-    def __init__(self, initial: dict[str, Any]) -> None:
+    def __init__(self) -> None:  # as in KNIME, so that two of them cannot be joined with |
         super().__init__()
-        self.data.update(initial)
+
+    @classmethod
+    def of(cls, values: "Mapping[str, Any]") -> "FlowVariables":
+        """What a node gets: also variables that it could not set."""
+        made = cls()
+        made.data.update(values)
+        return made
 
     def __setitem__(self, key: str, item: Any) -> None:
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -1,7 +1,7 @@
 """Nodes and categories: the decorators that declare them, and the registry in which the host finds them."""
 
 # Nodes import from here what is made elsewhere, so not every import is used.
-# ruff: noqa: F401
+# ruff: noqa: F401, F403
 # pyright: reportUnusedImport=false
 
 import sys
@@ -16,43 +16,18 @@ from knime.api._columnar import _ColumnarView  # pyright: ignore[reportPrivateUs
 from knime.api.schema import PortObjectSpec
 from knime.api.table import BatchOutputTable, Table
 
-from ._base import Parameter
-from ._column_filter import ColumnFilterParameter
-from ._columns import ColumnParameter, MultiColumnParameter
-from ._groups import ParameterArray, parameter_group
-from ._simple import (
-    BoolParameter,
-    DoubleParameter,
-    IntParameter,
-    MultilineStringParameter,
-    StringParameter,
-)
 from .contexts import ConfigurationContext, Credential, DialogCreationContext, ExecutionContext
+from .parameter import *
+from .parameter import Parameter
+from .ports import *
 from .ports import (
-    ConnectionPortObject,
     FilestorePortObject,
-    ImageFormat,
     Port,
     PortGroup,
     PortObject,
     PortType,
     PortTypeRegistry,
     ViewDeclaration,
-    input_binary,
-    input_binary_group,
-    input_port,
-    input_port_group,
-    input_table,
-    input_table_group,
-    output_binary,
-    output_binary_group,
-    output_image,
-    output_image_group,
-    output_port,
-    output_port_group,
-    output_table,
-    output_table_group,
-    output_view,
 )
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import importlib
 import io
 import xml.etree.ElementTree as ET  # KNIME's cells are such trees
 import zoneinfo
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, BinaryIO
 
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
@@ -130,6 +130,20 @@ class DurationValueFactory(PythonValueFactory):
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
 
 
+class _StructValueFactory(PythonValueFactory):
+    """Values of a dataclass; the storage has its fields, in their order."""
+
+    def decode(self, storage: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return (
+            None if storage is None else self.compatible_type(*(storage[str(i)] for i in range(len(storage))))
+        )
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if value is None else {str(i): part for i, part in enumerate(astuple(value))}
+
+
 @dataclass(eq=False, repr=False)
 class FSLocationValue:
     """A path: of which kind of file system, of which of this kind (or None), and the path in it."""
@@ -146,19 +160,11 @@ class FSLocationValue:
         return str(self.to_dict())
 
 
-class FSLocationValueFactory(PythonValueFactory):
+class FSLocationValueFactory(_StructValueFactory):
     """Paths in KNIME's file systems."""
 
     def __init__(self) -> None:
         super().__init__(FSLocationValue)
-
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if storage is None else FSLocationValue(storage["0"], storage["1"], storage["2"])
-
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if value is None else {"0": value.fs_category, "1": value.fs_specifier, "2": value.path}
 
 
 @dataclass(eq=False, repr=False)
@@ -174,19 +180,11 @@ class BooleanSetValue:
         return asdict(self)
 
 
-class BooleanSetValueFactory(PythonValueFactory):
+class BooleanSetValueFactory(_StructValueFactory):
     """Sets of booleans."""
 
     def __init__(self) -> None:
         super().__init__(BooleanSetValue)
-
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if storage is None else BooleanSetValue(storage["0"], storage["1"], storage["2"])
-
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if value is None else {"0": value.has_true, "1": value.has_false, "2": value.has_missing}
 
 
 class DenseBitVectorValue(str):

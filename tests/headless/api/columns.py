@@ -1,0 +1,196 @@
+"""Columns of logical types: as Arrow shows and takes them, and what pandas can do with them."""
+
+import datetime as dt
+import json
+
+from tests.headless.api.frames import shown
+from tests.headless.api.making import array, kinds, table
+from tests.headless.api.tools import raises
+
+DATES = [dt.date(2024, 2, 29), None, dt.date(2025, 1, 1)]
+
+
+def no_rows(kind):
+    def case(knext, given):
+        import pyarrow as pa
+
+        return kinds(knext.Table.from_pyarrow(pa.table({"a": array([], kind)()})))
+
+    return case
+
+
+def dictionary(values):
+    def case(knext, given):
+        import pyarrow as pa
+
+        return kinds(table(knext, a=pa.array(values).dictionary_encode()))
+
+    return case
+
+
+def written(*batches):
+    def case(knext, given):
+        import pyarrow as pa
+
+        made = knext.BatchOutputTable.create("generate")
+        for values in batches:
+            made.append(pa.table({"a": values}))
+
+    return case
+
+
+def cells(use):
+    """What becomes of a frame with dates and numbers."""
+
+    def case(knext, given):
+        import pandas as pd
+
+        data = table(knext, a=DATES, n=[1, 2, 3]).to_pandas()
+        found = use(data, pd)
+        found = data if found is None else found
+        if isinstance(found, pd.Series):
+            found = found.to_frame("a")
+        return shown(knext.Table.from_pandas(found))[1] if isinstance(found, pd.DataFrame) else found
+
+    return case
+
+
+def changed(key, value):
+    """Cells set to a value, or to what a function makes of the frame."""
+
+    def use(data, pd):
+        rows = key(data) if callable(key) else key
+        data.loc[rows, "a"] = value(data) if callable(value) else value
+
+    return cells(use)
+
+
+class Whole:
+    """Counts."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __str__(self):
+        return f"{type(self).__name__} {self.number}"
+
+
+class Even(Whole):
+    """The same counts as another class."""
+
+
+def factories(kt):
+    """Registers both classes, as one type."""
+
+    class WholeFactory(kt.PythonValueFactory):
+        kind = Whole
+
+        def __init__(self):
+            super().__init__(self.kind)
+
+        def decode(self, storage):
+            return None if storage is None else self.kind(storage)
+
+        def encode(self, value):
+            return None if value is None else value.number
+
+    class EvenFactory(WholeFactory):
+        kind = Even
+
+    name = '{"value_factory_class":"org.example.Whole"}'
+    traits = {"type": "simple", "traits": {"logical_type": name}}
+    for factory in (WholeFactory, EvenFactory):
+        factory.__qualname__ = factory.__name__
+        globals()[factory.__name__] = factory
+        value = f"{__name__}.{factory.kind.__name__}"
+        kt.register_python_value_factory(
+            __name__, factory.__name__, "Whole", '"long"', json.dumps(traits), value, factory is WholeFactory
+        )
+
+
+def two_classes(use):
+    def case(knext, given):
+        import knime.api.types as kt
+        import pandas as pd
+
+        factories(kt)
+        column = pd.Series([Whole(1), None], dtype=knext.logical(Whole).to_pandas())
+        return use(knext, column)
+
+    return case
+
+
+def as_even(knext, column):
+    return column.astype(knext.logical(Even).to_pandas())
+
+
+def through_a_table(knext, column):
+    made = knext.Table.from_pandas(column.to_frame("a"))
+    return [str(made.schema["a"].ktype), str(made.to_pandas()["a"].iloc[0])]
+
+
+ARROW = {
+    "shown": (
+        lambda k, g: str(k.datetime().to_pyarrow()),
+        "extension<knime.logical_type<struct<0:int64,1:int64>,"
+        ' {"value_factory_class":"org.knime.core.data.v2.time.LocalDateTimeValueFactory"}>>',
+    ),
+    "no rows": (no_rows("int32"), ["Number (Integer)"]),
+    "no rows of narrow numbers": (no_rows("float32"), {"raised": "ArrowInvalid"}),
+    "no rows of lists of narrow numbers": (
+        no_rows(lambda pa: pa.list_(pa.float32())),
+        {"raised": "ArrowInvalid"},
+    ),
+    "dictionary of texts": (dictionary(["x", None]), ["String"]),
+    "dictionary of dates": (dictionary(DATES), raises(KeyError)),
+    "larger batch of another type": (written([1], ["x", "y"]), raises(ValueError)),
+    "batch of another type": (written([1, 2], ["x", "y"]), {"raised": "ArrowInvalid"}),
+}
+PANDAS = {
+    "shown": (
+        cells(lambda data, pd: [str(data["a"].dtype), data["a"].dtype.name]),
+        [
+            'knime.pandas_type<int64, {"value_factory_class":'
+            '"org.knime.core.data.v2.time.LocalDateValueFactory"}>',
+            'PandasLogicalTypeExtensionType(int64, {"value_factory_class":'
+            '"org.knime.core.data.v2.time.LocalDateValueFactory"})',
+        ],
+    ),
+    "grouped": (cells(lambda data, pd: data.groupby("a").size()), raises(NotImplementedError)),
+    "gaps filled": (cells(lambda data, pd: data["a"].fillna(DATES[0])), raises(TypeError)),
+    "one cell": (
+        changed("Row1", DATES[0]),
+        [["Row0", "Row1", "Row2"], ["2024-02-29", "2024-02-29", "2025-01-01"], ["1", "2", "3"]],
+    ),
+    "cells by a condition": (changed(lambda data: data["n"] > 1, None), raises(TypeError)),
+    "cells by a list": (
+        changed(["Row0", "Row1"], [None, DATES[0]]),
+        [["Row0", "Row1", "Row2"], ["None", "2024-02-29", "2025-01-01"], ["1", "2", "3"]],
+    ),
+    "cells in a row": (
+        changed(slice("Row0", "Row1"), lambda data: data["a"].iloc[2]),
+        [["Row0", "Row1", "Row2"], ["2025-01-01", "2025-01-01", "2025-01-01"], ["1", "2", "3"]],
+    ),
+    "cells of too few": (changed(slice("Row0", "Row1"), lambda data: data["a"].iloc[:0]), raises(TypeError)),
+    "rows without the column": (
+        cells(lambda data, pd: pd.concat([data, pd.DataFrame({"n": [7]}, index=["X"])])),
+        raises(TypeError),
+    ),
+    "rows after fewer": (
+        cells(lambda data, pd: pd.concat([data.iloc[:2], data]).reset_index(drop=True)["n"].tolist()),
+        [1, 2, 1, 2, 3],
+    ),
+    "index with gaps": (
+        cells(lambda data, pd: data.set_index(pd.Index([1, None, 3], dtype="Int64"))),
+        [["Row1.0", "Rownan", "Row3.0"], ["2024-02-29", "None", "2025-01-01"], ["1", "2", "3"]],
+    ),
+    "another class": (two_classes(lambda k, c: [str(v) for v in as_even(k, c)]), ["Even 1", "None"]),
+    "another class in a table": (
+        two_classes(lambda k, c: through_a_table(k, as_even(k, c))),
+        ["Whole", "Whole 1"],
+    ),
+    "another type": (
+        two_classes(lambda k, c: c.astype(k.logical(dt.date).to_pandas())),
+        raises(TypeError),
+    ),
+}
