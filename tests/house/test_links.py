@@ -1,4 +1,4 @@
-"""Links between the project's documents lead somewhere, headings included."""
+"""Links between the project's documents lead somewhere, headings included, and to every page."""
 
 import re
 from pathlib import Path
@@ -23,3 +23,14 @@ def test_links_lead_somewhere(document):
         target = document.parent / name if name else document
         assert target.exists(), f"{name} is not there"
         assert not anchor or anchor in headings(target), f"{name} has no heading {anchor}"
+
+
+def test_every_page_is_found_from_the_readme():
+    found, next_ones = set(), [ROOT / "README.md"]
+    while next_ones:
+        page = next_ones.pop()
+        if page.suffix == ".md" and page not in found:
+            found.add(page)
+            links = LINK.findall(page.read_text(encoding="utf-8"))
+            next_ones += [(page.parent / name).resolve() for name, _ in links if name]
+    assert set(DOCUMENTS) - found == {ROOT / "examples" / "demo" / "files" / "meeting_notes.md"}
