@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from .nodes import EntryNode, ExitNode
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from .documents.problems import Problem
     from .nodes import Node, Position
     from .server_config import ServerConfig
-
-DEFAULT_NODE_EXECUTIONS: Final = 1000
-DEFAULT_EXECUTION_TIME_MS: Final = 300_000
 
 
 class Dialect(StrEnum):
@@ -103,8 +100,8 @@ class ExecutionLimits:
         max_execution_time_ms: Milliseconds for one run.
     """
 
-    max_node_executions: int = DEFAULT_NODE_EXECUTIONS
-    max_execution_time_ms: int = DEFAULT_EXECUTION_TIME_MS
+    max_node_executions: int = 1000
+    max_execution_time_ms: int = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

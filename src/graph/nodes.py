@@ -114,58 +114,54 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryNode:
+class NodeBase:
+    """What every node has.
+
+    Attributes:
+        id: Name of the node, unique in its tool.
+        position: Where the node stands.
+    """
+
+    id: str
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryNode(NodeBase):
     """Where a run begins; its output is the arguments.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         next: Node that follows.
-        position: Where the node stands.
     """
 
-    id: str
     next: str
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExitNode:
-    """Where a run ends; its output is that of the node that ran before.
-
-    Attributes:
-        id: Name of the node, unique in its tool.
-        position: Where the node stands.
-    """
-
-    id: str
-    position: Position | None = field(default=None, compare=False, repr=False)
+class ExitNode(NodeBase):
+    """Where a run ends; its output is that of the node that ran before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransformNode:
+class TransformNode(NodeBase):
     """Evaluates an expression on the context.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         expression: What is evaluated.
         next: Node that follows.
         on_error: Node that follows if this one fails; None ends the run.
-        position: Where the node stands.
     """
 
-    id: str
     expression: Expression
     next: str
     on_error: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpNode:
+class McpNode(NodeBase):
     """Calls a tool on an MCP server.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         server: Key in `GraphDocument.servers`.
         tool: Name of the tool on that server.
         args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
@@ -174,11 +170,9 @@ class McpNode:
         retry: When to call again; None: once.
         timeout: Seconds for one call; None: the client's own.
         cache: Whether and how long results are kept; None: not.
-        position: Where the node stands.
         places: Where its keys stand, by the keys below the node: ``("tool",)``, ``("args", "path")``.
     """
 
-    id: str
     server: str
     tool: str
     args: Template
@@ -187,7 +181,6 @@ class McpNode:
     retry: Retry | None = None
     timeout: float | None = None
     cache: Cache | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
     places: Mapping[tuple[str, ...], Position] = field(
         default_factory=dict[tuple[str, ...], Position], compare=False, repr=False
     )
@@ -211,24 +204,20 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchNode:
+class SwitchNode(NodeBase):
     """Takes the first way whose rule holds; its output is the id of the node that follows.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         conditions: In the order in which they are tried.
         default: Node that follows if no rule holds; None makes that an error.
-        position: Where the node stands.
     """
 
-    id: str
     conditions: tuple[Condition, ...]
     default: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelNode:
+class ParallelNode(NodeBase):
     """Runs several branches at once.
 
     A branch is the chain of nodes from its first node up to, and without, the node `next`. It sees the
@@ -236,24 +225,20 @@ class ParallelNode:
     the last node of that branch.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         branches: First node of each branch.
         next: Node where the branches meet.
         on_error: Node that follows if a branch fails; None ends the run.
         max_concurrency: Branches that run at the same time; None: all.
-        position: Where the node stands.
     """
 
-    id: str
     branches: tuple[str, ...]
     next: str
     on_error: str | None = None
     max_concurrency: int | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForEachNode:
+class ForEachNode(NodeBase):
     """Runs a chain of nodes for each entry of a list.
 
     The chain begins with the node `body` and goes up to, and without, the node `next`. Inside, this node's
@@ -261,49 +246,41 @@ class ForEachNode:
     outputs of the chain's last nodes, in the order of the entries.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         items: Expression for the list; nothing is an empty list, a single value a list of one.
         body: First node of the chain.
         next: Node that follows after the last entry.
         on_error: Node that follows if an entry fails; None ends the run.
         max_concurrency: Entries that run at the same time.
         max_items: More entries than this are an error.
-        position: Where the node stands.
     """
 
-    id: str
     items: Expression
     body: str
     next: str
     on_error: str | None = None
     max_concurrency: int = 1
     max_items: int = 1000
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolNode:
+class ToolNode(NodeBase):
     """Calls another tool of the same document.
 
     Attributes:
-        id: Name of the node, unique in its tool.
         tool: Name of a tool of the document.
         args: Arguments: name to template (JSON with `Expression` values in it), or an expression for all.
         next: Node that follows.
         on_error: Node that follows if the call fails for good; None ends the run.
         retry: When to call again; None: once.
         timeout: Seconds for one call; None: what is left of the run's time.
-        position: Where the node stands.
     """
 
-    id: str
     tool: str
     args: Template
     next: str
     on_error: str | None = None
     retry: Retry | None = None
     timeout: float | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode

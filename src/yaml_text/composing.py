@@ -6,6 +6,7 @@ YAML, such as ``{text: why?}`` and tabs between values.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -18,11 +19,12 @@ from .mistakes import Mistake, YamlError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# They end lines in YAML 1.1, which libyaml reads, and are text in 1.2. What stands for them is no character.
+# They mean something in YAML 1.1, which libyaml reads, and are text in 1.2: ends of lines, and question marks
+# that texts begin with. What stands for them is no character.
 _BREAKS: Final = "\x85\u2028\u2029"
-_STAND_INS: Final = "\ufdd0\ufdd1\ufdd2"
-_AS_TEXT: Final = str.maketrans(_BREAKS, _STAND_INS)
-_AS_WRITTEN: Final = str.maketrans(_STAND_INS, _BREAKS)
+_AS_TEXT: Final = str.maketrans(_BREAKS, "\ufdd0\ufdd1\ufdd2")
+_AS_WRITTEN: Final = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", _BREAKS + "?")
+_QUESTION: Final = re.compile(r"(?<=[\s\[{,:])\?(?=[^\s,\[\]{}])")
 _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -84,7 +86,7 @@ def compose(text: str, *, deepest: int) -> Node | None:
     Raises:
         YamlError: It is no YAML, has several documents, or is nested deeper.
     """
-    text = text.translate(_AS_TEXT)
+    text = _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
     found = _Composing(text, deepest)
     if found.failure is not None:
         mending = Mending(text)

@@ -24,7 +24,7 @@ class Rules:
 
     Attributes:
         merge_keys: Whether ``<<`` adds the keys of another mapping; otherwise it is a mistake.
-        most_values: How many values there may be, those behind aliases each time.
+        most_values: How many values may stand there again, behind aliases.
         deepest: How many levels there may be.
         scalar: What a scalar without quotes means.
         key: The text of a key without quotes.
@@ -94,12 +94,14 @@ class _Reading:
         self.mistakes: list[Mistake] = []
         self._rules = rules
         self._open: set[int] = set()
-        self._count = 0
+        self._seen: set[int] = set()
+        self._repeated = 0
 
     def value(self, node: Node, path: Path) -> Any:
-        self._count += 1
-        if self._count > self._rules.most_values:
-            what = f"the document has more than {self._rules.most_values} values"
+        self._repeated += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._repeated > self._rules.most_values:
+            what = f"more than {self._rules.most_values} values stand here again"
             raise self._ended(what, node, path, "Look for aliases (*name) that repeat each other")
         if len(path) > self._rules.deepest:
             raise self._ended(f"nested more than {self._rules.deepest} levels deep", node, path)
@@ -128,36 +130,33 @@ class _Reading:
     def _mapping(self, node: Mapping, path: Path) -> dict[str, Any]:
         self._check_tag(node, "map", path)
         found: dict[str, Any] = {}
-        merged: list[Node] = []
+        merged: set[str] = set()
         for key_node, value_node in node.pairs:
             key = self._key(key_node, path)
             if key is None:
                 continue
             if key == _MERGE and isinstance(key_node, Scalar) and key_node.plain and key_node.tag is None:
                 if self._rules.merge_keys:
-                    merged.append(value_node)
+                    merged |= self._merge(value_node, found, path)
                 else:
                     self._wrong("merge keys (<<) are not read", key_node, path, "Repeat the keys")
-            elif key in found:
+            elif key in found and key not in merged:
                 first, _ = self.keys[*path, key]
                 what = f"the key '{key}' stands here twice; it is also in line {first}"
                 self._wrong(what, key_node, (*path, key), "Keep one of them")
             else:
+                merged.discard(key)
                 self.keys[*path, key] = (key_node.line, key_node.column)
                 found[key] = self.value(value_node, (*path, key))
-        for value_node in merged:
-            self._merge(value_node, found, path)
         return found
 
-    def _merge(self, node: Node, found: dict[str, Any], path: Path) -> None:
-        """``<<: *other`` or ``<<: [*one, *two]``: adds the keys that are not there yet."""
+    def _merge(self, node: Node, found: dict[str, Any], path: Path) -> set[str]:
+        """``<<: *other`` or ``<<: [*one, *two]``: adds the keys that are not there yet, and gives them."""
         if isinstance(node, Sequence):
-            for entry in node.entries:
-                self._merge(entry, found, path)
-            return
+            return {key for entry in node.entries for key in self._merge(entry, found, path)}
         if not isinstance(node, Mapping) or id(node) in self._open:
             self._wrong("'<<' takes a mapping or a list of mappings", node, path)
-            return
+            return set()
         outer_keys, outer_values = self.keys, self.values
         self.keys, self.values = {}, {}
         extra = self.value(node, path)
@@ -169,6 +168,7 @@ class _Reading:
                 self.keys[known] = place
                 self.values[known] = inner_values[known]
         found.update(added)
+        return set(added)
 
     def _key(self, node: Node, path: Path) -> str | None:
         if not isinstance(node, Scalar):

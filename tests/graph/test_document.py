@@ -123,6 +123,27 @@ def test_the_dialect_target():
     assert any("'next' is missing" in text and "choose the dialect 'target'" in text for text in wrong)
 
 
+def test_a_switch_that_leads_nowhere_is_of_the_dialect_target():
+    text = document(
+        "{id: entry, type: entry, next: exit}",
+        "{id: s, type: switch, conditions: []}",
+        "{id: exit, type: exit}",
+    )
+    checked = check_text(text)
+    assert (checked.dialect.dialect, checked.document is not None) == (Dialect.TARGET, True)
+
+
+@pytest.mark.parametrize("argument", ["$.a", "$é", "$ ~> $keys()", "${'a': 1}", "$^(a)", "$ & 'x'", "$=1"])
+def test_arguments_that_are_expressions_in_the_dialect_target(argument):
+    text = document(
+        "{id: entry, type: entry, next: m}",
+        f'{{id: m, type: mcp, server: s, tool: r, args: {{a: "{argument}"}}, next: exit}}',
+        "{id: exit, type: exit}",
+        more="mcpServers: {s: {command: python3, args: []}}\n",
+    )
+    assert check_text(text).document.tools[0].by_id["m"].args == {"a": Expression(text=argument)}
+
+
 def test_money_is_no_expression():
     call = '{id: m, type: mcp, server: s, tool: r, args: {a: "$5.00"}, next: exit}'
     text = document(

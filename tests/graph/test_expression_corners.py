@@ -4,7 +4,7 @@ import pytest
 
 from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate
 
-CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None]}
+CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"x": {"y": 1}}]}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,16 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None]}
         ("$map([2, 3, 4], $power)", [1, 3, 16]),
         ("$map([1, 'a'], $string)", ["1", "a"]),
         ("$reduce([2, 3], $power)", 8),
+        ("$parseInteger('22nd', 'w')", None),
+        ("$parseInteger('AB', 'w')", None),
+        ("$filter([13, 2], /3/)", 13),
+        ("1 /* one */", 1),
+        ("$eval('1 /* one */')", 1),
+        ("[one.a[true], gaps.x[$not(y = 2)]]", [1, None, {"y": 1}]),
+        ("gaps.x[0]", {"y": 1}),
+        ("$sort([1, 2, 3, 4, 5], function($a, $b) {true})", [5, 4, 3, 2, 1]),
+        ("$sort([3, 1, 2, 1], function($a, $b) {$a >= $b})", [1, 1, 2, 3]),
+        ("$sort([5, 3, 4, 1, 2], function($a, $b) {$a != 3})", [3, 2, 1, 4, 5]),
     ],
 )
 def test_values(expression, wanted):
@@ -137,3 +147,33 @@ def test_errors(expression, code, said):
         evaluate(expression, CONTEXT)
     assert caught.value.code == code
     assert "object has no attribute" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "wanted"),
+    [
+        ("a\n", "a$", None),
+        ("a\nb", "a$", None),
+        ("b\ra", "b.a", None),
+        ("\ufeffa", r"^\sa", "\ufeffa"),
+        ("\x1ca", r"^\sa", None),
+        ("\x1ca", r"^[\S]a", "\x1ca"),
+        ("a\nb", "a[^]b", "a\nb"),
+        ("a", "[]|a", "a"),
+        ("a[]", "[x[]]", "[]"),
+        ("aa{,3}", "a{,3}", "a{,3}"),
+        ("aaa", "^a{2}", "aa"),
+        ("zeQ", r"\z\e\Q", "zeQ"),
+        ("p{L}", r"\p{L}", "p{L}"),
+        ("\x01", r"\cA", "\x01"),
+        ("abab", r"(?<x>ab)\k<x>", "abab"),
+        ("a.b", r"a\.b", "a.b"),
+    ],
+)
+def test_patterns_mean_what_they_mean_in_javascript(text, pattern, wanted):
+    found = evaluate(f"$match(text, /{pattern}/).match", {"text": text})
+    assert found == (UNDEFINED if wanted is None else wanted)
+
+
+def test_where_lines_end_matters_to_those_who_say_so():
+    assert evaluate("$match(text, /a$/m).match", {"text": "a\nb"}) == "a"

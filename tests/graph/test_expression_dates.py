@@ -24,6 +24,9 @@ from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_jsonat
         ("MMXXVI", "[YI]", "2026-01-01T00:00:00.000Z"),
         ("April 2026", "[MNn] [Y]", "2026-04-01T00:00:00.000Z"),
         ("nothing", "[Y]", UNDEFINED),
+        ("2026 am", "[Y] [P]", "2026-01-01T00:00:00.000Z"),
+        ("April 2026", "[MNn,2] [Y]", "2026-04-01T00:00:00.000Z"),
+        ("x", "x", UNDEFINED),
     ],
 )
 def test_reading(text, picture, wanted):
@@ -35,6 +38,17 @@ def test_what_a_picture_leaves_out_is_now():
         "[$fromMillis($toMillis('12:30', '[H]:[m]')), $now('[Y0001]-[M01]-[D01]T12:30:00.000Z')]", {}
     )
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("said", "picture"), [("4", "[F0]"), ("MONDAY", "[FN]")])
+def test_what_says_nothing_of_a_moment_is_now(said, picture):
+    assert evaluate(f"$toMillis('{said}', '{picture}') = $millis()", {}) is True
+
+
+def test_names_with_only_a_least_width_are_whole():
+    assert (
+        evaluate("$fromMillis(0, '[FNn,2] [MNn,9] [YN]' ~> $replace(' [YN]', ''))", {}) == "Thursday January"
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +80,8 @@ def test_an_integer_that_is_not_written_as_the_picture_is_none(picture):
     [
         ("a /* b", "Comment has no closing tag"),
         ("1 /*", "Comment has no closing tag"),
-        ("a /", "Unexpected end of expression"),
+        ("a /", "Unexpected end of expression (position 3)"),
+        ("(a /* c */", 'Expected ")" before end of expression (position 10)'),
     ],
 )
 def test_ends_that_come_too_soon(expression, said):

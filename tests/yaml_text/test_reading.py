@@ -36,11 +36,38 @@ def test_merges_of_several_mappings_and_of_merges():
     text = "a: &a {k: {l: [1]}}\nb: &b {<<: *a, m: 2}\nc: {<<: [*b, {m: 3, n: 4}], o: 5}\nd: {<<: 6}\n"
     found = read(text, RULES)
     assert found.data["c"] == {"o": 5, "k": {"l": [1]}, "m": 2, "n": 4}
+    assert list(found.data["c"]) == ["k", "m", "n", "o"]
     assert found.at(("c", "k", "l", 0)) == (1, 16)
     assert found.value_at(("c", "n")) == (3, 24)
     assert [(mistake.line, mistake.what) for mistake in found.mistakes] == [
         (4, "'<<' takes a mapping or a list of mappings")
     ]
+
+
+def test_merged_keys_stand_where_they_are_merged_and_give_way_once():
+    found = read("a: &a {k: {l: 1}, m: 2}\nb: {z: 0, <<: *a, k: 3}\nc: {<<: *a, k: 4, k: 5}\n", RULES)
+    assert list(found.data["b"].items()) == [("z", 0), ("k", 3), ("m", 2)]
+    assert found.at(("b", "k")) == (2, 19)
+    assert [(mistake.line, mistake.what) for mistake in found.mistakes] == [
+        (3, "the key 'k' stands here twice; it is also in line 3")
+    ]
+
+
+def test_texts_may_begin_with_a_question_mark():
+    text = 'a: {b: ?x=1, ?c: [?d, ?e f], g: "why? [?h]", ? i : j}\nk: ?l\nm: |\n  {?n}\n'
+    assert read(text, RULES).data == {
+        "a": {"b": "?x=1", "?c": ["?d", "?e f"], "g": "why? [?h]", "i": "j"},
+        "k": "?l",
+        "m": "{?n}\n",
+    }
+
+
+def test_only_what_aliases_repeat_is_counted():
+    rules = Rules(merge_keys=True, most_values=3, deepest=10)
+    assert read("[1, 2, 3, 4, 5, 6]", rules).data == [1, 2, 3, 4, 5, 6]
+    assert read("[&a [1, 2], *a]", rules).data == [[1, 2], [1, 2]]
+    with pytest.raises(YamlError, match="more than 3 values stand here again"):
+        read("[&a [1, 2], *a, *a]", rules)
 
 
 def test_an_anchor_may_be_set_anew():

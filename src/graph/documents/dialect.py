@@ -12,8 +12,8 @@ from .shapes import entries, mapping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# "$.entry.path", "$entry", "$count(...)", "$$" or "$previousNode()", but not "$5.00" or "$".
-_LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[(]|[A-Za-z_])")
+# "$.entry.path", "$entry", "$count(...)", "$$", "$previousNode()" or "$ ~> $keys()", but not "$5.00" or "$".
+_LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[({^]|[^\W\d]|\s*(?:~>|[&=?!]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ def choose_dialect(data: Any) -> Choice:
     for node in nodes:
         if node.get("type") == "switch" and ("next" in node or any("next" in c for c in _conditions(node))):
             return Choice(Dialect.NEXT, f"the switch '{node.get('id')}' uses 'next'")
+    for node in nodes:
+        if node.get("type") == "switch":
+            return Choice(Dialect.TARGET, f"the switch '{node.get('id')}' has no 'next'")
     args = [(node, node["args"]) for node in nodes if isinstance(node.get("args"), dict)]
     for node, values in args:
         if _has_expr(values):

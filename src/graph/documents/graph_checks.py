@@ -83,21 +83,22 @@ class GraphChecks:
         Args:
             tool: The tool. Of broken nodes only the ids are used.
         """
-        ends = [self._only_one(tool, kind) for kind in ("entry", "exit")]
+        entry, exit_ = (self._only_one(tool, kind) for kind in ("entry", "exit"))
         self._duplicates(tool)
+        known = {placed.id for placed in tool.nodes if placed.id is not None}
         for placed in tool.nodes:
             if placed.node is not None:
-                self._references(tool, placed, placed.node)
+                self._references(tool, placed, placed.node, known)
                 self._calls(tool, placed, placed.node)
         if any(placed.node is None for placed in tool.nodes):
             return  # A broken node may be the one that leads on.
         graph = _edges(tool)
-        entry, exit_ = ends
         if entry is not None and exit_ is not None:
             self._ways(tool, graph, entry, exit_)
+        ends = {placed.id for placed in tool.nodes if isinstance(placed.node, EntryNode | ExitNode)}
         for placed in tool.nodes:
             if isinstance(placed.node, ParallelNode | ForEachNode):
-                self._branches(tool, placed, placed.node)
+                self._branches(placed, placed.node, graph, ends)
 
     def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
         found = [placed for placed in tool.nodes if mapping(placed.raw).get("type") == kind]
@@ -120,21 +121,14 @@ class GraphChecks:
                 continue
             line = self._findings.source.at(first.path).line
             path = (*placed.path, "id")
-            if isinstance(first.node, EntryNode | ExitNode) and type(first.node) is not type(placed.node):
-                said = (
-                    f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line},'
-                )
-                self._findings.error(f"{said} without which the tool cannot run", path, "Rename it")
-            elif type(first.node) is not type(placed.node) or not isinstance(
-                first.node, EntryNode | ExitNode
-            ):
-                said = (
-                    f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}; the last one counts'
-                )
-                self._findings.warn(said, path, "Rename one of them")
+            if not isinstance(first.node, EntryNode | ExitNode):
+                said = f'the id "{placed.id}" in tool "{tool.name}" is also in line {line}'
+                self._findings.warn(f"{said}; the last one counts", path, "Rename one of them")
+            elif type(first.node) is not type(placed.node):
+                said = f'Node "{placed.id}" in tool "{tool.name}" replaces the node of that id in line {line}'
+                self._findings.error(f"{said}, without which the tool cannot run", path, "Rename it")
 
-    def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node) -> None:
-        known = {other.id for other in tool.nodes if other.id is not None}
+    def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node, known: set[str]) -> None:
         for said, target, key in self._ways_out(node, placed):
             if target not in known:
                 kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
@@ -220,19 +214,23 @@ class GraphChecks:
                 said = f'from node "{placed.id}" in tool "{tool.name}" no way leads to the exit node'
                 self._findings.warn(f"{said}: a run that gets there never ends by itself", placed.path)
 
-    def _branches(self, tool: PlacedTool, placed: PlacedNode, node: ParallelNode | ForEachNode) -> None:
+    def _branches(
+        self,
+        placed: PlacedNode,
+        node: ParallelNode | ForEachNode,
+        graph: Mapping[str, Sequence[str]],
+        ends: Collection[str | None],
+    ) -> None:
         """A branch has to end where the node says, and shares no node with another branch."""
-        by_id = {other.id: other.node for other in tool.nodes if other.node is not None}
-        inside = {end: target for end, target in _edges(tool).items() if end != node.next}
         starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
         used: Counter[str] = Counter()
         for start in starts:
             if start == node.next:
                 self._findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
                 continue
-            part = _closure(inside, [start])
+            part = _closure(graph, [start], until=node.next)
             for name in part:
-                if isinstance(by_id.get(name), EntryNode | ExitNode) and name != node.next:
+                if name in ends and name != node.next:
                     said = f'a way leads from branch "{start}" of node "{node.id}" to "{name}"'
                     self._findings.error(f'{said} without passing "{node.next}"', placed.path)
             if node.id in part:
@@ -259,12 +257,13 @@ def _edges(tool: PlacedTool) -> dict[str, list[str]]:
     return graph
 
 
-def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str]) -> set[str]:
+def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
+    """What the ways from some nodes lead to, themselves included; they end at a node, if one is given."""
     seen: set[str] = set()
     waiting = list(start)
     while waiting:
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            waiting.extend(graph.get(current, ()))
+            waiting.extend(() if current == until else graph.get(current, ()))
     return seen

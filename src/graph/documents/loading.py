@@ -156,7 +156,7 @@ def check_text(
         server=server,
         limits=limits,
         servers=servers,
-        tools=reading.tools(placed),
+        tools=reading.tools(),
         dialect=chosen.dialect,
         path=path,
         warnings=problems,

@@ -14,7 +14,7 @@ from .graph_checks import PlacedNode, PlacedTool
 from .shapes import entries, kind_of, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..nodes import Node
     from .building import NodeBuilder
@@ -68,18 +68,16 @@ class ToolReading:
             self._unused(everywhere, found)
         return list(found.values())
 
-    def tools(self, placed: Iterable[PlacedTool]) -> tuple[ToolDefinition, ...]:
-        """Makes the tools of a document that has no errors."""
-        wanted = [tool.name for tool in placed]
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """Makes the tools of a document that has no errors, after they were read."""
         return tuple(
             replace(
                 definition,
                 input_schema={**listable(definition.input_schema), "type": "object"},
                 output_schema=listable(definition.output_schema),
-                nodes=_last_of_each(placed_tool.nodes),
+                nodes=_last_of_each(placed.nodes),
             )
-            for definition, placed_tool in self._definitions
-            if definition.name in wanted
+            for definition, placed in self._definitions
         )
 
     def _placed(self, raw: dict[str, Any], path: Path, everywhere: list[PlacedNode] | None) -> PlacedTool:

@@ -12,17 +12,20 @@ from ...audit.dispatch import Answer, Call, Dispatcher, Trace
 from ...audit.record import status_of, utc_text
 from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
 from ...audit.secrets import SecretMarker
+from ...tools.auth import header_secrets
 from ...tools.session_pool import SessionPool
 from ...types.errors import MCPError, ToolNotFound
+from ...types.routing import ServerRoute, looks_secret
+from ..server_config import StdioConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
     from ...audit.journal import Journal
     from ...audit.record import CallRecord
     from ...tools.mcp_client import MCPClient
     from ...tools.protocol.results import CallToolResult
-    from ...types.routing import ServerRoute
+    from ..server_config import ServerConfig
     from .calls import CallOptions
 
 
@@ -32,24 +35,22 @@ class AuditedCalls:
     Args:
         journal: Takes the records.
         client: Gives the client of a server by its name.
-        route: Gives the route of a server by its name.
-        secrets: What must not be seen in records.
+        servers: How each server is reached.
     """
 
     def __init__(
         self,
         journal: Journal,
         client: Callable[[str], MCPClient],
-        route: Callable[[str], ServerRoute],
-        secrets: Iterable[str],
+        servers: Mapping[str, ServerConfig],
     ) -> None:
         self._journal = journal
         self._client = client
-        self._route = route
+        self._servers = servers
         self._names: dict[str, str] = {}
         pool = SessionPool(lambda asked: client(self._names[asked.url]))
         self._dispatcher = Dispatcher(
-            run=journal.run, pool=pool, definitions=Definitions(pool), secrets=SecretMarker(secrets)
+            run=journal.run, pool=pool, definitions=Definitions(pool), secrets=SecretMarker(_secrets(servers))
         )
 
     def __call__(
@@ -57,7 +58,7 @@ class AuditedCalls:
     ) -> CallToolResult:
         """Makes a call; see `CallTool`. However it ends, it is recorded."""
         started, clock = datetime.now(UTC), time.perf_counter()
-        route = self._route(server)
+        route = _route(self._servers[server])
         self._names[route.url] = server
         trace, error, result = None, None, None
         try:
@@ -115,3 +116,22 @@ class AuditedCalls:
             marker,
         )
         return answered(call, answer, marker, self._dispatcher)
+
+
+def _route(config: ServerConfig) -> ServerRoute:
+    """What stands for a server in records: its URL without what could be secret, or ``stdio:<name>``."""
+    if isinstance(config, StdioConfig):
+        return ServerRoute(url=f"stdio:{config.name}")
+    return ServerRoute(url=config.url.partition("?")[0])
+
+
+def _secrets(servers: Mapping[str, ServerConfig]) -> list[str]:
+    """What must not be seen in records."""
+    found: list[str] = []
+    for config in servers.values():
+        if isinstance(config, StdioConfig):
+            found.extend(value for value in config.env.values() if value)
+            found.extend(argument for argument in config.args if looks_secret("", argument))
+        else:
+            found.extend(header_secrets(config.headers.values()))
+    return found

@@ -121,21 +121,21 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
     Raises:
         RunError: The call failed, and why.
     """
-    run = line.run
+    run, tell = line.run, line.run.hooks.on_progress
 
     def report(progress: Progress) -> None:
         share = f" of {progress.total:g}" if progress.total is not None else ""
-        line.tell(node, progress.message or f"{progress.progress:g}{share}")
+        if tell is not None:
+            tell(node, progress.message or f"{progress.progress:g}{share}")
 
     timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
-    watched = report if run.hooks.on_progress is not None else None
     try:
         result = call(
             node.server,
             node.tool,
             arguments,
             timeout=timeout,
-            on_progress=watched,
+            on_progress=None if tell is None else report,
             is_canceled=line.is_stopped,
         )
     except Canceled:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ...tools.validation.problems import describe_problems
 from ..schemas import compiled
 from .failures import RunError
 
@@ -75,4 +74,6 @@ def _problem(schema: CompiledSchema, value: Any, whole: str) -> str | None:
             return None
     except ValueError as error:
         return str(error)
+    from ...tools.validation.problems import describe_problems  # a server starts sooner without it
+
     return describe_problems(schema, schema.problems(value), whole=whole)[1]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..model import ExecutionLimits, ToolDefinition
-    from ..nodes import Node
     from .history import NodeRecord
 
 
@@ -174,8 +173,3 @@ class Line:
             if until <= time.monotonic():
                 return
             self._broken.wait(max(left, 0))
-
-    def tell(self, node: Node, text: str) -> None:
-        """Passes on what a tool reports while it runs."""
-        if self.run.hooks.on_progress is not None:
-            self.run.hooks.on_progress(node, text)

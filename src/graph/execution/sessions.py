@@ -5,11 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from ...tools.auth import header_secrets
 from ...tools.limits import Timeouts
 from ...types.errors import ConnectError, SettingInvalid
-from ...types.routing import ServerRoute, looks_secret
-from ..server_config import StdioConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +41,7 @@ class GraphSessions:
         if journal is not None:
             from .audited import AuditedCalls
 
-            self._audited = AuditedCalls(journal, self.client, self.route, self._secrets())
+            self._audited = AuditedCalls(journal, self.client, self._servers)
 
     def client(self, server: str) -> MCPClient:
         """The client of a server; it connects when it is first used.
@@ -66,13 +63,6 @@ class GraphSessions:
 
             made = self._clients[server] = client_for(config, check_results=False, timeouts=_CLOCKS)
             return made
-
-    def route(self, server: str) -> ServerRoute:
-        """What stands for a server in records: its URL without what could be secret, or ``stdio:<name>``."""
-        config = self._servers[server]
-        if isinstance(config, StdioConfig):
-            return ServerRoute(url=f"stdio:{server}")
-        return ServerRoute(url=config.url.partition("?")[0])
 
     def call(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
@@ -100,13 +90,3 @@ class GraphSessions:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _secrets(self) -> list[str]:
-        found: list[str] = []
-        for config in self._servers.values():
-            if isinstance(config, StdioConfig):
-                found.extend(value for value in config.env.values() if value)
-                found.extend(argument for argument in config.args if looks_secret("", argument))
-            else:
-                found.extend(header_secrets(config.headers.values()))
-        return found

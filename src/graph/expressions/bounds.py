@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _STEPS_PER_LOOK: Final = 64
 
 DEFAULT_SECONDS: Final = 30.0
-DEFAULT_DEPTH: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class Bounds:
     """
 
     seconds: float = DEFAULT_SECONDS
-    depth: int = DEFAULT_DEPTH
+    depth: int = 1000
     is_stopped: Callable[[], bool] | None = None
 
 

@@ -13,6 +13,7 @@ from jsonata import (  # pyright: ignore[reportMissingTypeStubs]
     jexception,
     parser,
     signature,
+    tokenizer,
     utils,
 )
 
@@ -24,12 +25,26 @@ Functions: Final[Any] = cast("Any", functions).Functions
 Utils: Final[Any] = cast("Any", utils).Utils
 JException: type[Exception] = cast("Any", jexception).JException
 Parser: Final[Any] = cast("Any", parser).Parser
+Tokenizer: Final[Any] = cast("Any", tokenizer).Tokenizer
 DateTimes: Final[Any] = cast("Any", datetimeutils).DateTimeUtils
 
 # It looks for a specifier that there is none for with [], and raises errors without their codes.
 DateTimes._default_presentation_modifiers = defaultdict(
     lambda: None, cast("dict[str, Any]", DateTimes._default_presentation_modifiers)
 )
+_analyse: Final = DateTimes._analyse_datetime_picture
+
+
+def _analysed(picture: str) -> Any:
+    """A picture of moments; the library cuts names also where it says no largest width."""
+    found = _analyse(picture)
+    for part in found.parts:
+        if part.names is not None and part.width is not None and part.width[1] is None:
+            part.width = None
+    return found
+
+
+DateTimes._analyse_datetime_picture = staticmethod(_analysed)
 _texts: Any = cast("Any", constants).Constants
 for _name, _code in {
     "SEQUENCE_UNSUPPORTED": "D3130",
@@ -49,5 +64,15 @@ def _coded(said: str) -> Exception:
 
 
 cast("Any", datetimeutils).RuntimeError = _coded
+
+
+class _Tokenizer(Tokenizer):
+    """Finds something behind the last character, where the library's looks without asking first."""
+
+    def __init__(self, path: str, *more: Any) -> None:
+        Tokenizer.__init__(self, f"{path}\n", *more)
+
+
+cast("Any", tokenizer).Tokenizer = _Tokenizer
 _codes: Final = {text: code for code, text in cast("Any", JException).error_codes.items()}
 cast("Any", signature).RuntimeError = lambda said: JException(_codes[said], -1)  # pyright: ignore[reportUnknownLambdaType]

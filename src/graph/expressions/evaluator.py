@@ -42,6 +42,13 @@ class Evaluator(Jsonata):
         is_empty = isinstance(input, list) and not input
         return self._other_group(expr, Utils.create_sequence(None) if is_empty else input, environment)
 
+    def evaluate_filter(self, predicate: Any, input: Any, environment: Any) -> Any:  # noqa: A002
+        """``[...]``; what is undefined is an entry, too, for which a condition may hold."""
+        if input is None and predicate.type != "number":
+            input = Utils.create_sequence(None)  # noqa: A001
+        return self._other_filter(predicate, input, environment)
+
+    _other_filter: Any = Jsonata.evaluate_filter
     _other_numeric: Any = Jsonata.evaluate_numeric_expression
     _other_group: Any = Jsonata.evaluate_group_expression
 

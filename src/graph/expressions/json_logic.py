@@ -8,13 +8,12 @@ and ``$accumulator``.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .coercion import to_number, to_string, truthy
 from .errors import ExpressionError, Stopped
-from .logic_operations import JavaScriptError, operations
+from .logic_operations import JavaScriptError, logically, operations
 from .values import UNDEFINED
 
 if TYPE_CHECKING:
@@ -237,10 +236,3 @@ def _member(value: Any, name: str) -> Any:
 def _copied(value: Any) -> Any:
     """The value with lists of its own: in JavaScript, the lists of two ``var`` are never the same one."""
     return [_copied(entry) for entry in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-def logically(value: Any) -> bool:
-    """Whether JSON Logic itself takes a value for true: as JavaScript, but an empty array is not."""
-    if isinstance(value, float) and math.isnan(value):
-        return False
-    return bool(cast("list[Any]", value)) if isinstance(value, list) else truthy(value)

@@ -174,13 +174,12 @@ def _compiled(text: str) -> Any:
     except RecursionError:
         return _Fault("The expression is nested too deeply")
     except IndexError:  # the library looked behind the last character
-        code = "S0106" if text.rfind("/*") > text.rfind("*/") else "S0207"
-        return _fault_of(JException(code, -1))
+        return _fault_of(text, JException("S0106", -1))
     except KeyError as error:
-        return _fault_of(JException("S0204", -1, error.args[0]))
+        return _fault_of(text, JException("S0204", -1, error.args[0]))
     except Exception as error:
-        return _fault_of(error)
-    return _fault_of(compiled.errors[0]) if compiled.errors else compiled
+        return _fault_of(text, error)
+    return _fault_of(text, compiled.errors[0]) if compiled.errors else compiled
 
 
 def _error(text: str, said: str, *, code: str | None = None, place: int | None = None) -> ExpressionError:
@@ -215,13 +214,13 @@ def _timed_out(bounds: Bounds) -> str:
     return f"Evaluation timeout after {round(bounds.seconds * 1000)} milliseconds. Check for infinite loop"
 
 
-def _fault_of(error: Exception) -> _Fault:
+def _fault_of(text: str, error: Exception) -> _Fault:
     if isinstance(error, JException):
         given = cast("Any", error)
         if given.error == "S0301" and given.current is not None:  # how the library refuses an escape
             error = JException("S0103", given.location, given.current)
         place = position(error)
-        where = "" if place is None else f" (position {place})"
+        where = "" if place is None else f" (position {min(place, len(text))})"
         return _Fault(f"{message(error)}{where}", cast("Any", error).get_error())
     return _Fault(f"Syntax error: {_one_line(error) or type(error).__name__}")
 

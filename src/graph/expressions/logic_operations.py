@@ -143,8 +143,8 @@ def _merge(values: list[Any]) -> list[Any]:
     return merged
 
 
-def _true(values: list[Any]) -> bool:
-    value = values[0] if values else UNDEFINED
+def logically(value: Any) -> bool:
+    """Whether JSON Logic itself takes a value for true: as JavaScript, but an empty array is not."""
     return bool(cast("list[Any]", value)) if isinstance(value, list) else truthy(value)
 
 
@@ -157,8 +157,8 @@ operations: Final[dict[str, Operation]] = {
     ">=": lambda values: less(*_two(values)) is False,
     "<": lambda values: _below(values, or_equal=False),
     "<=": lambda values: _below(values, or_equal=True),
-    "!!": _true,
-    "!": lambda values: not _true(values),
+    "!!": lambda values: logically(_two(values)[0]),
+    "!": lambda values: not logically(_two(values)[0]),
     "%": _modulo,
     "+": _add,
     "*": _multiply,

@@ -33,9 +33,10 @@ def millis_of(text: str, picture: str) -> int | None:
         JException: The picture says too little.
     """
     parts = _read(text, picture)
-    if not parts:
+    if parts is None:
         return None
-    dates, times = parts.keys() & set("YXMxWwdD"), parts.keys() & set("PHhmsf")
+    said = {part for part, value in parts.items() if value}  # what is zero decides nothing
+    dates, times = said & set("YXMxWwdD"), said & set("PHhmsf")
     if dates and (dates <= set("Xxw") or dates <= set("XW")):
         raise JException("D3136", -1)
     by_day_of_year = "d" in dates and dates <= set("Yd")
@@ -44,20 +45,22 @@ def millis_of(text: str, picture: str) -> int | None:
     if by_day_of_year:
         parts["M"], parts["D"] = 1, parts["d"]
     if by_half_day:
-        parts["H"] = parts["h"] % 12 + (12 if parts["P"] == 1 else 0)
+        parts["H"] = (0 if parts["h"] == 12 else parts["h"]) + (12 if parts["P"] == 1 else 0)
     return _moment(parts) - (parts.get("Z") or parts.get("z") or 0) * _MINUTE
 
 
-def _read(text: str, picture: str) -> dict[str, Any]:
-    """What the text says for each part that the picture names."""
+def _read(text: str, picture: str) -> dict[str, Any] | None:
+    """What the text says for each part that the picture names; None if it is not written so."""
     specification = DateTimes._analyse_datetime_picture(picture)
     matchers = DateTimes._generate_regex(specification).parts
     parts = [*specification.parts, None]
     patterns = [_pattern(parts[index], parts[index + 1], matcher) for index, matcher in enumerate(matchers)]
     whole = "".join(f"({pattern})" for pattern in patterns)
-    found = BoundedPattern(rf"^{whole}\Z", regex.IGNORECASE).search(text)
+    found = BoundedPattern(f"^{whole}$", regex.IGNORECASE).search(text)
+    if found is None or all(matcher.component is None for matcher in matchers):
+        return None
     values: dict[str, Any] = {}
-    for matcher, said in zip(matchers, () if found is None else found.groups(), strict=False):
+    for matcher, said in zip(matchers, found.groups(), strict=True):
         if matcher.component == "f":
             values["f"] = int(float(f"0.{said[:3]}") * 1000)
         elif matcher.component is not None:
@@ -88,6 +91,7 @@ def _complete(values: dict[str, Any], order: str) -> None:
     """
     now = _EPOCH + timedelta(milliseconds=Jsonata.CURRENT.jsonata.timestamp)
     current = {"Y": now.year, "M": now.month, "D": now.day, "H": now.hour, "h": now.hour, "m": now.minute}
+    current |= {"s": now.second, "f": now.microsecond // 1000}
     begun = ended = False
     for part in order:
         if part in values:

@@ -31,23 +31,16 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def text_of(value: Any, *, prettify: bool = False) -> str:
-    """What ``$string`` gives: JSON, but text as it is, and numbers with at most 15 digits after rounding.
+def json_of(value: Any, line: str = "") -> str:
+    """The value as JSON, with numbers of at most 15 digits after rounding.
+
+    Args:
+        value: The value.
+        line: What each line of it begins with, the line's end before it included; empty for one line.
 
     Raises:
         JException: A number is infinite or none at all.
     """
-    if isinstance(value, float) and not math.isfinite(value):
-        raise JException("D3001", -1, value)
-    return value if isinstance(value, str) else json_of(value, prettify=prettify)
-
-
-def json_of(value: Any, *, prettify: bool = False) -> str:
-    """The value as JSON, otherwise as `text_of`."""
-    return _written(value, "\n" if prettify else "")
-
-
-def _written(value: Any, line: str) -> str:
     kind: Any = cast("Any", type)(value)
     if kind is str:
         return json.dumps(value, ensure_ascii=False)
@@ -64,13 +57,12 @@ def _written(value: Any, line: str) -> str:
         colon = ": " if line else ":"
         members = cast("dict[str, Any]", value).items()
         written = [
-            f"{json.dumps(key, ensure_ascii=False)}{colon}{_written(member, inner)}"
-            for key, member in members
+            f"{json.dumps(key, ensure_ascii=False)}{colon}{json_of(member, inner)}" for key, member in members
         ]
         return _joined("{", written, "}", line)
     if isinstance(value, list):
         entries = cast("list[Any]", value)
-        return _joined("[", [_written(entry, inner) for entry in entries], "]", line)
+        return _joined("[", [json_of(entry, inner) for entry in entries], "]", line)
     return '""'
 
 
@@ -88,21 +80,26 @@ def _number(value: float) -> str:
     return number_text(float(f"{value:.15g}"))
 
 
-class _Key:
-    """Sorts with a function that says whether its first argument comes after its second."""
+def _merge_sorted(entries: list[Any], is_after: Any) -> list[Any]:
+    """Sorts by merging, in JavaScript's order of questions: an answer need not be one that sorts."""
+    if len(entries) <= 1:
+        return entries
+    middle = len(entries) // 2
+    left, right = _merge_sorted(entries[:middle], is_after), _merge_sorted(entries[middle:], is_after)
+    found: list[Any] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        said = Functions.func_apply(is_after, [left[i], right[j]])
+        if said is not NULL and truthy(said):
+            found.append(right[j])
+            j += 1
+        else:
+            found.append(left[i])
+            i += 1
+    return found + left[i:] + right[j:]
 
-    __slots__ = ("after", "entry")
 
-    def __init__(self, entry: Any, after: Any) -> None:
-        self.entry = entry
-        self.after = after
-
-    def __lt__(self, other: _Key) -> bool:
-        said = Functions.func_apply(self.after, [other.entry, self.entry])
-        return said is not NULL and truthy(said)
-
-
-def identity(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     """Something that is equal for what JSONata takes for the same; Python takes true for one."""
     if isinstance(value, bool) or value is None or value is NULL:
         return ("constant", repr(value))
@@ -131,14 +128,18 @@ class OwnFunctions:
 
     @staticmethod
     def string(value: Any, prettify: Any) -> str | None:
-        """``$string``."""
+        """``$string``: text as it is, everything else as JSON."""
         if isinstance(value, Utils.JList) and value.outer_wrapper:
             value = value[0]
         if value is None:
             return None
-        if not isinstance(value, str | int | float | dict | list) and value is not NULL:
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, int | float | dict | list) and value is not NULL:
             return ""
-        return text_of(value, prettify=bool(prettify))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise JException("D3001", -1, value)
+        return json_of(value, "\n" if prettify else "")
 
     @staticmethod
     def contains(text: Any, token: Any) -> Any:
@@ -196,7 +197,7 @@ class OwnFunctions:
         if entries is None or len(entries) <= 1:
             return entries
         if after is not None:
-            return [key.entry for key in sorted(_Key(entry, after) for entry in entries)]
+            return _merge_sorted(entries, after)
         kinds = {str if isinstance(entry, str) else float for entry in entries}
         if len(kinds) > 1 or not all(type(entry) in (str, int, float) for entry in entries):
             raise JException("D3070", -1)
@@ -244,7 +245,7 @@ class OwnFunctions:
         found: Any = Utils.create_sequence() if is_sequence else []
         seen: set[Any] = set()
         for entry in cast("list[Any]", entries):
-            key = identity(entry)
+            key = _identity(entry)
             if key not in seen:
                 seen.add(key)
                 found.append(entry)

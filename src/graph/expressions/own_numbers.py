@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from .engine import Functions, JException, Utils
+from .engine import DateTimes, Functions, JException, Utils
 from .number_pictures import format_number
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[Ee][-+]?[0-9]+)?")
@@ -69,13 +69,14 @@ class OwnNumbers:
 
     @staticmethod
     def parse_integer(text: Any, picture: Any) -> Any:
-        """``$parseInteger``: the digits that the text begins with, where it is not written as the picture."""
+        """``$parseInteger``: the digits that a text begins with, if the picture is of digits, too."""
         try:
             return Functions.parse_integer(text, picture)
         except RuntimeError:
             raise JException("D3130", -1, picture) from None
-        except (KeyError, ValueError):
-            found = _LEADING_INTEGER.match(text)
+        except (LookupError, ValueError):
+            is_decimal = DateTimes._analyse_integer_picture(picture).primary is DateTimes.Formats.DECIMAL
+            found = _LEADING_INTEGER.match(text) if is_decimal else None
             return int(found[0]) if found else math.nan
 
     @staticmethod

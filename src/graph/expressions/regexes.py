@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import regex
 
-from .bounds import TooLong
+from .bounds import DEFAULT_SECONDS, TooLong
+from .coercion import to_string
 from .engine import JException, Jsonata
 
 if TYPE_CHECKING:
@@ -20,36 +21,48 @@ if TYPE_CHECKING:
 
     from .bounds import Watch
 
-_DEFAULT_SECONDS: Final = 30.0
 _GROUP: Final = regex.compile(r"\\g<(\d+)>")
 _OTHER_BACKSLASH: Final = regex.compile(r"\\(?!g<\d+>)")
+_SPACES: Final = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
+_LETTERS: Final = frozenset("bBDWSfnrtvxu")
+"""Letters that mean something behind a backslash; every other one stands for itself."""
+
+_MEANINGS: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "{": r"\{", "[]": "(?!)", "[^]": "(?s:.)"}
+_SIGN: Final = regex.compile(r"\\(?:k<\w+>|c[A-Za-z]|.)|\[\^?\]?|[\].$]|\{(?!\d+(?:,\d*)?\})", regex.DOTALL)
 
 
-_CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
-_TOKEN: Final = regex.compile(r"\\.|\[\^?|\]", regex.DOTALL)
-
-
-def _as_javascript(pattern: str) -> str:
-    r"""The pattern with ``\d`` and ``\w`` for ASCII alone, as in JavaScript."""
+def _as_javascript(pattern: str, *, multiline: bool) -> str:
+    r"""The pattern, in JavaScript's signs: ``\d`` is of ASCII, ``$`` is the very end, ``\z`` is a letter."""
     inside = False
 
     def put(found: Any) -> str:
         nonlocal inside
-        token: str = found[0]
-        opening, closing = "[]"
-        if token[0] == opening:
-            nested, inside = inside, True
-            return "\\" + token if nested else token
-        if token == closing:
-            inside = False
-        chosen = _CLASSES.get(token[1:].lower()) if token[0] == "\\" else None
-        if chosen is None:
-            return token
-        if token[1].islower():
-            return chosen if inside else f"[{chosen}]"
-        return token if inside else f"[^{chosen}]"
+        sign: str = found[0]
+        if sign[0] == "\\":
+            return _escaped(sign[1:], inside=inside)
+        if inside:
+            inside = not sign.endswith("]")
+            return "\\" + sign if sign[0] == "[" else sign
+        inside = sign in ("[", "[^")
+        return sign if multiline and sign == "$" else _MEANINGS.get(sign, sign)
 
-    return _TOKEN.sub(put, pattern)
+    return _SIGN.sub(put, pattern)
+
+
+def _escaped(said: str, *, inside: bool) -> str:
+    """What stands behind a backslash."""
+    if said[0] == "k" and len(said) > 1:
+        return f"(?P={said[2:-1]})"
+    if said[0] == "c" and len(said) > 1:
+        return f"\\x{ord(said[1]) % 32:02x}"
+    chosen = _CLASSES.get(said.lower())
+    if chosen is not None and said.islower():
+        return chosen if inside else f"[{chosen}]"
+    if chosen is not None and not inside:
+        return f"[^{chosen}]"
+    is_letter = said.isascii() and said.isalpha() and said not in _LETTERS
+    return said if is_letter else "\\" + said
 
 
 class Matching(threading.local):
@@ -75,10 +88,13 @@ class BoundedPattern(Jsonata.JLambda):
 
     def __init__(self, pattern: str, flags: int) -> None:
         Jsonata.JLambda.__init__(self, self._first)
-        self._pattern: Any = regex.compile(_as_javascript(pattern), flags | regex.VERSION0)
+        self._pattern: Any = regex.compile(
+            _as_javascript(pattern, multiline=bool(flags & regex.MULTILINE)), flags | regex.VERSION0
+        )
 
-    def _first(self, text: Any = None, *_others: Any) -> dict[str, Any] | None:
-        return _described(self.finditer(text)) if isinstance(text, str) else None
+    def _first(self, value: Any = None, *_others: Any) -> dict[str, Any] | None:
+        is_text = isinstance(value, str | int | float)  # numbers become texts, as JavaScript writes them
+        return _described(self.finditer(to_string(value))) if is_text else None
 
     def search(self, text: str) -> Any:
         """The first match, or None."""
@@ -144,7 +160,7 @@ class BoundedPattern(Jsonata.JLambda):
     def _within(self, method: Callable[..., Any], *args: Any) -> Any:
         watch = matching.watch
         try:
-            return method(*args, timeout=watch.left if watch is not None else _DEFAULT_SECONDS)
+            return method(*args, timeout=watch.left if watch is not None else DEFAULT_SECONDS)
         except TimeoutError:
             raise TooLong from None
 
