@@ -17,7 +17,7 @@ test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 coverage: $(VENV)/.test peers  ## how much of the node knowledge its tests run: what the source documents ask for
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/knowledge \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/knowledge \
 	    --cov=src/knowledge --cov-report=term --cov-fail-under=90
 
 peers: $(VENV)/.test  ## pinned environments of the servers that tests talk to, under .peers/
