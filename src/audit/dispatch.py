@@ -130,7 +130,6 @@ class Trace:
         protocol: The protocol revision that was spoken.
         started_at: When the call began.
         duration: Seconds that the call took.
-        meanwhile: Done once while the server is busy with the call.
     """
 
     tool: Tool
@@ -144,7 +143,6 @@ class Trace:
     protocol: str | None = None
     started_at: datetime | None = None
     duration: float | None = None
-    meanwhile: Callable[[], None] | None = None
 
     def sent(self) -> None:
         """Counts an attempt."""
@@ -204,12 +202,15 @@ class CallOutcome:
     answer: Answer | None = None
 
 
-def run_call(trace: Trace, dispatcher: Dispatcher) -> Answer:  # @ToolTypeDispatch
+def run_call(  # @ToolTypeDispatch
+    trace: Trace, dispatcher: Dispatcher, *, meanwhile: Callable[[], None] | None = None
+) -> Answer:
     """Runs one call of a tool of either type.
 
     Args:
         trace: Tool and arguments; filled in with what becomes known.
         dispatcher: What the calls of the run share.
+        meanwhile: Done once while a server is busy with the call.
 
     Returns:
         What the tool answered; its own failure included.
@@ -219,7 +220,7 @@ def run_call(trace: Trace, dispatcher: Dispatcher) -> Answer:  # @ToolTypeDispat
     """
     match trace.tool:
         case MCPTool():
-            return _run_mcp(trace.tool, trace, dispatcher)
+            return _run_mcp(trace.tool, trace, dispatcher, meanwhile)
         case WorkflowTool():
             return _run_workflow(trace.tool, trace, dispatcher)
         case _:
@@ -250,10 +251,9 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
         nonlocal opening
         opening = Opening(call, trace, dispatcher).prepare()
 
-    trace.meanwhile = begin
     try:
         try:
-            found = run_call(trace, dispatcher)
+            found = run_call(trace, dispatcher, meanwhile=begin)
         finally:
             trace.duration = round(time.perf_counter() - clock, 6)
         opening = _opened(opening, call, trace, dispatcher)
@@ -306,7 +306,9 @@ def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOut
     return CallOutcome(record=record, tool=call.tool, error=error)
 
 
-def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
+def _run_mcp(
+    tool: MCPTool, trace: Trace, dispatcher: Dispatcher, meanwhile: Callable[[], None] | None
+) -> Answer:
     checked = dispatcher.definitions.check(tool, dispatcher.pinning, is_canceled=dispatcher.is_canceled)
     trace.tool, trace.note = checked.tool, checked.note
     _validate(checked.tool, trace)
@@ -318,7 +320,7 @@ def _run_mcp(tool: MCPTool, trace: Trace, dispatcher: Dispatcher) -> Answer:
             trace.arguments,
             on_progress=None if dispatcher.on_progress is None else partial(_tell, client, dispatcher),
             on_attempt=trace.sent,
-            meanwhile=trace.meanwhile,
+            meanwhile=meanwhile,
             is_canceled=dispatcher.is_canceled,
         )
     except ResultInvalid as error:

@@ -1,11 +1,12 @@
 """What the record of a call says about its answer and how often it was sent."""
 
+import gc
 import json
 
 import pytest
 
 from knime_mcp.audit.definitions import Definitions, Pinning
-from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
+from knime_mcp.audit.dispatch import Call, Dispatcher, Trace, recorded_call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools import Limits, MCPClient
@@ -49,6 +50,17 @@ def outcome_of(script, *, listed=False, **arguments):
             if listed:  # as for every tool that is pinned
                 pool.client(chosen.route).list_tools()
             return recorded_call(Call(tool=chosen, arguments=arguments), dispatcher)
+
+
+def test_nothing_of_a_call_waits_for_the_garbage_collector():
+    """Or many rows take more memory than few, and time for collecting."""
+    gc.collect()
+    gc.disable()
+    try:
+        assert outcome_of(modern()).record.ok
+        assert not [found for found in gc.get_objects() if type(found) is Trace]
+    finally:
+        gc.enable()
 
 
 def test_a_result_that_violates_its_schema_is_kept_beside_the_error():
