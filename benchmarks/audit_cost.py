@@ -1,12 +1,13 @@
 """What the record of a call costs: ``python benchmarks/audit_cost.py [--smoke]``.
 
 The same tool is called bare through the client, with its arguments checked, recorded, and recorded into a
-journal on disk, in turns, round after round: against the benchmark's own server, which answers at once, and
-against one on the official SDK. Printed are medians per call over the rounds, the bytes of a record on disk,
-and how long it takes to check the chain of the whole journal. What the record costs is what recording and
-the journal add to a call whose arguments are checked.
+journal on disk, in turns with bare httpx, round after round: against the benchmark's own server, which
+answers at once, and against one on the official SDK. Printed are medians per call over the rounds, the bytes
+of a record on disk, and how long it takes to check the chain of the whole journal. What the record costs is
+what recording and the journal add to a call whose arguments are checked.
 """
 
+import json
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 import processes
 import warm
 from batch import dispatcher
-from processes import fast_server
+from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
 from knime_mcp.audit.dispatch import Call, Trace, recorded_call, run_call
@@ -45,6 +46,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
                 title = "audit: call, server on the SDK 2.x"
                 arguments = {"text": ARGUMENTS["query"]}
                 _calls(table, title, url, "echo", arguments, folder / "sdk.jsonl", calls, rounds // 2 or 1)
+        table.notes.append("Bare httpx runs in a process of its own, and records nothing.")
         _journal(table, folder / "fast.jsonl")
 
 
@@ -58,7 +60,8 @@ def _calls(
     calls: int,
     rounds: int,
 ) -> None:
-    with SessionPool(lambda _: MCPClient(url)) as pool:
+    environment = {"BENCH_TOOL": name, "BENCH_ARGUMENTS": json.dumps(arguments)}
+    with SessionPool(lambda _: MCPClient(url)) as pool, warm_client(HTTPX, url, call=environment) as bare:
         client = pool.client(ServerRoute(url))
         own = next(tool for tool in client.list_tools() if tool.name == name)
         tool = MCPTool(own.name, own.description or "", own.input_schema, url, own.name)
@@ -71,7 +74,8 @@ def _calls(
                 "recorded": lambda: recorded_call(call, shared),
                 "recorded, kept in a journal": lambda: journal.append(recorded_call(call, shared).record),
             }
-            table.compare(title, [Way(way, repeated(work, calls)) for way, work in ways.items()], rounds)
+            own_ways = [Way(way, repeated(work, calls)) for way, work in ways.items()]
+            table.compare(title, [*own_ways, Way(HTTPX.name, lambda: bare.seconds(calls))], rounds)
             record = recorded_call(call, shared).record
             appended = Way("journal.append alone", repeated(lambda: journal.append(record), calls))
             table.compare(f"{title}: per row", [appended], rounds, unit="us")
