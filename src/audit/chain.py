@@ -105,30 +105,14 @@ class Link:
 
 
 def link_of(values: Mapping[str, Any], place: str) -> Link:
-    """Takes a record apart.
-
-    Args:
-        values: Values by attribute name, as `CallRecord.to_json` gives them.
-        place: Where the record stands.
-
-    Returns:
-        Its link in the chain.
-    """
+    """The link of a record, from its values by attribute name as `CallRecord.to_json` gives them."""
     texts = {name: text for name in FIELDS if (text := text_of(name, values.get(name)))}
     previous, own = (text_of(name, values.get(name)) for name in ("previous_hash", "hash"))
     return Link(texts, previous, own, place)
 
 
 def text_of(name: str, value: Any) -> str:
-    """Writes a value as the chain hashes it.
-
-    Args:
-        name: The field.
-        value: Its value; of any type, as it comes from a file that may have been tampered with.
-
-    Returns:
-        The text, "" for nothing.
-    """
+    """A field's value as the chain hashes it, "" for nothing; of any type, where a file was tampered with."""
     match value:
         case None:
             return ""
@@ -156,16 +140,7 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
 
 
 def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
-    """Makes a record the next one of a chain.
-
-    Args:
-        record: The record.
-        previous: Hash of the record before, "" for the first one.
-        call: Its completion number.
-
-    Returns:
-        The record with its number and both hashes.
-    """
+    """The record of `chained_with_text` alone."""
     return chained_with_text(record, previous, call=call)[0]
 
 
@@ -197,11 +172,7 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
 
 
 def prepare(record: CallRecord) -> None:
-    """Writes what is known of a record before its call is answered, for `chained_with_text` to find.
-
-    Args:
-        record: The record, as far as it is known.
-    """
+    """Writes what is known of a record before its call is answered, for `chained_with_text` to find."""
     _early_members(vars(record))
 
 
@@ -278,15 +249,7 @@ def _hash(previous: str, text: str) -> str:
 
 
 def same_hash(one: str, other: str) -> bool:
-    """Compares hashes as people write them: with or without prefix, in any case.
-
-    Args:
-        one: A hash.
-        other: A hash.
-
-    Returns:
-        Whether they are the same.
-    """
+    """Whether two hashes are the same as people write them: with or without prefix, in any case."""
     return _bare(one) == _bare(other)
 
 

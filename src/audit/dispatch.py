@@ -228,15 +228,7 @@ def run_call(  # @ToolTypeDispatch
 
 
 def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
-    """Runs one call and records it, however it ends.
-
-    Args:
-        call: The call.
-        dispatcher: What the calls of the run share.
-
-    Returns:
-        The finished call. Errors are part of it.
-    """
+    """Runs one call and records it, however it ends; errors are part of the outcome."""
     if call.tool is None or call.error is not None:
         error = call.error or MCPError("There is no tool to call")
         return failed_call(call, error, dispatcher)
@@ -284,16 +276,7 @@ def _opened(opening: Opening | None, call: Call, trace: Trace, dispatcher: Dispa
 
 
 def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOutcome:
-    """Records a call that was not made.
-
-    Args:
-        call: The call.
-        error: Why.
-        dispatcher: What the calls of the run share.
-
-    Returns:
-        The call, finished with that error.
-    """
+    """Records a call that was not made, and why: the call, finished with that error."""
     status = CallStatus.DENIED if call.denied else status_of(error)
     if call.tool is None:
         text = error_text(error, call, None, dispatcher.secrets)

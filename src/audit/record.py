@@ -46,13 +46,9 @@ class CallStatus(StrEnum):
 
 
 def status_of(error: BaseException) -> CallStatus:
-    """Says which status an error gives the call that it ended.
+    """The status that an error gives the call that it ended.
 
-    Args:
-        error: What ended the call.
-
-    Returns:
-        Never `CallStatus.OK`, nor `CallStatus.TOOL_ERROR`: a tool's own failure is a result, not an error.
+    Never `CallStatus.OK`, nor `CallStatus.TOOL_ERROR`: a tool's own failure is a result, not an error.
     """
     match error:
         case ArgumentsInvalid():
@@ -66,13 +62,9 @@ def status_of(error: BaseException) -> CallStatus:
 
 
 def utc_text(moment: datetime) -> str:
-    """Writes a moment as a record holds it.
+    """A moment as a record holds it: ISO 8601 in UTC, always with microseconds.
 
-    Args:
-        moment: A moment with a time zone.
-
-    Returns:
-        ISO 8601 in UTC, always with six digits of microseconds, such as ``2026-01-31T12:00:00.000000Z``.
+    Such as ``2026-01-31T12:00:00.000000Z``.
     """
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
@@ -160,13 +152,7 @@ class CallRecord:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Reads what `to_json` wrote.
-
-        Args:
-            data: The JSON object. Keys of a later version of the record are ignored.
-
-        Returns:
-            The record.
+        """Reads what `to_json` wrote; keys of a later version of the record are ignored.
 
         Raises:
             ValueError: A key is missing, a value has another type, or the status is unknown.

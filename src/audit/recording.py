@@ -37,16 +37,7 @@ class Ending(TypedDict, total=False):
 
 
 def unknown_record(call: Call, dispatcher: Dispatcher, **ending: Unpack[Ending]) -> CallRecord:
-    """Makes the record of a call of a tool that is not known.
-
-    Args:
-        call: The call.
-        dispatcher: What the calls of the run share.
-        ending: How it ended.
-
-    Returns:
-        The record.
-    """
+    """The record of a call of a tool that is not known."""
     secrets = dispatcher.secrets
     return CallRecord(
         run=dispatcher.run,
@@ -61,18 +52,7 @@ def unknown_record(call: Call, dispatcher: Dispatcher, **ending: Unpack[Ending])
 def record_of(
     call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher, **ending: Unpack[Ending]
 ) -> CallRecord:
-    """Makes the record of a call.
-
-    Args:
-        call: The call.
-        trace: What became known about it.
-        marker: Marks secrets.
-        dispatcher: What the calls of the run share.
-        ending: How it ended.
-
-    Returns:
-        The record.
-    """
+    """The record of a call that has ended, with what became known about it and its secrets marked."""
     return _ended(_begun(call, trace, marker, dispatcher), trace, ending)
 
 
@@ -105,15 +85,7 @@ class Opening:
         return self
 
     def ended(self, trace: Trace, ending: Ending) -> CallRecord:
-        """Makes the record.
-
-        Args:
-            trace: What became known about the call.
-            ending: How it ended.
-
-        Returns:
-            The record.
-        """
+        """The record, with what became known about the call and how it ended."""
         return _ended(self._record, trace, ending)
 
 
@@ -191,17 +163,7 @@ def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
 
 
 def answered(call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher) -> Ending:
-    """Says how a call ended that was answered.
-
-    Args:
-        call: The call.
-        answer: The answer, secrets marked.
-        secrets: Marks secrets in errors.
-        dispatcher: What the calls of the run share; saves blobs.
-
-    Returns:
-        The end of its record.
-    """
+    """How a call ended that was answered, from the answer with its secrets marked; saves its blobs."""
     text = answer.text
     structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
     files, image = save_blobs(call, answer.blocks, dispatcher)
@@ -243,17 +205,7 @@ def save_blobs(
 
 
 def error_text(error: Exception, call: Call, tool: Tool | None, secrets: SecretMarker) -> str:
-    """Says what went wrong, where, and what to do next, without secrets.
-
-    Args:
-        error: What ended the call.
-        call: The call.
-        tool: The tool as it was called, None if it is not known.
-        secrets: Marks secrets.
-
-    Returns:
-        One text.
-    """
+    """What went wrong, where, and what to do next, in one text without secrets."""
     if isinstance(error, MCPError):
         server = tool.route.display if isinstance(tool, MCPTool) else None
         placed = error.at(server=server, tool=tool.name if tool else None, row=call.input_row)

@@ -130,11 +130,7 @@ class SecretMarker:
         return any(spelled in text for spelled in (*wholes, *parts))
 
     def learn(self, credentials: Iterable[str]) -> None:
-        """Adds secrets before they are used.
-
-        Args:
-            credentials: Passwords, tokens and keys. Empty ones are passed over.
-        """
+        """Adds secrets before they are used. Empty ones are passed over."""
         new = {secret for secret in credentials if secret} - self._known
         if not new:
             return
@@ -179,26 +175,12 @@ def _spellings_of(secret: str) -> Iterator[str]:
 
 
 def without_digests(text: str) -> str:
-    """Takes the digests out of marks, so that marks of different runs are equal.
-
-    Args:
-        text: Text that may hold marks.
-
-    Returns:
-        The text with bare marks.
-    """
+    """Takes the digests out of the marks in a text, so that marks of different runs are equal."""
     return _MARK.sub("⟨secret⟩", text)
 
 
 def calls_something_secret(schema_json: str) -> bool:
-    """Tells whether a schema calls some argument secret.
-
-    Args:
-        schema_json: A tool's schema as text.
-
-    Returns:
-        Whether it may; False for one that cannot be read.
-    """
+    """Whether a schema may call some argument secret; False for one that cannot be read."""
     return _schema_with_secrets(schema_json) is not None
 
 
