@@ -163,5 +163,4 @@ def _put(root: dict[str, Any], path: list[str | int], value: Any) -> None:
     holder: Any = root
     for step in path[:-1]:
         holder = holder[step]
-    if path:
-        holder[path[-1]] = value
+    holder[path[-1]] = value

@@ -1,8 +1,8 @@
 """What servers mean where they write a schema that says something else, or use words that it does not have.
 
 A schema made from the results of a library (zod's, by default) calls all that has a default required, though
-the server fills it in; OpenAPI's ``nullable`` says nothing in JSON Schema. Servers take such arguments, and
-clients that do not check send them.
+the server fills it in; OpenAPI's ``nullable`` says nothing in JSON Schema, and its ``oneOf`` is used for
+alternatives that overlap. Servers take such arguments, and clients that do not check send them.
 """
 
 from typing import Any, Final, cast
@@ -11,32 +11,37 @@ _MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitio
 _DATA: Final = frozenset({"default", "enum", "const", "examples", "example"})
 
 
-def as_meant(schema: Any) -> Any:
+def as_meant(schema: Any, *, overlapping: bool) -> Any:
     """A schema as its server means it.
 
     Args:
         schema: A schema of bounded depth.
+        overlapping: Whether values may fit several alternatives of a ``oneOf``, which becomes an ``anyOf``:
+            references into it lead nowhere then.
 
     Returns:
         A copy that requires nothing that has a default, and takes null for what is ``nullable``.
     """
     if isinstance(schema, list):
-        return [as_meant(part) for part in cast("list[Any]", schema)]
+        return [as_meant(part, overlapping=overlapping) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    node = {key: _part(key, value) for key, value in cast("dict[str, Any]", schema).items()}
+    node: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if key in _MAPS and isinstance(value, dict):
+            parts = cast("dict[str, Any]", value).items()
+            node[key] = {name: as_meant(part, overlapping=overlapping) for name, part in parts}
+        else:
+            node[key] = value if key in _DATA else as_meant(value, overlapping=overlapping)
     _require_less(node)
-    if node.get("nullable") is True:
-        _take_null(node)
+    if overlapping and "oneOf" in node and "anyOf" not in node:
+        node["anyOf"] = node.pop("oneOf")
+    if node.get("nullable") is not True:
+        return node
+    if "$ref" in node or "allOf" in node:
+        return {"anyOf": [node, {"type": "null"}]}
+    _take_null(node)
     return node
-
-
-def _part(key: str, value: Any) -> Any:
-    if key in _DATA:
-        return value
-    if key in _MAPS and isinstance(value, dict):
-        return {name: as_meant(part) for name, part in cast("dict[str, Any]", value).items()}
-    return as_meant(value)
 
 
 def _require_less(node: dict[str, Any]) -> None:

@@ -4,16 +4,20 @@ Says where (JSON pointer), what is wanted, what came, which values are allowed, 
 meant. The value of a secret is never shown, only what kind of value it is.
 """
 
+from __future__ import annotations
+
 import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.routing import looks_secret
 from ..json_pointer import pointer_text
-from .schemas import CompiledSchema
+from ..words import counted
 
 if TYPE_CHECKING:
-    import jsonschema_rs
+    from jsonschema_rs import ValidationError
+
+    from .schemas import CompiledSchema
 
 _SHOWN: Final = 3
 _LONGEST_VALUE: Final = 60
@@ -35,36 +39,36 @@ _BOUNDS: Final = {
     "exclusiveMinimum": "a number above {limit}",
     "exclusiveMaximum": "a number below {limit}",
     "multipleOf": "a multiple of {multiple_of}",
-    "minLength": "text of at least {limit} characters",
-    "maxLength": "text of at most {limit} characters",
-    "minItems": "a list of at least {limit} entries",
-    "maxItems": "a list of at most {limit} entries",
-    "minProperties": "an object with at least {limit} entries",
-    "maxProperties": "an object with at most {limit} entries",
+    "minLength": "text of {limit} or more characters",
+    "maxLength": "text of {limit} or fewer characters",
+    "minItems": "a list of {limit} or more items",
+    "maxItems": "a list of {limit} or fewer items",
+    "minProperties": "an object with {limit} or more entries",
+    "maxProperties": "an object with {limit} or fewer entries",
+    "uniqueItems": "a list without duplicates",
     "pattern": "text that matches the pattern {pattern}",
     "format": "text in the format '{format}'",
 }
 
 
-def wanted_types(problem: "jsonschema_rs.ValidationError") -> frozenset[str]:
+def wanted_types(problem: ValidationError) -> frozenset[str]:
     """The JSON types that would have been accepted at the place of a problem; empty if the type is not it."""
-    details = problem.kind.as_dict()
     if problem.kind.name == "type":
-        return frozenset(details["types"])
+        return frozenset(problem.kind.as_dict()["types"])
     if problem.kind.name not in {"anyOf", "oneOf"}:
         return frozenset()
     wanted: set[str] = set()
-    for branch in cast("list[list[jsonschema_rs.ValidationError]]", details.get("context", [])):
+    for branch in _branches(problem):
         here = [error for error in branch if error.instance_path == problem.instance_path]
-        kinds = [wanted_types(error) for error in here]
-        if not kinds or not all(kinds):
+        kinds = [kinds for error in here if (kinds := wanted_types(error))]
+        if not kinds:
             return frozenset()  # a branch that failed for another reason: the type was right
         wanted.update(*kinds)
     return frozenset(wanted)
 
 
 def describe_problems(
-    schema: CompiledSchema, problems: "list[jsonschema_rs.ValidationError]", *, whole: str
+    schema: CompiledSchema, problems: list[ValidationError], *, whole: str
 ) -> tuple[str, str]:
     """The problems of a value in words.
 
@@ -79,6 +83,9 @@ def describe_problems(
     if not problems:
         return "", f"{whole[0].upper()}{whole[1:]} cannot be read"
     closest = [_closest(problem) for problem in problems]
+    # Who hears which values there are need not hear of which type they are.
+    listed = {_pointer(problem) for problem in closest if problem.kind.name in {"enum", "const"}}
+    closest = [each for each in closest if each.kind.name != "type" or _pointer(each) not in listed]
     # Missing and unknown names first: they usually are the reason for the rest.
     closest.sort(key=lambda problem: _FIRST.get(problem.kind.name, len(_FIRST)))
     sentences = list(dict.fromkeys(_describe(schema, problem, whole) for problem in closest))
@@ -87,35 +94,48 @@ def describe_problems(
     return _pointer(closest[0]), text[0].upper() + text[1:]
 
 
-def _closest(problem: "jsonschema_rs.ValidationError") -> "jsonschema_rs.ValidationError":
+def _closest(problem: ValidationError) -> ValidationError:
     """Of the alternatives of anyOf and oneOf, the error of the one that came closest, if one did."""
-    while problem.kind.name in {"anyOf", "oneOf"} and not wanted_types(problem):
-        context = cast(
-            "list[list[jsonschema_rs.ValidationError]]", problem.kind.as_dict().get("context") or []
-        )
-        errors = [
-            branch[0]
-            for branch in context
-            if branch and not any(_is_wrong_type(error, problem) for error in branch)
-        ]
-        if not errors:
+    while problem.kind.name in {"anyOf", "oneOf"} and not wanted_types(problem) and all(_branches(problem)):
+        branches = [branch for branch in _branches(problem) if not _is_of_another_type(branch, problem)]
+        tagged = [branch for branch in branches if not _wrong_tags(branch, problem)]
+        meant = branches if len(branches) == 1 else tagged
+        if not meant:
             return problem
-        problem = max(errors, key=lambda error: len(error.instance_path))
+        problem = max((branch[0] for branch in meant), key=lambda error: len(error.instance_path))
     return problem
 
 
-def _is_wrong_type(error: "jsonschema_rs.ValidationError", parent: "jsonschema_rs.ValidationError") -> bool:
-    return error.kind.name in {"type", "const"} and len(error.instance_path) <= len(parent.instance_path) + 1
+def _branches(problem: ValidationError) -> list[list[ValidationError]]:
+    """What is wrong with the value by each of the alternatives; nothing by those that it fits."""
+    details: dict[str, list[list[ValidationError]]] = problem.kind.as_dict()
+    return details.get("context", [])
 
 
-def _pointer(problem: "jsonschema_rs.ValidationError") -> str:
+def _is_of_another_type(branch: list[ValidationError], problem: ValidationError) -> bool:
+    return any(error.kind.name == "type" and error.instance_path == problem.instance_path for error in branch)
+
+
+def _wrong_tags(branch: list[ValidationError], problem: ValidationError) -> list[tuple[ValidationError, Any]]:
+    """Where an alternative wants one certain value, by which alternatives are told apart, and that value."""
+    deepest = len(problem.instance_path) + 1
+    wanted = [(error, _only(error)) for error in branch if len(error.instance_path) <= deepest]
+    return [(error, values[0]) for error, values in wanted if len(values) == 1]
+
+
+def _only(error: ValidationError) -> list[Any]:
+    details = error.kind.as_dict()
+    return [details["expected_value"]] if error.kind.name == "const" else list(details.get("options", ()))
+
+
+def _pointer(problem: ValidationError) -> str:
     path = list(problem.instance_path)
     if problem.kind.name == "required":
         path.append(problem.kind.as_dict()["property"])
     return pointer_text(path)
 
 
-def _describe(schema: CompiledSchema, problem: "jsonschema_rs.ValidationError", whole: str) -> str:
+def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> str:
     details = problem.kind.as_dict()
     parent = schema.subschema(problem.schema_path[:-1])
     where = _pointer(problem) or whole
@@ -130,6 +150,16 @@ def _describe(schema: CompiledSchema, problem: "jsonschema_rs.ValidationError", 
         case "type" | "anyOf" | "oneOf" if types := wanted_types(problem):
             kinds = " or ".join(_KINDS.get(kind, kind) for kind in sorted(types))
             return f"{where} must be {kinds}, but is {_came(problem, parent)}"
+        case "anyOf" | "oneOf":
+            branches = _branches(problem)
+            if not all(branches):
+                return f"{where} fits several alternatives of which it must fit only one"
+            tags = [tag for branch in branches for tag in _wrong_tags(branch, problem)]
+            if len({_pointer(error) for error, _ in tags}) != 1:
+                return f"{where} fits none of the alternatives that the tool takes"
+            error, choices = tags[0][0], _choices([value for _, value in tags], tags[0][0].instance)
+            came = _came(error, schema.subschema(error.schema_path[:-1]))
+            return f"{_pointer(error) or whole} must be {choices}, but is {came}"
         case "enum":
             choices = _choices(details["options"], problem.instance)
             return f"{where} must be {choices}, but is {_came(problem, parent)}"
@@ -159,9 +189,7 @@ def _described(schema: dict[str, Any], name: str) -> str:
     return f" (wanted: {_KINDS.get(kind, kind)})" if isinstance(kind, str) else ""
 
 
-def _meant_by(
-    schema: dict[str, Any], problem: "jsonschema_rs.ValidationError", details: dict[str, Any]
-) -> str:
+def _meant_by(schema: dict[str, Any], problem: ValidationError, details: dict[str, Any]) -> str:
     given = problem.instance
     if not isinstance(given, dict):
         return ""
@@ -175,7 +203,7 @@ def _unknown(names: list[str], known: list[str]) -> str:
     for name in names[:_MOST_CHOICES]:
         close = _close(name, known)
         parts.append(f"parameter '{name}'" + (f" (is '{close[0]}' meant?)" if close else ""))
-    listed = f"; it has {', '.join(known[:_MOST_CHOICES])}" if known else "; it takes none"
+    listed = f"; it has {', '.join(known[:_MOST_CHOICES])}" if known else ""
     return " and no ".join(parts) + listed
 
 
@@ -202,7 +230,7 @@ def _choices(options: list[Any], given: Any) -> str:
     return f"one of {', '.join(shown)}{more}{hint}"
 
 
-def _came(problem: "jsonschema_rs.ValidationError", schema: dict[str, Any]) -> str:
+def _came(problem: ValidationError, schema: dict[str, Any]) -> str:
     """What came: a plain value with its kind, a container or a secret by its kind only."""
     value = cast("Any", problem.instance)
     kind = _kind(value)
@@ -230,7 +258,7 @@ def _kind(value: Any) -> str:
         case None:
             return "null"
         case list():
-            return f"a list of {len(cast('list[Any]', value))} entries"
+            return f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
         case _:
             return "an object"
 

@@ -68,11 +68,14 @@ class CompiledSchema:
     @functools.cached_property
     def as_meant(self) -> "CompiledSchema":
         """The same schema as its server means it, see `leniency`; itself where that is no different."""
-        schema = as_meant(self.schema)
-        if self._checks is None or schema == self.schema:
-            return self
-        compiled = _build(schema, self._checks[1].most_work)
-        return self if isinstance(compiled, str) or compiled.fault else compiled
+        for overlapping in (True, False):
+            schema = as_meant(self.schema, overlapping=overlapping)
+            if self._checks is None or schema == self.schema:
+                return self
+            compiled = _build(schema, self._checks[1].most_work)
+            if not isinstance(compiled, str) and compiled.fault is None:
+                return compiled
+        return self
 
     def is_valid(self, value: Any) -> bool:
         """Whether the value conforms.

@@ -176,7 +176,9 @@ class SchemaGraph:
             self._index[id(node)] = number
             self._nodes.append(node)
             identifier = node.get("$id", node.get("id"))
-            if isinstance(identifier, str) and not identifier.startswith("#"):
+            if isinstance(identifier, str) and identifier.startswith("#"):
+                self._targets.setdefault(base + identifier, number)  # an anchor, until draft-07
+            elif isinstance(identifier, str):
                 base = urljoin(base, identifier).rstrip("#")
                 self._targets.setdefault(base, number)
             self._bases.append(base)

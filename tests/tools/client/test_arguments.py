@@ -132,6 +132,63 @@ def test_the_alternative_that_came_closest_is_explained():
     assert "/shape/w is missing" in str(refused(schema, {"shape": {"kind": "box"}}))
 
 
+def _object(required, **properties):
+    return {"type": "object", "properties": properties, "required": [required]}
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "value", "said"),
+    [
+        ([_object("n", n={"type": "integer"}), {"type": "null"}], {"n": "x"}, "/a/n must be an integer, but"),
+        (
+            [{"type": "null"}, _object("n", n={"enum": ["x", "y"]})],
+            {"n": "z"},
+            '/a/n must be one of "x", "y"',
+        ),
+        (
+            [{"items": {"type": "integer"}, "type": "array"}, {"type": "string"}],
+            [1, ""],
+            "/a/1 must be an int",
+        ),
+        (
+            [_object("kind", kind={"const": "box"}), _object("kind", kind={"enum": ["disc"]})],
+            {"kind": "disk"},
+            '/a/kind must be one of "box", "disc" (is "disc" meant?), but is text "disk"',
+        ),
+        ([{"const": 1}, {"const": 2}], 3, "/a must be one of 1, 2, but is the integer 3"),
+        ([{"minimum": 1}, {"multipleOf": 7}], -1, "/a must be a number of at least 1"),
+        ([_object("n", n={"const": 1}), _object("m", m={"const": 1})], {"n": 2, "m": 2}, "/a fits none of"),
+        ([{"type": "integer", "enum": [1, 2]}, {"type": "null"}], "1", "/a must be an integer or null"),
+    ],
+)
+def test_a_value_that_fits_no_alternative_hears_what_is_wanted(alternatives, value, said):
+    error = refused({"properties": {"a": {"anyOf": alternatives}}}, {"a": value})
+    assert error.what.startswith(said)
+    assert ";" not in error.what
+
+
+def test_alternatives_that_overlap_are_sent_unless_the_schema_tells_them_apart():
+    either = {"oneOf": [{"type": "string"}, {"type": "string", "format": "uuid"}, {"type": "integer"}]}
+    assert check({"properties": {"a": either}}, {"a": "x"}) == ({"a": "x"}, ())
+    assert refused({"properties": {"a": either}}, {"a": []}).pointer == "/a"
+    elsewhere = {"properties": {"a": either, "b": {"$ref": "#/properties/a/oneOf/2"}}}
+    assert refused(elsewhere, {"a": "x"}).pointer == "/a"
+    both = {"properties": {"a": {**either, "anyOf": [{}]}}}
+    assert refused(both, {"a": "x"}).what == "/a fits several alternatives of which it must fit only one"
+
+
+def test_who_hears_which_values_there_are_need_not_hear_their_type():
+    error = refused({"properties": {"a": {"type": "integer", "enum": [1, 2]}}}, {"a": "1"})
+    assert error.what == '/a must be one of 1, 2, but is text "1"'
+
+
+@pytest.mark.parametrize("part", [{"$ref": "#/$defs/s"}, {"allOf": [{"$ref": "#/$defs/s"}]}, {"enum": ["x"]}])
+def test_what_is_nullable_takes_null_however_it_is_defined(part):
+    schema = {"properties": {"a": {**part, "nullable": True}}, "$defs": {"s": {"type": "string"}}}
+    assert check(schema, {"a": None}) == ({"a": None}, ())
+    assert refused(schema, {"a": 5}).pointer == "/a"
+
+
 @pytest.mark.parametrize("schema", [{}, True, {"type": "object"}, {"properties": {}}])
 def test_tools_without_parameters_take_anything(schema):
     assert check(schema, {"x": 1}) == ({"x": 1}, ())
@@ -297,6 +354,17 @@ def test_anchors_identifiers_and_meta_schemas_resolve():
     assert check(schema, {"x": "a", "y": 1, "z": None, "w": "b", "s": {"type": "object"}, "p": True})[1] == ()
     for name, bad in [("x", 1), ("y", "1"), ("z", 1), ("w", 1), ("s", {"type": "strin"}), ("p", 1)]:
         assert refused(schema, {name: bad}).pointer.startswith(f"/{name}")
+
+
+@pytest.mark.parametrize(("dialect", "key"), [("draft-07", "$id"), ("draft-06", "$id"), ("draft-04", "id")])
+def test_identifiers_of_older_dialects_are_anchors(dialect, key):
+    schema = {
+        "$schema": f"http://json-schema.org/{dialect}/schema#",
+        "definitions": {"whole": {key: "#whole", "type": "integer"}},
+        "properties": {"a": {"$ref": "#whole"}},
+    }
+    assert check(schema, {"a": 1})[1] == ()
+    assert refused(schema, {"a": "1"}).pointer == "/a"
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?=(a+)+b$)x", r"(a|a)*\1b", "(a*)*b"])
