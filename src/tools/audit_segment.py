@@ -22,14 +22,7 @@ _LONGEST_FOLDER: Final = 60
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:
-    """Reads the workflow of a tool. Only while a node executes, see `segment_file`.
-
-    Args:
-        tool: The tool, with the keys of its file stores.
-
-    Returns:
-        The workflow, None where it cannot be resolved.
-    """
+    """Reads the workflow of a tool, see `segment_file`; None where it cannot be resolved."""
     from ..knwf import read_workflow
 
     path = segment_file(tool)
@@ -93,14 +86,9 @@ def segment_file(tool: WorkflowTool) -> Path | None:
 
 
 def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
-    """Sets what a call set: the defaults of the Configuration nodes.
+    """Sets what a call on record set: the defaults of the Configuration nodes.
 
-    Args:
-        segment: The workflow of the tool.
-        arguments: The arguments on record.
-
-    Returns:
-        The workflow. What is not on record, such as secrets, and what does not fit keeps its default.
+    What is not on record, such as secrets, and what does not fit keeps its default.
     """
     from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
 
@@ -136,13 +124,7 @@ def _arguments(text: str | None) -> dict[str, Any]:
 def metanode(
     node_id: int, tool: WorkflowTool, segment: Workflow, position: Position
 ) -> tuple[OtherNode, dict[str, bytes]]:
-    """Makes a metanode of a workflow.
-
-    Args:
-        node_id: Id in the workflow around it.
-        tool: The tool.
-        segment: Its workflow.
-        position: Where on the canvas.
+    """Makes a metanode of a tool's workflow.
 
     Returns:
         The node, and its files by their path in the folder of the workflow around it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -18,11 +19,12 @@ from ..version import VERSION
 from .protocol.json_text import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..audit.record import CallRecord
     from ..knwf import NativeNode, Position
     from ..types.tool import Tool
+    from .caller.mapping import Parameter
 
 EXTENSION_ID: Final = "org.knime_mcp.mcp"
 CALLER_ID: Final = "mcp_tool_caller"
@@ -34,14 +36,7 @@ _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 
 def step_of(record: CallRecord) -> Tool | str:
-    """Decides what becomes of a call.
-
-    Args:
-        record: The call.
-
-    Returns:
-        The tool that the step shows, or what a note says instead of a step.
-    """
+    """Decides what becomes of a call: the tool that a step shows, or what a note says instead of a step."""
     if record.status in _NOT_MADE:
         return f"not made: {record.status.value}\n{record.arguments or ''}"
     try:
@@ -66,14 +61,7 @@ def _tool(record: CallRecord) -> Tool | None:
 def caller_node(
     node_id: int, place: int, record: CallRecord, tool: MCPTool, position: Position
 ) -> tuple[NativeNode, list[str]]:
-    """Makes the node of a call.
-
-    Args:
-        node_id: Id in the workflow.
-        place: Place of the call among all, from 1.
-        record: The call.
-        tool: Its tool.
-        position: Where on the canvas.
+    """Makes the node of a call, the ``place``-th of all.
 
     Returns:
         The node, and JSON pointers to the arguments that somebody has to fill in.
@@ -123,16 +111,14 @@ def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, st
 
     pairs: list[tuple[str, str]] = []
     rest: dict[str, Any] = {}
-    parameters: Mapping[str, Any] = {}
+    parameters: dict[str, Parameter] = {}
     if tool.schema_json:
-        try:
+        with suppress(MCPError):
             parameters = parameters_of(tool)
-        except MCPError:
-            parameters = {}
     for name, value in arguments.items():
         text = value if isinstance(value, str) else compact_json(value)
         try:
-            read = arguments_from_pairs([(name, text)], cast("Any", parameters)) if name in parameters else {}
+            read = arguments_from_pairs([(name, text)], parameters) if name in parameters else {}
         except MCPError:
             read = {}
         if name.strip() == name and name in read and compact_json(read[name]) == compact_json(value):
@@ -216,14 +202,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
-    """Finds placeholders of secret arguments that nobody has filled in.
-
-    Args:
-        texts: Settings.
-
-    Yields:
-        The pointer of each.
-    """
+    """Finds the pointers in placeholders of secret arguments that nobody has filled in."""
     for text in texts:
         for found in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
             yield found[1]

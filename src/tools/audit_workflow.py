@@ -74,16 +74,7 @@ def save_to() -> Any:
 
 
 def target_of(setting: str, data_area: Path, run: str) -> Path | None:
-    """Reads the parameter.
-
-    Args:
-        setting: Its value.
-        data_area: The workflow's data area.
-        run: Id of the run.
-
-    Returns:
-        The file to write, None for none.
-    """
+    """The file that the setting names for a run, in the data area if it is no full path; None for none."""
     text = setting.strip()
     if not text:
         return None
@@ -154,16 +145,7 @@ def save_after_run(
 
 
 def save_journal(setting: str, data_area: Path, run: str) -> str | None:
-    """Does what ``save_audit_workflow_to`` says with the calls in the journal of a node's run.
-
-    Args:
-        setting: The parameter's value.
-        data_area: The workflow's data area.
-        run: Id of the run.
-
-    Returns:
-        What to warn of, or None.
-    """
+    """Does what the setting says with the calls in the journal of a node's run; what to warn of, or None."""
     from ..audit.journal import SUFFIX, read_journal
     from .caller.run import JOURNALS
 
@@ -231,17 +213,17 @@ def audit_workflow(
 
 def _about(records: Sequence[CallRecord]) -> str:
     statuses = Counter(record.status.value for record in records)
-    counted = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-    writing = sum(1 for record in records if _may_change_something(record))
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
+    writing = sum(not is_read_only(tool) for tool in tools)
     lines = [
-        f"Audit of {len(records)} tool calls: {counted}",
+        f"Audit of {counted(len(records), 'tool call')}: {counts}",
         "Each node is one call, in the order in which they finished. Executing a node makes its call again.",
     ]
     if writing:
         lines.append(
             f"{writing} of them are of tools not declared as read-only: they do again what they did."
         )
-    tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
     commands = sorted({tool.route.url for tool in tools if is_command(tool)})
     if commands:
         lines.append(
@@ -250,8 +232,3 @@ def _about(records: Sequence[CallRecord]) -> str:
             f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
         )
     return "\n".join(lines)
-
-
-def _may_change_something(record: CallRecord) -> bool:
-    step = step_of(record)
-    return isinstance(step, MCPTool) and not is_read_only(step)

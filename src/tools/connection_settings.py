@@ -46,14 +46,7 @@ def credentials() -> Any:
 
 
 def credential_choices(context: Any) -> list[Any]:
-    """Offers credentials in a dialog. Never raises: the dialog would not open.
-
-    Args:
-        context: The dialog's context, None where there is none.
-
-    Returns:
-        No credential first, then the credentials that there are.
-    """
+    """Offers no credential first, then those that there are. Never raises: the dialog would not open."""
     try:
         names = {str(name) for name in context.get_credential_names()}
     except Exception as error:

@@ -83,14 +83,7 @@ def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] =
 
 
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
-    """Writes tools as the value of the flow variable.
-
-    Args:
-        choices: The tools; all of them are kept, descriptions only as far as there is room.
-
-    Returns:
-        One entry per tool.
-    """
+    """Writes tools as the value of the flow variable, an entry each; descriptions as far as there is room."""
     entries: list[str] = []
     for length in _DESCRIPTIONS:
         cut = [replace(tool, description=shortened(tool.description, length)) for tool in choices]
@@ -101,14 +94,7 @@ def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
 
 
 def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
-    """Reads the tools from all flow variables that Providers pushed. Never raises: a dialog must open.
-
-    Args:
-        flow_variables: The flow variables of the node whose dialog is open.
-
-    Returns:
-        The tools in the order of the variables, each name once.
-    """
+    """Reads the tools that Providers pushed, each name once. Never raises: a dialog must open."""
     tools: dict[str, ToolChoice] = {}
     for name, value in flow_variables.items():
         if name.startswith(PREFIX) and isinstance(value, (list, tuple)):
@@ -120,13 +106,9 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
 
 
 def signature(schema: Mapping[str, Any]) -> str:
-    """Writes the parameters of a tool in short.
+    """Writes the parameters of a schema in short, such as ``query: string, limit?: integer``.
 
-    Args:
-        schema: JSON Schema of the arguments.
-
-    Returns:
-        Such as ``query: string, limit?: integer``; a question mark says that it may be left out.
+    A question mark says that it may be left out.
     """
     root = dict(schema)
     known, needed = listed_parameters(root)
@@ -156,14 +138,10 @@ def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
         kinds = cast("list[str]", declared)
     elif isinstance(branches, list) and depth < _MAX_DEPTH:
         kinds = [type_in_words(root, branch, depth + 1) for branch in cast("list[Any]", branches)[:6]]
+    elif "enum" in schema or "const" in schema:
+        return "choice"
     else:
-        return (
-            "choice"
-            if "enum" in schema or "const" in schema
-            else "object"
-            if "properties" in schema
-            else "any"
-        )
+        kinds = ["object"] if "properties" in schema else []
     return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null")) or "any"
 
 

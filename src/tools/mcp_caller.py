@@ -222,9 +222,10 @@ class MCPToolCaller:
     def _plan(
         self, ctx: Any, tools: Any, parameters: Any, rows: Any, sessions: Sessions, dispatcher: Dispatcher
     ) -> CallPlan:
-        from .caller.calls import CallPlan, FixedArguments
+        from ..audit.definitions import pinned_tool
+        from .caller.calls import CallPlan
         from .caller.mapping import parse_arguments_setting
-        from .caller.sessions import named_tool, own_tool, pinned, routes_of
+        from .caller.sessions import named_tool, pinned, routes_of
         from .caller.tool_lookup import ToolLookup
 
         per_row = tool_settings.chosen_column(self.tool_per_row_column)
@@ -233,10 +234,11 @@ class MCPToolCaller:
         tool, problem = None, None
         try:
             if tools is None:
-                route = connection.route_from_settings(self)
+                route, name = connection.route_from_settings(self), settings.chosen_tool(self)
                 sessions.know(route)
-                tool = named_tool(route, settings.chosen_tool(self))
-                tool = own_tool(tool, self.pinned_digest, dispatcher, is_canceled=ctx.is_canceled)
+                tool = named_tool(route, name)
+                definition = dispatcher.definitions.find(route, name, is_canceled=ctx.is_canceled)
+                tool = pinned(pinned_tool(definition, route, shown_name=name), self.pinned_digest)
             elif per_row is None:
                 tool = pinned(lookup.find(settings.chosen_tool(self)), self.pinned_digest)
                 sessions.know(*routes_of([tool]))
@@ -251,10 +253,8 @@ class MCPToolCaller:
             find_tool=lambda name: pinned(lookup.find(name), self.pinned_digest),
             tool=tool,
             problem=problem,
-            fixed=FixedArguments(
-                values=parse_arguments_setting(self.arguments_json),
-                pairs=tuple((pair.name, pair.value) for pair in self.arguments),
-            ),
+            values=parse_arguments_setting(self.arguments_json),
+            pairs=[(pair.name, pair.value) for pair in self.arguments],
             parameters=rows,
             tool_column=per_row,
             json_column=tool_settings.chosen_column(self.arguments_column) if is_json else None,

@@ -31,12 +31,7 @@ class PinningChoice(knext.EnumParameterOptions):
 
 
 def tool_column(port: int, description: str = _IN_TOOLS) -> Any:
-    """Makes the parameter ``tool_column``.
-
-    Args:
-        port: Position of the input with the tools.
-        description: What an analyst must know.
-    """
+    """Makes the parameter ``tool_column``, for the input at a port."""
     return knext.StringParameter(
         "Tool column",
         description,
@@ -59,27 +54,18 @@ def pinning() -> Any:
 
 
 def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
-    """Makes the choices of a dropdown.
-
-    Args:
-        choices: Value, label and description of each.
-
-    Returns:
-        What KNIME wants; only the values where it has no labels, as before 5.8.
-    """
+    """Makes choices of value, label and description; KNIME before 5.8 takes no more than the values."""
     choice = getattr(knext.StringParameter, "Choice", None)
     return [entry[0] if choice is None else choice(*entry) for entry in choices]
 
 
 def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
-    """Makes the choices of a parameter that names a column.
+    """Makes what KNIME asks for the choices of a parameter that names a column.
 
     Args:
         first: What can be chosen instead of a column; the default.
-        columns: The names of the columns, from the specs of the node's inputs.
-
-    Returns:
-        What KNIME asks for choices. It never raises: the dialog would not open.
+        columns: The names of the columns, from the specs of the node's inputs. If it fails, there are none:
+            the dialog has to open.
     """
 
     def offered(context: Any) -> list[str]:
@@ -94,14 +80,7 @@ def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Cal
 
 
 def chosen_column(name: str | None) -> str | None:
-    """Reads a setting that names a column.
-
-    Args:
-        name: The setting.
-
-    Returns:
-        The name, None for none.
-    """
+    """The column that a setting names, None for none."""
     return None if name in (None, "", NO_COLUMN) else name
 
 

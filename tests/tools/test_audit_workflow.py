@@ -103,7 +103,7 @@ def test_settings_are_those_of_the_caller(host, tmp_path):
     assert [group.name for group in node.port_groups] == [*names, "Results"]
 
 
-def test_order_and_layout(host):
+def test_steps_stand_in_the_order_of_calls_and_cover_no_note(host):
     records = [record(call, iteration=1 + call // 8) for call in range(1, 21)]
     workflow = audit_workflow(reversed(records), name="w", question="Why?", answer="Because.").workflow
     assert [f"{call} · prefix-search" for call in range(1, 21)] == [
@@ -137,7 +137,7 @@ def test_secrets_are_placeholders_that_the_caller_refuses(host, tmp_path):
     assert "placeholders for secrets that were not recorded: /password" in result.failure["message"]
 
 
-def test_what_has_no_node(host):
+def test_calls_that_cannot_be_steps_are_notes(host):
     records = [
         record(1, FLOW, {"n": 3}),
         record(2, status=CallStatus.DENIED, arguments={"q": "never"}),
@@ -151,14 +151,14 @@ def test_what_has_no_node(host):
         assert words in texts
 
 
-def test_a_record_without_its_cell(host):
+def test_a_record_without_its_cell_is_a_step_all_the_same(host):
     bare = dataclasses.replace(record(1, arguments=ARGUMENTS), tool=None)
     (node,) = audit_workflow([bare], name="w").workflow.nodes
     assert model_of(node)["tool_name"] == "prefix-search"
     assert json.loads(model_of(node)["arguments_json"]) == ARGUMENTS
 
 
-def test_several_runs(host):
+def test_several_runs_have_headings_and_numbers_that_go_on(host):
     """A file that calls were added to: each run has a heading, and numbers go on."""
     records = [record(call, run=run) for run in ("r1", "r2") for call in (1, 2)]
     workflow = audit_workflow(records, name="w").workflow
@@ -166,13 +166,13 @@ def test_several_runs(host):
     assert {"Run r1", "Run r2"} <= {note.text for note in workflow.annotations}
 
 
-def test_too_many_calls(host):
+def test_calls_beyond_what_a_canvas_takes_are_counted(host):
     exported = audit_workflow([record(call) for call in range(1, MOST_STEPS + 4)], name="w")
     assert (exported.steps, exported.left_out) == (MOST_STEPS, 3)
     assert any("3 more calls" in note.text for note in exported.workflow.annotations)
 
 
-def test_where_to(tmp_path):
+def test_the_setting_names_a_folder_or_a_file(tmp_path):
     assert target_of("", tmp_path, "r") is None
     assert target_of("audits", tmp_path, "r") == tmp_path / "audits" / "r.knwf"
     assert target_of("last.knwf", tmp_path, "r") == tmp_path / "last.knwf"
@@ -250,7 +250,7 @@ def test_the_segment_of_a_workflow_tool_does_what_the_call_did(host, arguments, 
         assert with_arguments(Workflow("inner", nodes), text).nodes == nodes
 
 
-def test_a_secret_in_the_name_of_an_argument(host):
+def test_a_secret_in_the_name_of_an_argument_is_a_placeholder(host):
     exported = audit_workflow([record(1, arguments={"a": {"⟨secret 0123456789ab⟩": 1}})], name="w")
     assert exported.placeholders == ("node 1: /a",)
     (node,) = exported.workflow.nodes

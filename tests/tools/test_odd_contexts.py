@@ -60,34 +60,22 @@ def provide(host):
     return run
 
 
-@pytest.fixture
-def call(host, tmp_path):
-    def run(tools=None, rows=None, execute=True, **parameters):
-        inputs = [None if table is None else host.table(pa.table(table)) for table in (tools, rows)]
-        return host.run(
-            "mcp_tool_caller",
-            [*inputs, None],
-            parameters,
-            execute=execute,
-            workflow_dir=tmp_path / "workflow",
-        )
-
-    return run
-
-
-def message(result):
-    assert not result.ok
-    assert result.failure["invalid_settings"], result.failure
-    return result.failure["message"]
-
-
 def test_every_node_is_tried_here(host):
     described = host.describe()
+    assert [problem for problem in described["problems"] if problem[0] == "error"] == []
     assert {node["id"] for node in described["nodes"]} == set(NODES)
     declared = host.host.nodes
     for node in NODES:
         entry = declared[node] if isinstance(declared, dict) else host.host.proxy(node)._node
         assert tuple(kinds_of_ports(entry)) == NODES[node]
+
+
+@pytest.mark.requirement("T29")
+@pytest.mark.parametrize("node", ["mcp_tool_provider", "mcp_tool_caller"])
+def test_every_setting_has_a_label_and_says_what_to_do(host, node):
+    for key, setting in host.dialog(node)["schema"]["properties"]["model"]["properties"].items():
+        assert setting["title"] not in ("", key)
+        assert len(setting["description"]) > 30, key
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -136,7 +124,7 @@ def test_columns_that_another_knime_saved_as_not_chosen(host, saved):
 
 
 @pytest.mark.parametrize("table", ["no columns", "no texts"])
-def test_a_table_of_servers_without_texts(provide, table):
+def test_a_table_of_servers_without_texts(provide, table, message):
     text = message(provide(TABLES[table], execute=False))
     assert "no String column" in text
     assert "addresses" in text
@@ -144,7 +132,7 @@ def test_a_table_of_servers_without_texts(provide, table):
 
 @pytest.mark.parametrize("setting", ["server_url_column", "credentials_column", "prefix_column"])
 @pytest.mark.parametrize("column", ["n", "d", "b", "l"])
-def test_a_column_of_servers_that_a_flow_variable_names_and_holds_no_texts(provide, setting, column):
+def test_a_column_of_servers_that_a_flow_variable_names_and_holds_no_texts(provide, setting, column, message):
     servers = {"url": ["http://127.0.0.1:9/mcp"], "n": [1], "d": [0.5], "b": [True], "l": [["x"]]}
     settings = {"server_url_column": "url", setting: column}
     text = message(provide(servers, execute=False, **settings))
@@ -167,7 +155,7 @@ def test_no_column_of_servers_is_guessed_like_an_empty_one(provide):
 
 
 @pytest.mark.parametrize("clock", ["connect", "idle", "total"])
-def test_a_flow_variable_that_is_no_number_is_no_clock(provide, call, clock):
+def test_a_flow_variable_that_is_no_number_is_no_clock(provide, call, clock, message):
     settings = {"server_url": "http://127.0.0.1:9/mcp", f"{clock}_timeout": float("nan")}
     for text in (
         message(provide(execute=False, **settings)),
@@ -203,21 +191,15 @@ def test_holes_in_a_table_of_servers_are_rows_that_say_so(provide):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_tool_table_with_nothing_but_holes(call, count):
+def test_a_tool_table_with_nothing_but_holes(call, count, rows_of):
     result = call({"Tool (JSON)": pa.array([None] * count, pa.string())}, tool_name="add")
     assert result.ok, result.failure
-    (row,) = rows_without_tools(result)
+    (row,) = rows_of(result)
     assert row["Status"] == "not found"
     assert "the Tools input has no tools" in row["Error"]
 
 
-def rows_without_tools(result):
-    """The rows; KNIME's own Python cannot read a missing tool cell."""
-    arrow = result.outputs[0].arrow
-    return arrow.drop_columns([name for name in arrow.column_names if name == "Tool"]).to_pylist()
-
-
-def test_a_renamed_column_of_tools_can_be_chosen(host, call):
+def test_a_renamed_column_of_tools_can_be_chosen(host, call, message, rows_of):
     """Text by another name is no tool column until somebody says so."""
     add = MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add")
     tools = {"Werkzeug": [to_json_text(add)], "n": [1]}
@@ -226,17 +208,17 @@ def test_a_renamed_column_of_tools_can_be_chosen(host, call):
     setting = dialog["schema"]["properties"]["model"]["properties"]["tool_column"]
     assert [choice["const"] for choice in setting["oneOf"]] == ["<auto>", "Werkzeug"]
     result = call(tools, tool="add", tool_column="Werkzeug")
-    assert rows_without_tools(result)[0]["Status"] == "failed"  # nobody listens there: it was called
+    assert rows_of(result)[0]["Status"] == "failed"  # nobody listens there: it was called
 
 
-def test_holes_between_tools_do_no_harm(call):
+def test_holes_between_tools_do_no_harm(call, rows_of):
     add = MCPTool("add", "", {}, "http://127.0.0.1:9/mcp", "add")
     result = call({"Tool (JSON)": [None, to_json_text(add), None]}, tool_name="add")
     assert result.ok, result.failure
-    assert rows_without_tools(result)[0]["Status"] == "failed"  # nobody listens there: it was called
+    assert rows_of(result)[0]["Status"] == "failed"  # nobody listens there: it was called
 
 
-def test_columns_alike_stay_apart(call):
+def test_columns_alike_stay_apart(call, rows_of):
     takes = tool(XML, inputSchema={"type": "object", "properties": {name: {} for name in ALIKE}})
     with ScriptedServer(modern(tools__list=rpc({"tools": [takes]}))) as server:
         rows = {name: ["x"] for name in ALIKE}
@@ -244,7 +226,7 @@ def test_columns_alike_stay_apart(call):
         assert server.named("tools/call")[-1].params["arguments"] == dict.fromkeys(ALIKE, "x")
     assert result.ok, result.failure
     assert result.outputs[0].column_names[: len(ALIKE)] == ALIKE
-    (row,) = rows_without_tools(result)
+    (row,) = rows_of(result)
     assert row["Tool name"] == XML
     assert json.loads(row["Arguments"]) == dict.fromkeys(ALIKE, "x")
     assert not result.problems
@@ -264,9 +246,11 @@ def test_names_with_markup_reach_an_audit_workflow(call, tmp_path):
     assert XML not in result.view_html
 
 
+@pytest.mark.parametrize("in_the_way", ["data", "data/mcp-audit"])
 @pytest.mark.parametrize("node", ["mcp_tool_caller", "mcp_tool_provider"])
-def test_a_workflow_without_a_place_for_its_data(host, tmp_path, node):
-    (tmp_path / "data").write_text("")
+def test_a_workflow_without_a_place_for_its_data(host, tmp_path, node, in_the_way):
+    (tmp_path / in_the_way).parent.mkdir(exist_ok=True)
+    (tmp_path / in_the_way).write_text("")
     inputs = [None] * len(NODES[node])
     with ScriptedServer(modern(tools__list=rpc({"tools": [tool("echo")]}))) as server:
         named = {"tool_name": "echo"} if node == "mcp_tool_caller" else {}
@@ -276,5 +260,6 @@ def test_a_workflow_without_a_place_for_its_data(host, tmp_path, node):
         assert result.ok, result.failure
         return
     assert not called
-    assert "data area, which cannot be made" in result.failure["message"]
+    assert "data area, where its folder cannot be made" in result.failure["message"]
+    assert "mcp-audit: " in result.failure["message"]
     assert "Save the workflow" in result.failure["message"]

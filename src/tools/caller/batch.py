@@ -51,25 +51,13 @@ def run_batch(
 
     Yields:
         One result per started call. After a cancellation these are fewer than there are calls.
-
-    Raises:
-        ValueError: ``concurrency`` is less than 1.
     """
-    if concurrency < 1:
-        raise ValueError(f"concurrency is {concurrency}, but must be at least 1")
     batch = _Batch(work, failed, concurrency, here, is_canceled, on_cancel, on_finished)
     with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="mcp-call") as pool:
         try:
             yield from batch.run(iter(calls), pool)
         finally:
             batch.stop()  # before the pool is joined
-
-
-class _NoCall:
-    """What comes after the last call."""
-
-
-_NONE = _NoCall()
 
 
 @dataclass(slots=True)
@@ -124,8 +112,9 @@ class _Batch(Generic[T, R]):
     def _fill(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> bool:
         """Starts calls while there is room. Returns whether there may be more of them."""
         while self._in_flight < self.concurrency and len(self._window) < self.concurrency * _AHEAD:
-            call = next(calls, _NONE)
-            if isinstance(call, _NoCall):
+            try:
+                call = next(calls)
+            except StopIteration:
                 return False
             here = self.here is not None and self.here(call)
             future = _run_here(self.work, call) if here else pool.submit(self.work, call)

@@ -34,16 +34,7 @@ class BlobStore:
         self._numbers = itertools.count(1)
 
     def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
-        """Saves one blob. Safe to use from several threads.
-
-        Args:
-            call: The call whose result holds it.
-            index: Its position among the result's blobs.
-            data: The bytes.
-            mime_type: What the server says that it is.
-
-        Returns:
-            The path of the file.
+        """Saves one blob of the call's result, and says where. Safe to use from several threads.
 
         Raises:
             MCPError: It cannot be written.

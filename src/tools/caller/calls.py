@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from .mapping import ColumnPlan, Parameter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedArguments:
-    """Arguments that are the same for every call; a row's own ones win.
-
-    Attributes:
-        values: Arguments typed as JSON.
-        pairs: Arguments typed as names and values, which win over ``values``.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    pairs: tuple[tuple[str, str], ...] = ()
-
-
 @dataclass(slots=True, kw_only=True)
 class CallPlan:
     """Where the calls of a run come from.
@@ -50,8 +37,9 @@ class CallPlan:
     Attributes:
         find_tool: Finds a tool by what a cell says; raises `ToolNotFound`.
         tool: The tool of all calls, None where each row names its own.
-        problem: Why there is no tool, for all calls.
-        fixed: Arguments that are the same for every call.
+        problem: Why no call can be made, None if they can.
+        values: Arguments of every call, typed as JSON; a row's own ones win.
+        pairs: The same, typed as names and values; these win over ``values``.
         parameters: The parameter table with RowIDs first, None for a single call.
         tool_column: The column that names each row's tool.
         json_column: The column that holds all arguments of a row as JSON; None for one column per argument.
@@ -61,7 +49,8 @@ class CallPlan:
     find_tool: Callable[[str], Tool]
     tool: Tool | None = None
     problem: MCPError | None = None
-    fixed: FixedArguments = field(default_factory=FixedArguments)
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    pairs: Sequence[tuple[str, str]] = ()
     parameters: pa.Table | None = None
     tool_column: str | None = None
     json_column: str | None = None
@@ -94,25 +83,22 @@ class CallPlan:
                 yield self._call(row_id, _Row(piece, index))
 
     def _call(self, row_id: str | None, row: _Row | None) -> Call:
-        tool, arguments = self.tool, None
-        try:
-            if self.problem is not None:
-                raise self.problem
-            if row is not None and self.tool_column is not None:
-                tool = None
-                tool = self._tool_of(row, self.tool_column)
-            if tool is None:
-                raise MCPError("There is no tool to call")
-            arguments = self._arguments(tool, row)
-        except MCPError as error:
-            return Call(tool=tool, arguments=arguments, input_row=row_id, error=error)
-        return Call(tool=tool, arguments=arguments, input_row=row_id)
+        tool, arguments, error = self.tool, None, self.problem
+        if error is None:
+            try:
+                tool = tool or self._tool_of(row)
+                arguments = self._arguments(tool, row)
+            except MCPError as caught:
+                error = caught
+        return Call(tool=tool, arguments=arguments, input_row=row_id, error=error)
 
-    def _tool_of(self, row: _Row, column: str) -> Tool:
-        name = row[column]
+    def _tool_of(self, row: _Row | None) -> Tool:
+        assert row is not None, "without a tool of all calls, each row names its own"
+        assert self.tool_column is not None, "in this column"
+        name = row[self.tool_column]
         if name is None:
             raise ToolNotFound(
-                f"The cell of column '{column}' is missing, so there is no tool to call",
+                f"The cell of column '{self.tool_column}' is missing, so there is no tool to call",
                 fix="Write the name of a tool of the Tools input into it",
             )
         found = self._found.get(str(name))
@@ -142,7 +128,7 @@ class CallPlan:
         parameters = parameters_of(tool, self.argument_columns)
         plan = plan_columns(parameters, self.argument_columns)
         self._matched.update(plan.arguments.values())
-        fixed = {**self.fixed.values, **arguments_from_pairs(self.fixed.pairs, parameters)}
+        fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters)}
         return _KnownTool(tool, parameters, plan, fixed)
 
 

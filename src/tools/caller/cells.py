@@ -18,10 +18,7 @@ class Unreadable:
 
 
 def values_of(column: Any) -> list[Any]:
-    """Reads a column; a cell that cannot be read does no harm to the others.
-
-    Args:
-        column: An Arrow column of an input table.
+    """Reads an Arrow column of an input table; a cell that cannot be read does no harm to the others.
 
     Returns:
         A value per cell: None where it is missing, `Unreadable` where there is no value.

@@ -209,12 +209,6 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
 def parse_arguments_setting(text: str) -> dict[str, Any]:
     """Reads the arguments that somebody typed as JSON into a dialog.
 
-    Args:
-        text: JSON text of an object; empty for none.
-
-    Returns:
-        The arguments.
-
     Raises:
         SettingInvalid: The text is not JSON, or the JSON is not an object.
     """

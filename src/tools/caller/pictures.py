@@ -8,11 +8,7 @@ from typing import Any
 
 
 def image_type() -> Any:
-    """Finds the type of PNG cells.
-
-    Returns:
-        The logical type, or None where this KNIME cannot write PNG images from Python.
-    """
+    """The logical type of PNG cells, None where this KNIME cannot write them from Python."""
     import knime.extension as knext
 
     try:
@@ -22,14 +18,7 @@ def image_type() -> Any:
 
 
 def image_cells(paths: list[str | None]) -> Any:
-    """Reads saved PNG files into cells.
-
-    Args:
-        paths: Where they are, None for no file.
-
-    Returns:
-        An Arrow array of KNIME's image cells. What is no image, whatever the server called it, is missing.
-    """
+    """Reads saved PNG files into cells. What is no image, whatever the server called it, is missing."""
     import pyarrow as pa
 
     image = image_type()
@@ -43,14 +32,7 @@ def image_cells(paths: list[str | None]) -> Any:
 
 
 def size_of_picture(path: str | None) -> int:
-    """Says how large a saved PNG file is.
-
-    Args:
-        path: Where it is, None for no file.
-
-    Returns:
-        Bytes; 0 where there is no file.
-    """
+    """Says how many bytes a saved PNG file has; 0 where there is none."""
     try:
         return 0 if path is None else Path(path).stat().st_size
     except OSError:

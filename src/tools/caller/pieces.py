@@ -18,14 +18,7 @@ _SHARED: Final = "knime.struct_dict_encoded"
 
 
 def rows_per_piece(table: pa.Table | None) -> int:
-    """Decides on the size of all pieces but the last.
-
-    Args:
-        table: The parameter table, None without one.
-
-    Returns:
-        A number of rows, at least 1.
-    """
+    """Decides how many rows, at least 1, all pieces of a parameter table have but the last."""
     if table is None or not table.num_rows:
         return _USUAL
     if cells_are_shared(table):
@@ -34,14 +27,7 @@ def rows_per_piece(table: pa.Table | None) -> int:
 
 
 def cells_are_shared(table: pa.Table) -> bool:
-    """Tells whether cells depend on others of their batch.
-
-    Args:
-        table: The parameter table.
-
-    Returns:
-        Whether a column has such cells.
-    """
+    """Tells whether a column has cells that depend on others of their batch."""
     return any(_shares_cells(kind) for kind in table.schema.types)
 
 

@@ -95,14 +95,7 @@ class ResultsLayout:
         return tuple(column for column in _OWN if self.images or column[2] != "image")
 
     def schema(self, parameters: Any | None) -> Any:
-        """Makes the spec that ``configure`` returns.
-
-        Args:
-            parameters: Spec of the parameter table, None without one.
-
-        Returns:
-            A `knext.Schema`.
-        """
+        """Makes the `knext.Schema` that ``configure`` returns, from that of the parameter table or None."""
         import knime.extension as knext
 
         renamed = dict(self.inputs)
@@ -130,13 +123,14 @@ def plan_results(
         input_columns: Columns of the parameter table.
         form: In which form tools are written.
         images: Whether PNG images can be written.
-        expand: The setting ``expand_structured``, see `parse_expand`.
+        expand: The setting ``expand_structured``: property names separated by commas, semicolons or line
+            breaks, each with its type after a colon if it is not text: ``city, temperature: number``.
 
     Returns:
         The layout; all its column names are different.
 
     Raises:
-        SettingInvalid: ``expand`` cannot be read.
+        SettingInvalid: ``expand`` names a type that there is not.
     """
     bare = ResultsLayout((), form, images, ())
     taken = {ROW_ID, column_name(form), *(name for name, *_ in bare.own)}
@@ -147,28 +141,16 @@ def plan_results(
         taken.add(shown)
         inputs.append((name, shown))
     structured: list[StructuredColumn] = []
-    for key, kind in parse_expand(expand):
+    for key, kind in _kinds_by_property(expand).items():
         shown = key if key not in taken else _free(f"{key} (result)", taken)
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
     return ResultsLayout(tuple(inputs), form, images, tuple(structured))
 
 
-def parse_expand(text: str) -> list[tuple[str, JsonKind]]:
-    """Reads the setting ``expand_structured``.
-
-    Args:
-        text: Property names separated by commas, semicolons or line breaks, each with its type after a
-            colon if it is not text: ``city, temperature: number, tags: json``.
-
-    Returns:
-        Property and type, each property once.
-
-    Raises:
-        SettingInvalid: An unknown type.
-    """
+def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
     found: dict[str, JsonKind] = {}
-    for entry in _ENTRY.split(text):
+    for entry in _ENTRY.split(expand):
         key, colon, said = (part.strip() for part in entry.rpartition(":"))
         if not colon:
             key, said = said, "string"
@@ -181,7 +163,7 @@ def parse_expand(text: str) -> list[tuple[str, JsonKind]]:
             )
         if key:
             found[key] = kind
-    return list(found.items())
+    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

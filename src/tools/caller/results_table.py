@@ -61,9 +61,6 @@ class ResultsWriter:
     def add(self, outcome: CallOutcome) -> None:
         """Takes the next finished call, in the order of the rows.
 
-        Args:
-            outcome: The call.
-
         Raises:
             MCPError: The results are too large for a table.
         """

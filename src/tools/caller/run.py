@@ -192,14 +192,7 @@ class EarlierRun:
                 self._taken[key] = record if journal is None else journal.append(record)
 
     def find(self, call: Call) -> CallOutcome | None:
-        """Finds a call that was taken over.
-
-        Args:
-            call: The call to make.
-
-        Returns:
-            The call as it ended then, or None.
-        """
+        """Finds the call as it ended in the earlier run, None if it was not taken over."""
         key = self._key(call) if self._taken else None
         found = None if key is None else self._taken.get(key)
         return None if found is None else CallOutcome(record=found, tool=call.tool)

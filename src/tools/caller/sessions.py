@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
-from ...audit.definitions import Definitions, Pinning, pinned_tool
+from ...audit.definitions import Definitions, Pinning
 from ...audit.dispatch import Dispatcher
 from ...audit.secrets import SecretMarker
 from ...types.columns import knime_value
@@ -20,6 +20,7 @@ from ..audit_segment import segment_digest
 from ..connection import client_for, refuse_commands
 from ..credentials import check_one_origin, credential_from_port, find_credential
 from ..session_pool import SessionPool
+from .run import JOURNALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,51 +125,12 @@ class Sessions:
 
 
 def named_tool(route: ServerRoute, name: str) -> MCPTool:
-    """Makes a tool of which no more is known than where it is.
-
-    Args:
-        route: The server.
-        name: The name that the server knows.
-
-    Returns:
-        A tool without description and schema.
-    """
+    """Makes a tool of which no more is known than where it is: without description and schema."""
     return MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
 
 
-def own_tool(
-    named: MCPTool, pinned_digest: str, dispatcher: Dispatcher, *, is_canceled: Callable[[], bool]
-) -> Tool:
-    """Makes the tool of a node that has no *Tools* input.
-
-    Args:
-        named: Where the tool is.
-        pinned_digest: The setting ``pinned_digest``.
-        dispatcher: What runs the calls.
-        is_canceled: Ends waiting; asked in the calling thread.
-
-    Returns:
-        The tool as the server defines it now, pinned to the setting's digest if there is one.
-
-    Raises:
-        ToolNotFound: The server has no such tool.
-        MCPError: The server cannot be asked.
-    """
-    route, name = named.route, named.tool_name
-    definition = dispatcher.definitions.find(route, name, is_canceled=is_canceled)
-    return pinned(pinned_tool(definition, route, shown_name=name), pinned_digest)
-
-
 def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
-    """Pins a tool to a definition.
-
-    Args:
-        tool: The tool. A workflow has no definition that a server could change.
-        digest: Digest of the definition; empty keeps the tool's own.
-
-    Returns:
-        The tool with that digest.
-    """
+    """Pins a tool to the digest of a definition; an empty one keeps the tool's own. Workflows have none."""
     match tool:
         case MCPTool() if digest.strip():
             route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
@@ -180,36 +142,23 @@ def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
 
 
 def routes_of(tools: list[Tool]) -> list[ServerRoute]:
-    """Lists the servers that tools need.
-
-    Args:
-        tools: Tools of both types.
-
-    Returns:
-        Their routes, each once; a workflow has none.
-    """
+    """Lists the servers that tools need, each once; a workflow needs none."""
     return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
 
 
 def data_area(ctx: Any) -> Path:
-    """Finds the folder for what a run leaves behind.
-
-    Args:
-        ctx: KNIME's execution context.
-
-    Returns:
-        The workflow's data area, which exists.
+    """Finds the workflow's data area, for what a run leaves behind; it has the folder of the journals then.
 
     Raises:
-        MCPError: It cannot be made.
+        MCPError: They cannot be made.
     """
     folder = Path(ctx.get_workflow_data_area_dir())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JOURNALS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MCPError(
-            f"The journal of the calls goes to the workflow's data area, which cannot be made: {folder}:"
-            f" {error.strerror or error}",
+            "The journal of the calls goes to the workflow's data area, where its folder cannot be made:"
+            f" {folder / JOURNALS}: {error.strerror or error}",
             fix="Save the workflow where you may write, and see that nothing else has that name",
         ) from None
     return folder

@@ -188,24 +188,12 @@ resume = knext.BoolParameter(
 
 
 def chosen_tool(node: Any) -> str:
-    """Reads the name of the tool that all calls go to.
-
-    Args:
-        node: A node with the parameters of this module.
-
-    Returns:
-        The name, empty if none is chosen.
-    """
+    """The name of the tool that all calls go to, empty if none is chosen."""
     return node.tool_name.strip() if node.tool == BY_NAME else node.tool
 
 
 def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
-    """Checks the settings that say what to call and with which arguments.
-
-    Args:
-        node: A node with the parameters of this module.
-        tools: Spec of the *Tools* input, None if it is not connected.
-        parameters: Spec of the *Parameters* input, None if it is not connected.
+    """Checks the settings that say what to call and with which arguments, beside the specs of the inputs.
 
     Raises:
         SettingInvalid: A setting that cannot work, with what to do.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
 from ..hidden_text import visible
+from ..words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,11 +68,7 @@ class RunSummary:
         return self.statuses.total() - self.statuses[CallStatus.CANCELED]
 
     def add(self, outcome: CallOutcome) -> None:
-        """Takes a finished call, in the order of the rows.
-
-        Args:
-            outcome: The call.
-        """
+        """Takes the next finished call, in the order of the rows."""
         record = outcome.record
         self.statuses[record.status] += 1
         examples = self.successes if record.ok else self.failures
@@ -88,33 +85,22 @@ class RunSummary:
             self.resumed += 1
 
     def warning(self) -> str | None:
-        """Says everything that the person should know, in one text.
-
-        Returns:
-            One sentence per matter; None if there is nothing to say.
-        """
-        sentences = [
-            self._failures(),
-            f"No tool has a parameter for column(s) {_listed(self.unmatched)}: not sent."
-            if self.unmatched
-            else "",
-            f"Arguments of {self.coerced} call(s) were converted: {self.first_coercion}."
-            if self.coerced
-            else "",
-            *(f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)),
-            f"And {len(self.notes) - _SHOWN_NOTES} more of this kind."
-            if len(self.notes) > _SHOWN_NOTES
-            else "",
-            f"{self.unfit} structured value(s) did not fit the type of their column and are missing."
-            if self.unfit
-            else "",
-        ]
-        text = " ".join(sentence for sentence in sentences if sentence)
-        return visible(text) or None
+        """Says everything that the person should know, a sentence per matter; None if there is nothing."""
+        said = [self._failures()] if self.failed else []
+        if self.unmatched:
+            columns = "the column" if len(self.unmatched) == 1 else "the columns"
+            said.append(f"No tool has a parameter for {columns} {_listed(self.unmatched)}: not sent.")
+        if self.coerced:
+            said.append(f"Converted arguments of {counted(self.coerced, 'call')}: {self.first_coercion}.")
+        said += [f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)]
+        if len(self.notes) > _SHOWN_NOTES:
+            said.append(f"And {len(self.notes) - _SHOWN_NOTES} more of this kind.")
+        if self.unfit:
+            values = counted(self.unfit, "structured value")
+            said.append(f"Missing, because they did not fit the type of their column: {values}.")
+        return visible(" ".join(said)) or None
 
     def _failures(self) -> str:
-        if not self.failed:
-            return ""
         first = self.failures[0]
         where = f"row {first.input_row}, " if first.input_row is not None else ""
         if self.total == 1:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from ...types.errors import ToolNotFound
 from ...types.tool import MCPTool, WorkflowTool
 from ..provider.tool_names import server_labels
+from ..words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,19 +30,12 @@ class ToolLookup:
     def __init__(self, tools: Sequence[Tool | None], row_ids: Sequence[str]) -> None:
         present = [(tool, row_id) for tool, row_id in zip(tools, row_ids, strict=True) if tool is not None]
         self.tools = [tool for tool, _ in present]
-        self._by_row = {row_id: tool for tool, row_id in present}
-        self._by_name: dict[str, list[Tool]] = {}
-        for tool in self.tools:
-            _add(self._by_name, tool.name, tool)
+        self._row_ids = {id(tool): row_id for tool, row_id in reversed(present)}
         self._qualified = dict(zip(map(id, self.tools), _qualified_names(self.tools), strict=True))
-        self._by_qualified: dict[str, list[Tool]] = {}
-        for tool in self.tools:
-            for name in self._qualified[id(tool)]:
-                _add(self._by_qualified, name, tool)
-        self._by_remote: dict[str, list[Tool]] = {}
-        for tool in self.tools:
-            if isinstance(tool, MCPTool):
-                _add(self._by_remote, tool.tool_name, tool)
+        self._by_name = _index((tool.name, tool) for tool in self.tools)
+        self._by_qualified = _index((name, tool) for tool in self.tools for name in self._qualified[id(tool)])
+        self._by_row = _index((row_id, tool) for tool, row_id in present)
+        self._by_remote = _index((tool.tool_name, tool) for tool in self.tools if isinstance(tool, MCPTool))
 
     def find(self, name: str) -> Tool:
         """Finds a tool.
@@ -65,13 +59,10 @@ class ToolLookup:
         raise self._unknown(name.strip())
 
     def _find(self, wanted: str) -> list[Tool]:
-        by_row = self._by_row.get(wanted)
-        return (
-            self._by_name.get(wanted)
-            or self._by_qualified.get(wanted)
-            or ([] if by_row is None else [by_row])
-            or self._by_remote.get(wanted, [])
-        )
+        for index in (self._by_name, self._by_qualified, self._by_row, self._by_remote):
+            if wanted in index:
+                return index[wanted]
+        return []
 
     def _ambiguous(self, wanted: str, found: list[Tool]) -> ToolNotFound:
         spellings = [self._spelling(tool) for tool in found]
@@ -88,8 +79,7 @@ class ToolLookup:
         for name in self._qualified[id(tool)]:
             if len(self._by_qualified[name]) == 1:
                 return name
-        rows = [row_id for row_id, other in self._by_row.items() if other is tool]
-        return rows[0] if rows else tool.name
+        return self._row_ids[id(tool)]
 
     def _unknown(self, wanted: str) -> ToolNotFound:
         if not self.tools:
@@ -102,7 +92,7 @@ class ToolLookup:
         similar = difflib.get_close_matches(wanted.casefold(), folded, n=_SUGGESTIONS, cutoff=0.5)
         suggestions = tuple(folded[name] for name in similar)
         return ToolNotFound(
-            f"There is no tool {wanted!r} among the {len(self.tools)} of the Tools input",
+            f"There is no tool {wanted!r} in the Tools input, which has {counted(len(self.tools), 'tool')}",
             suggestions=suggestions,
             fix=f"Did you mean {_listed(suggestions)}?"
             if suggestions
@@ -118,15 +108,9 @@ def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDisp
     for tool in tools:
         match tool:
             case MCPTool():
-                server = tool.route.display
-                places = (labels[server], server)
-                found.append(
-                    [
-                        f"{name} @ {place}"
-                        for name in dict.fromkeys((tool.name, tool.tool_name))
-                        for place in places
-                    ]
-                )
+                places = (labels[tool.route.display], tool.route.display)
+                names = dict.fromkeys((tool.name, tool.tool_name))
+                found.append([f"{name} @ {place}" for name in names for place in places])
             case WorkflowTool():
                 found.append([f"{tool.name} @ workflow"])
             case _:
@@ -134,10 +118,13 @@ def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDisp
     return found
 
 
-def _add(index: dict[str, list[Tool]], name: str, tool: Tool) -> None:
-    tools = index.setdefault(name, [])
-    if tool not in tools:  # the same tool in two rows is one tool
-        tools.append(tool)
+def _index(named: Iterable[tuple[str, Tool]]) -> dict[str, list[Tool]]:
+    index: dict[str, list[Tool]] = {}
+    for name, tool in named:
+        tools = index.setdefault(name, [])
+        if tool not in tools:  # the same tool in two rows is one tool
+            tools.append(tool)
+    return index
 
 
 def _listed(names: Iterable[str]) -> str:

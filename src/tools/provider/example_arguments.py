@@ -44,14 +44,7 @@ _BY_FORMAT: Final = {
 
 
 def example_arguments(schema: dict[str, Any]) -> str:
-    """Makes example arguments.
-
-    Args:
-        schema: JSON Schema of the arguments, an object; what cannot be understood is left out.
-
-    Returns:
-        JSON text of an object, properties in the schema's order.
-    """
+    """Makes example arguments for a schema: JSON text of an object, properties in the schema's order."""
     value = _Example(schema).of(schema, 0)
     return compact_json(value if isinstance(value, dict) else {})
 
@@ -83,40 +76,19 @@ def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
 
 
 def required_names(schema: Mapping[str, Any]) -> set[str]:
-    """Names the properties that a schema requires.
-
-    Args:
-        schema: A schema.
-
-    Returns:
-        Their names; what is no name in its list is passed over.
-    """
+    """Names the properties that a schema requires; what is no name in its list is passed over."""
     return {name for name in _list(schema.get("required")) if isinstance(name, str)}
 
 
 def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Lists the parameters of a tool, also those that stand behind references and in alternatives.
-
-    Args:
-        schema: JSON Schema of the arguments.
-
-    Returns:
-        The schema of each parameter by name, and the names of those that must be there.
-    """
+    """Lists parameters by name, also behind references and in alternatives, and those that must be there."""
     whole = resolve(schema, schema)
     parts = [whole, *(resolve(schema, part) for part in _list(whole.get("allOf")))]
     return properties_in(schema, schema), {name for part in parts for name in required_names(part)}
 
 
 def type_of(value: Any) -> str:
-    """Names the JSON type of a value.
-
-    Args:
-        value: A JSON value.
-
-    Returns:
-        Such as ``integer``, which a number without a fraction is, too.
-    """
+    """Names the JSON type of a value; a number without a fraction is an ``integer``, too."""
     match value:
         case None:
             return "null"
@@ -207,8 +179,7 @@ class _Example:
     def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
         prefix = _list(schema.get("prefixItems"))
         items = [self.of(part, depth + 1) for part in prefix[:20]]
-        wanted = schema.get("minItems")
-        least = min(wanted, 20) if isinstance(wanted, int) and not isinstance(wanted, bool) else 0
+        least = min(_length(schema.get("minItems"), 0), 20)
         if not items and not least and self._nodes < _MAX_NODES // 2 and schema.get("maxItems") != 0:
             least = 1
         while len(items) < least:

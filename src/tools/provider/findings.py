@@ -118,14 +118,7 @@ def scan(
 
 
 def findings_json(findings: Iterable[Finding]) -> str | None:
-    """Writes findings for the column *Security findings*.
-
-    Args:
-        findings: The findings of one tool.
-
-    Returns:
-        Canonical JSON, a list of ``{"kind", "what", "where"}``; None if there are none.
-    """
+    """Writes findings for the column *Security findings*: canonical JSON, None if there are none."""
     entries = [{"kind": each.kind, "what": each.what, "where": each.where} for each in findings]
     return canonical_json(entries) if entries else None
 

@@ -35,16 +35,7 @@ class _UnknownError(ValueError):
 
 
 def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST_TEXT) -> str | None:
-    """Makes a text that matches.
-
-    Args:
-        pattern: A regular expression of ECMA-262, as JSON Schema has them.
-        shortest: Characters at least.
-        longest: Characters at most.
-
-    Returns:
-        A text, None where none was found.
-    """
+    """Makes a text of that many characters that matches an ECMA-262 pattern; None if none was found."""
     if len(pattern) > _LONGEST_PATTERN:
         return None
     for times in dict.fromkeys((1, shortest)):

@@ -20,15 +20,12 @@ if TYPE_CHECKING:
 def failure(provision: Provision) -> MCPError:
     """Makes the error for a person who wants all servers or none.
 
-    Args:
-        provision: An outcome with failed servers.
-
-    Returns:
-        An error that says of the first failed server in which phase it failed, why, and what to do next.
+    It says of the first failed server in which phase it failed, why, and what to do next.
     """
     failed = provision.failed
     first = failed[0]
-    error = first.error or MCPError("Nothing failed")
+    error = first.error
+    assert error is not None, "it failed"
     many = len(provision.outcomes) > 1
     lead = f"{len(failed)} of {len(provision.outcomes)} servers failed. The first: " if many else ""
     others = [f"{each.request.server or each.request.row} ({each.phase})" for each in failed[1:6]]
@@ -49,14 +46,7 @@ def failure(provision: Provision) -> MCPError:
 
 
 def warnings(provision: Provision) -> list[str]:
-    """Collects what a person should know although there is a result.
-
-    Args:
-        provision: The outcome of all servers.
-
-    Returns:
-        Sentences, the most important first; none if all is well.
-    """
+    """Collects what a person should know although there is a result; the most important first."""
     if not provision.outcomes:
         return ["The Servers table has no rows, so no server was asked."]
     failed = provision.failed

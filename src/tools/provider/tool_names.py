@@ -88,14 +88,7 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
 
 
 def server_labels(servers: Sequence[str]) -> list[str]:
-    """Names servers as shortly as tells them apart.
-
-    Args:
-        servers: URLs or ``stdio:<name>``.
-
-    Returns:
-        For each, its host and port; with the path where two of them share a host.
-    """
+    """Names servers as shortly as tells them apart: host and port, with the path where two share these."""
     parts = [urlsplit(server) for server in servers]
     hosts = [part.netloc.rpartition("@")[2] or server for part, server in zip(parts, servers, strict=True)]
     paths_of_host: dict[str, set[str]] = {}
@@ -112,8 +105,8 @@ class NameFilter:
     """Which tools to keep, by the name that the server knows.
 
     Attributes:
-        include: Patterns separated by commas or line breaks; ``*`` stands for any text, ``?`` for one
-            character; upper and lower case do not matter. Empty keeps all.
+        include: Patterns separated by commas, semicolons or line breaks; ``*`` stands for any text,
+            ``?`` for one character; upper and lower case do not matter. Empty keeps all.
         exclude: Patterns in the same form; what they match is dropped even if it is included.
     """
 
@@ -121,50 +114,28 @@ class NameFilter:
     exclude: str = ""
 
     def keeps(self, name: str) -> bool:
-        """Tells whether a tool is kept.
-
-        Args:
-            name: The name that the server knows.
-
-        Returns:
-            Whether it is included and not excluded.
-        """
+        """Tells whether a tool of that name is included and not excluded."""
         included, excluded = _pattern(self.include), _pattern(self.exclude)
         return (included is None or included.fullmatch(name) is not None) and (
             excluded is None or excluded.fullmatch(name) is None
         )
 
     def useless(self, names: Iterable[str]) -> list[str]:
-        """Finds patterns that match nothing, which usually are typing errors.
-
-        Args:
-            names: All names that the servers know.
-
-        Returns:
-            The patterns that match none of them.
-        """
+        """Finds patterns that match none of the names that servers know: usually typing errors."""
         known = list(names)
-        patterns = [*split_patterns(self.include), *split_patterns(self.exclude)]
+        patterns = [*_split(self.include), *_split(self.exclude)]
         return [
             p for p in patterns if (regex := _pattern(p)) and not any(regex.fullmatch(name) for name in known)
         ]
 
 
-def split_patterns(text: str) -> list[str]:
-    """Splits what a person typed into patterns.
-
-    Args:
-        text: Patterns separated by commas, semicolons or line breaks.
-
-    Returns:
-        The patterns without surrounding space.
-    """
+def _split(text: str) -> list[str]:
     return [pattern.strip() for pattern in _SEPARATORS.split(text) if pattern.strip()]
 
 
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> re.Pattern[str] | None:
-    patterns = split_patterns(text)
+    patterns = _split(text)
     if not patterns:
         return None
     either = "|".join(_translated(pattern) for pattern in patterns)

@@ -54,14 +54,7 @@ SERVERS_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
 
 
 def tools_schema(form: ColumnForm) -> Any:
-    """Makes the schema of *Tools*.
-
-    Args:
-        form: The form of the tool column.
-
-    Returns:
-        The `knext.Schema`.
-    """
+    """Makes the `knext.Schema` of *Tools*."""
     import knime.extension as knext
 
     tool = knext.Column(knime_type(form), column_name(form))
@@ -69,26 +62,14 @@ def tools_schema(form: ColumnForm) -> Any:
 
 
 def servers_schema() -> Any:
-    """Makes the schema of *Servers*.
-
-    Returns:
-        The `knext.Schema`.
-    """
+    """Makes the `knext.Schema` of *Servers*."""
     import knime.extension as knext
 
     return knext.Schema.from_columns(knime_columns(SERVERS_COLUMNS))
 
 
 def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
-    """Makes the table *Tools*.
-
-    Args:
-        tools: The tools; their shown names are unique and become the RowIDs.
-        form: The form of the tool column.
-
-    Returns:
-        RowIDs, the tool column, and `TOOLS_COLUMNS`.
-    """
+    """Makes the table *Tools*; the shown names are unique and become the RowIDs."""
     import pyarrow as pa
 
     rows = [_tool_row(tool) for tool in tools]
@@ -98,14 +79,7 @@ def tools_table(tools: Sequence[ProvidedTool], form: ColumnForm) -> pa.Table:
 
 
 def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
-    """Makes the table *Servers*.
-
-    Args:
-        outcomes: One per server; the rows of the requests become the RowIDs.
-
-    Returns:
-        RowIDs and `SERVERS_COLUMNS`.
-    """
+    """Makes the table *Servers*; the rows of the requests become the RowIDs."""
     import pyarrow as pa
 
     ids = pa.array([outcome.request.row for outcome in outcomes], pa.string())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ...audit.record import CallStatus
@@ -11,6 +12,7 @@ from ..words import counted
 from .html import (
     Html,
     badge,
+    data_image,
     details,
     element,
     heading,
@@ -29,17 +31,12 @@ if TYPE_CHECKING:
     from ..caller.summary import RunSummary
 
 _SHOWN_TOOLS: Final = 20
+_SHOWN_PICTURES: Final = 10
+_LARGEST_PICTURE: Final = 500_000  # bytes; the page stays below some megabytes
 
 
 def calls_page(summary: RunSummary) -> str:
-    """Writes the view.
-
-    Args:
-        summary: The run.
-
-    Returns:
-        A self-contained HTML page.
-    """
+    """Writes the view of a run, a self-contained HTML page."""
     warning = summary.warning()
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
     told = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
@@ -104,13 +101,16 @@ def _calls(title: str, records: list[CallRecord], count: int) -> Html:
     return join(
         (
             heading(2, title),
-            join(_call(record, opened=count == 1) for record in records),
+            join(
+                _call(record, opened=count == 1, pictured=place < _SHOWN_PICTURES)
+                for place, record in enumerate(records)
+            ),
             paragraph(f"… and {more} more, in the table", soft=True) if more > 0 else None,
         )
     )
 
 
-def _call(record: CallRecord, *, opened: bool) -> Html:
+def _call(record: CallRecord, *, opened: bool, pictured: bool) -> Html:
     where = record.input_row if record.input_row is not None else "Call"
     duration = None if record.duration is None else f"{record.duration:.3f} s"
     summary = join(
@@ -128,7 +128,16 @@ def _call(record: CallRecord, *, opened: bool) -> Html:
         json_block(record.arguments) if record.arguments is not None else None,
         note(record.error, kind="bad") if record.error else None,
         paragraph(record.result) if record.result else None,
+        _picture(record.image) if pictured and record.image else None,
         json_block(record.structured_result) if record.structured_result else None,
         properties((("Files", "\n".join(record.files)), ("Started at", record.started_at))),
         opened=opened,
     )
+
+
+def _picture(file: str) -> Html | None:
+    try:
+        data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
+    except OSError:  # an earlier run's file may be gone
+        data = None
+    return data_image(data, "image/png", description="Image that the tool gave") if data else None

@@ -37,14 +37,7 @@ _CLAIMED: Final = "Declared by the server, not verified"
 
 
 def catalogue(provision: Provision) -> str:
-    """Writes the view.
-
-    Args:
-        provision: What came of all servers.
-
-    Returns:
-        A self-contained HTML page.
-    """
+    """Writes the view of what came of all servers, a self-contained HTML page."""
     tools, failed = provision.tools, provision.failed
     suspicious = sum(1 for tool in tools if tool.findings)
     of_servers = f"from {counted(len(provision.outcomes), 'server')}"

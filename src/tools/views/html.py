@@ -77,14 +77,7 @@ Content = str | int | float | bool | None
 
 
 def to_html(content: Content) -> Html:
-    """Makes anything showable safe.
-
-    Args:
-        content: `Html`, which is taken as it is, or plain text, a number, a truth value or None.
-
-    Returns:
-        HTML in which plain text is escaped and every hidden character is a marked, visible escape.
-    """
+    """Makes anything showable safe: text is escaped, hidden characters become marked, visible escapes."""
     match content:
         case Html():
             return content
@@ -121,28 +114,12 @@ def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
 
 
 def join(parts: Iterable[Content], separator: Content = "") -> Html:
-    """Puts pieces together.
-
-    Args:
-        parts: The pieces, see `to_html`.
-        separator: What goes between them.
-
-    Returns:
-        The whole.
-    """
+    """Puts pieces together, see `to_html`."""
     return Html(to_html(separator).join(to_html(part) for part in parts))
 
 
 def page(title: str, *body: Content) -> str:
-    """Writes a self-contained page, for light and dark surroundings.
-
-    Args:
-        title: The page's title; the body brings its own heading.
-        *body: What the page shows.
-
-    Returns:
-        The text of an HTML document that needs no network and runs no script.
-    """
+    """Writes a self-contained page, for light and dark surroundings: no network, no script."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     head = join(
         (
@@ -157,55 +134,24 @@ def page(title: str, *body: Content) -> str:
 
 
 def heading(level: Literal[1, 2, 3], *content: Content) -> Html:
-    """Writes a heading.
-
-    Args:
-        level: 1 for the page, 2 for a part, 3 within a part.
-        *content: Its text.
-
-    Returns:
-        The heading.
-    """
+    """Writes a heading: of the page (1), of a part (2) or within a part (3)."""
     return element(f"h{level}", *content)
 
 
 def paragraph(*content: Content, soft: bool = False) -> Html:
-    """Writes a paragraph that keeps its line breaks.
-
-    Args:
-        *content: Its text.
-        soft: Whether it is of less importance.
-
-    Returns:
-        The paragraph.
-    """
+    """Writes a paragraph that keeps its line breaks; `soft` if it is of less importance."""
     return element("p", *content, class_="text soft" if soft else "text")
 
 
 def table(headers: Sequence[Content], rows: Iterable[Sequence[Content]]) -> Html:
-    """Writes a table.
-
-    Args:
-        headers: One heading per column.
-        rows: One sequence of cells per row.
-
-    Returns:
-        The table, scrolling sideways where it is too wide.
-    """
+    """Writes a table, which scrolls sideways where it is too wide."""
     head = element("tr", *(element("th", header, scope="col") for header in headers))
     body = join(element("tr", *(element("td", cell) for cell in row)) for row in rows)
     return element("div", element("table", element("thead", head), element("tbody", body)), class_="scroll")
 
 
 def json_block(value: Any) -> Html:
-    """Writes JSON, indented for reading.
-
-    Args:
-        value: JSON text, or a value that JSON can hold. Text that is no JSON is shown as it is.
-
-    Returns:
-        A block of code; of very long text its beginning.
-    """
+    """Writes JSON, a value or its text, indented for reading; of very long text its beginning."""
     text = value if isinstance(value, str) else ""
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text) if isinstance(value, str) and len(text) <= _LONGEST_JSON else value
@@ -216,70 +162,28 @@ def json_block(value: Any) -> Html:
 
 
 def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:
-    """Writes a small label.
-
-    Args:
-        text: One or two words.
-        kind: What it means; also said by the text, for those who do not see colours.
-        title: What to show when the pointer rests on it.
-
-    Returns:
-        The label.
-    """
+    """Writes a small label of one or two words; `title` shows when the pointer rests on it."""
     return element("span", text, class_=f"badge {kind}", title=title)
 
 
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
-    """Writes a paragraph that stands out.
-
-    Args:
-        *content: Its text.
-        kind: What it means.
-
-    Returns:
-        The note.
-    """
+    """Writes a paragraph that stands out."""
     return element("div", *content, class_=f"note {kind}")
 
 
 def details(summary: Content, *body: Content, opened: bool = False) -> Html:
-    """Writes something that unfolds.
-
-    Args:
-        summary: What is shown always.
-        *body: What unfolds.
-        opened: Whether it is unfolded at first.
-
-    Returns:
-        The element.
-    """
+    """Writes something that unfolds below its summary."""
     return element("details", element("summary", summary), *body, open=opened)
 
 
 def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
-    """Writes names and values below each other.
-
-    Args:
-        pairs: Name and value; a pair whose value is None or empty is left out.
-
-    Returns:
-        The list.
-    """
+    """Writes names and values below each other; pairs whose value is None or empty are left out."""
     shown = ((name, value) for name, value in pairs if value is not None and value != "")
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in shown))
 
 
 def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
-    """Writes an image into the page itself.
-
-    Args:
-        data: The image's bytes.
-        mime_type: Its type, such as ``image/png``.
-        description: What it shows, for those who do not see it.
-
-    Returns:
-        The image, or a line that names type and size where the type is not one that browsers show.
-    """
+    """Writes an image into the page itself, or its type and size where browsers do not show that type."""
     import base64
 
     if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):

@@ -74,11 +74,7 @@ class ShownCalls:
     left_out: int = 0
 
     def add(self, call: ReplayedCall) -> None:
-        """Takes a call, if there is room for it.
-
-        Args:
-            call: The call.
-        """
+        """Takes a call, if there is room for it."""
         calls, room = (self.others, _MOST_OTHERS) if call.verdict.is_good else (self.notable, _MOST_SHOWN)
         if len(calls) < room:
             calls.append(call)
@@ -87,16 +83,7 @@ class ShownCalls:
 
 
 def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
-    """Writes the page.
-
-    Args:
-        title: What was replayed.
-        summary: The counts.
-        shown: The calls to show.
-
-    Returns:
-        A self-contained HTML page.
-    """
+    """Writes the page of a replay: its counts, and the calls to show."""
     counts = [(verdict, summary.counts[verdict]) for verdict in ReplayVerdict if summary.counts[verdict]]
     called = f"{summary.called} of {summary.counts.total()} calls were made again"
     return page(

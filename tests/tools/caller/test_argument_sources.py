@@ -23,7 +23,7 @@ def test_wrong_arguments_are_not_sent_and_say_where(server, tools_of, call, rows
     assert result.warnings[-1].startswith("3 of 3 calls failed; first: row Row0, ")
 
 
-def test_arguments_from_a_json_column(server, host, tools_of, call, rows_of):
+def test_arguments_come_from_a_json_column(server, host, tools_of, call, rows_of):
     texts = ['{"value": {"deep": [1, null]}}', "", "{broken", "[1]", None]
     result = call(
         tools_of(server.url("/one")),
@@ -39,7 +39,7 @@ def test_arguments_from_a_json_column(server, host, tools_of, call, rows_of):
     assert "JSON object" in rows[3]["Error"]
 
 
-def test_knime_json_cells(server, host, tools_of, call, rows_of):
+def test_arguments_come_from_knime_json_cells(server, host, tools_of, call, rows_of):
     column = host.column_of([{"a": 5}, None], dict)
     rows = rows_of(
         call(
@@ -66,7 +66,7 @@ def test_values_of_the_dialog_are_for_all_rows_and_rows_win(server, tools_of, ca
     assert [row["Result"] for row in rows_of(result)] == ["101", "102"]
 
 
-def test_cells_of_all_kinds(server, tools_of, call, rows_of):
+def test_texts_dates_and_doubles_are_read_as_the_tool_wants_them(server, tools_of, call, rows_of):
     result = call(
         tools_of(server.url("/one")),
         {"value": ['{"x": [1, 2]}']},

@@ -9,13 +9,7 @@ from knime_mcp.audit.verify import verify_file
 CANARY = "canary-7f3a9c51d2"
 
 
-@pytest.fixture
-def files(tmp_path):
-    """The journals of the test's workflow, oldest first."""
-    return lambda: sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
-
-
-def test_the_head_is_handed_on_and_fits_the_journal(server, tools_of, call, rows_of, files):
+def test_the_head_is_handed_on_and_fits_the_journal(server, tools_of, call, rows_of, journal_files):
     tools = tools_of(server.url("/one"))
     result = call(
         tools,
@@ -28,52 +22,52 @@ def test_the_head_is_handed_on_and_fits_the_journal(server, tools_of, call, rows
     head = result.flow_variables["mcp_audit_head"]
     assert isinstance(head, str)
     assert result.flow_variables["kept"] == 1
-    found = verify_file(files()[-1], head=head)
+    found = verify_file(journal_files()[-1], head=head)
     assert found.intact
     assert (found.runs[0].count, found.runs[0].head) == (4, head)
     other = call(tools, {"a": [1]}, tool_name="add").flow_variables["mcp_audit_head"]
     assert other != head
-    assert not verify_file(files()[0], head=other).intact
+    assert not verify_file(journal_files()[0], head=other).intact
 
 
-def test_no_calls_have_no_head(server, tools_of, call, files):
+def test_no_calls_have_no_head(server, tools_of, call, journal_files):
     import pyarrow as pa
 
     rows = pa.table({"a": pa.array([], pa.int64())})
     result = call(tools_of(server.url("/one")), rows, tool_name="add")
     assert result.ok, result.failure
     assert result.flow_variables["mcp_audit_head"] == ""
-    assert verify_file(files()[-1]).intact
+    assert verify_file(journal_files()[-1]).intact
 
 
-def test_a_resumed_run_goes_on_from_the_interrupted_one(server, tools_of, call, rows_of, files):
+def test_a_resumed_run_goes_on_from_the_interrupted_one(server, tools_of, call, rows_of, journal_files):
     tools = tools_of(server.url("/one"))
     failed = call(tools, {"a": [1, None, 3]}, tool_name="add", on_error="fail", concurrency=1)
     assert not failed.ok
-    assert verify_file(files()[-1]).intact
-    earlier = read_journal(files()[-1])
+    assert verify_file(journal_files()[-1]).intact
+    earlier = read_journal(journal_files()[-1])
     resumed = call(tools, {"a": [1, 2, 3]}, tool_name="add", resume=True, concurrency=1)
     rows_of(resumed)
-    records = read_journal(files()[-1]).records
+    records = read_journal(journal_files()[-1]).records
     assert records[0].previous_hash == earlier.head
     assert [record.resumed_from for record in records] == [earlier.run, None, None]
     assert [record.call for record in records] == [1, 2, 3]
-    found = verify_file(files()[-1], head=resumed.flow_variables["mcp_audit_head"])
+    found = verify_file(journal_files()[-1], head=resumed.flow_variables["mcp_audit_head"])
     assert found.intact
     assert "earlier run" in found.notes[0]
-    both = files()[-1].with_name("both.jsonl")
-    both.write_bytes(b"".join(file.read_bytes() for file in files()))
+    both = journal_files()[-1].with_name("both.jsonl")
+    both.write_bytes(b"".join(file.read_bytes() for file in journal_files()))
     assert verify_file(both).intact
     assert not verify_file(both).notes
 
 
 @pytest.mark.parametrize("user", ["me", "nobody"])
-def test_secrets_are_in_nothing_that_is_made_of_the_journal(server, tools_of, call, files, tmp_path, user):
+def test_secrets_are_in_nothing_made_of_the_journal(server, tools_of, call, journal_files, tmp_path, user):
     tools = tools_of(server.url("/one"))
     rows = {"user": [user, "me"], "password": [CANARY, CANARY]}
     result = call(tools, rows, tool_name="login")
     assert result.ok, result.failure
-    (journal,) = files()
+    (journal,) = journal_files()
     found = verify_file(journal, head=result.flow_variables["mcp_audit_head"])
     assert found.intact
     records = read_calls(journal)

@@ -131,13 +131,8 @@ def test_progress_counts_finished_calls_up_to_all_of_them():
     assert counts[-1] == 25
 
 
-def test_nothing_to_do():
+def test_no_calls_give_no_results():
     assert list(run_batch([], lambda call: call, failed=failing, concurrency=4)) == []
-
-
-def test_concurrency_below_one_is_refused():
-    with pytest.raises(ValueError, match="at least 1"):
-        list(run_batch([1], lambda call: call, failed=failing, concurrency=0))
 
 
 @settings(deadline=None, max_examples=30)

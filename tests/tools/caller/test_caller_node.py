@@ -123,7 +123,7 @@ def test_each_row_names_its_tool_and_ambiguous_names_say_how(server, tools_of, c
     assert result.warnings[-1].startswith("3 of 6 calls failed; first: row Row0, ")
 
 
-def test_two_tables_of_tools_with_the_same_names(server, host, tools_of, call, rows_of):
+def test_tools_of_one_name_in_two_tables_are_told_apart(server, host, tools_of, call, rows_of):
     schema = {"type": "object"}
     tools = [MCPTool("who", "", schema, server.url(path), "who") for path in ("/one", "/two")]
     table = portable(host, tools[0], None, tools[1], tools[1], row_ids=["a", "b", "c", "d"])
@@ -135,7 +135,7 @@ def test_two_tables_of_tools_with_the_same_names(server, host, tools_of, call, r
 
 
 @pytest.mark.requirement("T54")
-def test_a_row_id_names_a_tool(server, host, call, rows_of):
+def test_a_row_id_or_a_shown_name_names_a_tool(server, host, call, rows_of):
     tool = MCPTool("shown", "", {"type": "object"}, server.url("/one"), "who")
     assert rows_of(call(portable(host, tool, row_ids=["my row"]), tool_name="my row"))[0]["Result"] == "one"
     assert rows_of(call(portable(host, tool, row_ids=["my row"]), tool_name="shown"))[0]["Result"] == "one"
@@ -187,7 +187,7 @@ def test_a_tool_that_fails_and_one_that_is_gone(server, host, tools_of, call, ro
 
 
 @pytest.mark.parametrize("pinning", ["warn", "fail", "ignore"])
-def test_a_tool_that_changed(server, host, call, rows_of, pinning):
+def test_a_tool_that_changed_is_called_or_refused_as_the_settings_say(server, host, call, rows_of, pinning):
     seen = MCPTool("add", "An old text", {"type": "object"}, server.url("/one") + "#digest=sha256:00", "add")
     result = call(portable(host, seen), {"a": [1, 2]}, tool_name="add", pinning=pinning)
     rows = rows_of(result)
@@ -214,6 +214,15 @@ def test_the_first_image_is_a_picture_cell(server, tools_of, call):
     picture, nothing = result.outputs[0].to_pylist()
     assert (picture["Image"].format, picture["Image"].size) == ("PNG", (1, 1))
     assert nothing["Image"] is None
+
+
+def test_the_view_shows_pictures_that_are_not_too_large(server, tools_of, call, monkeypatch):
+    from knime_mcp.tools.views import calls
+
+    pixel = {"tools": tools_of(server.url("/one")), "tool_name": "pixel"}
+    assert 'src="data:image/png;base64,iVBOR' in call(**pixel).view_html
+    monkeypatch.setattr(calls, "_LARGEST_PICTURE", 10)
+    assert "<img" not in call(**pixel).view_html
 
 
 def test_images_and_other_blobs_are_files(server, tools_of, call, rows_of):
@@ -255,7 +264,7 @@ def test_results_have_tools_that_can_be_called_again(server, tools_of, call, row
     assert rows_of(again)[0]["Digest"] == rows_of(first)[0]["Digest"]
 
 
-def test_an_empty_parameter_table(server, tools_of, call, rows_of):
+def test_an_empty_parameter_table_gives_an_empty_table(server, tools_of, call, rows_of):
     result = call(
         tools_of(server.url("/one")),
         {"a": pa.array([], pa.int64()), "when": pa.array([], pa.date32()), "s": pa.array([], pa.string())},
@@ -266,19 +275,17 @@ def test_an_empty_parameter_table(server, tools_of, call, rows_of):
     assert plain(result.outputs[0].column_names) == ["a", "when", "s", *COLUMNS, "result"]
 
 
-def test_ten_thousand_rows(server, tools_of, call, rows_of):
+def test_thousands_of_rows_keep_their_order(server, tools_of, call, rows_of):
     result = call(
         tools_of(server.url("/two")),
-        {"a": list(range(10_000)), "b": [0] * 10_000},
+        {"a": list(range(3_000)), "b": [0] * 3_000},
         tool_name="add",
         concurrency=8,
     )
     rows = rows_of(result)
-    assert [int(row["Result"]) for row in rows] == list(range(10_000))
-    assert result.outputs[0].row_ids[9_999] == "Row9999"
-    assert (1.0, "call 10000 of 10000") in [(round(done, 6), text) for done, text in result.progress] or any(
-        text == "call 10000 of 10000" for _, text in result.progress
-    )
+    assert [int(row["Result"]) for row in rows] == list(range(3_000))
+    assert result.outputs[0].row_ids[2_999] == "Row2999"
+    assert "call 3000 of 3000" in [text for _, text in result.progress]
 
 
 @pytest.mark.requirement("T28", "T51")

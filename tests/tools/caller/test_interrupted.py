@@ -7,7 +7,7 @@ import pytest
 
 def added(rows_of, call, tools):
     """How often the server was asked to add, by what it says itself."""
-    text = rows_of(call(tools, tool_name="called", workflow_dir=None))[0]["Result"]
+    text = rows_of(call(tools, tool_name="called"))[0]["Result"]
     return int(text.split()[0].split("=")[1])
 
 
@@ -104,19 +104,19 @@ def test_images_survive_resuming(server, tools_of, call, rows_of):
     assert [row["Status"] for row in results] == ["ok", "tool error"]
 
 
-def test_canceled_before_the_first_call(server, tools_of, call):
+def test_a_run_that_is_canceled_before_the_first_call_fails(server, tools_of, call):
     tools = tools_of(server.url("/one"))
     result = call(tools, {"a": [1, 2]}, tool_name="add", cancel=True)
     assert not result.ok
 
 
 @pytest.mark.parametrize("what", ["altered", "missing", "broken"])
-def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, rows_of, tmp_path, what):
+def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, rows_of, journal_files, what):
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
     rows = {"a": [1, 2, 3, None], "b": [0] * 4}
     assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1).ok
-    file = sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))[-1]
+    file = journal_files()[-1]
     lines = file.read_text("utf-8").splitlines(keepends=True)
     changed = {
         "altered": [lines[0], lines[1].replace('"result":"1"', '"result":"9"'), *lines[2:]],

@@ -181,7 +181,7 @@ def test_typed_pairs_are_read_by_the_schema():
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "{}", {}])
-def test_no_arguments(value):
+def test_empty_json_is_no_arguments(value):
     assert arguments_from_json(value, source="column 'A'") == {}
 
 

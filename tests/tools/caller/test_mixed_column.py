@@ -32,7 +32,7 @@ def rows():
 
 
 @pytest.mark.requirement("T2", "T32", "T40", "T43", "T45", "T48")
-def test_one_column_for_both(host, call, rows_of, mcp_tools, workflow_tools):
+def test_one_column_holds_workflow_and_mcp_tools(host, call, rows_of, mcp_tools, workflow_tools):
     assert mcp_tools.type == workflow_tools.type
     mixed = pa.chunked_array([workflow_tools, *mcp_tools.chunks])
     tools = host.table(pa.table({"Tool": mixed.combine_chunks()}))
@@ -44,7 +44,9 @@ def test_one_column_for_both(host, call, rows_of, mcp_tools, workflow_tools):
 
 
 @pytest.mark.requirement("T32")
-def test_all_tool_columns_and_each_rows_first_cell(host, call, rows_of, server, mcp_tools, workflow_tools):
+def test_all_tool_columns_count_each_row_by_its_first_cell(
+    host, call, rows_of, server, mcp_tools, workflow_tools
+):
     from knime_mcp.types.portable import to_json_text
     from knime_mcp.types.tool import MCPTool
 

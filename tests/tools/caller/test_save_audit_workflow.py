@@ -8,7 +8,7 @@ from knime_mcp.knwf import check_archive, read_workflow
 pytestmark = pytest.mark.requirement("T49")
 
 
-def test_a_workflow_per_run(server, call, tmp_path):
+def test_a_folder_gets_a_workflow_per_run(server, call, tmp_path):
     result = call(
         rows={"a": [1, 2, 3]},
         server_url=server.url("/one"),
@@ -43,7 +43,7 @@ def test_nothing_is_saved_unasked(server, call, tmp_path):
     assert not list((tmp_path / "workflow").rglob("*.knwf"))
 
 
-def test_secrets_stay_out(server, call, tmp_path):
+def test_secrets_are_placeholders_in_the_workflow(server, call, tmp_path):
     result = call(
         server_url=server.url("/one"),
         tool_name="login",
@@ -70,7 +70,7 @@ def test_a_place_that_cannot_be_written_does_not_lose_the_run(server, call, tmp_
 
 @pytest.mark.requirement("T50")
 @pytest.mark.parametrize("is_there", [True, False])
-def test_the_workflow_behind_a_workflow_tool(host, call, tmp_path, is_there):
+def test_the_workflow_behind_a_workflow_tool_is_a_metanode(host, call, tmp_path, is_there):
     """Its segment, where the file store has one; a note with its parameters in any case."""
     from knime.types.tool import WorkflowTool as KnimeTool
 

@@ -26,7 +26,7 @@ def everything(result, folder):
 
 
 @pytest.mark.parametrize("user", ["me", "nobody"])
-def test_a_declared_secret(server, tools_of, call, tmp_path, caplog, user):
+def test_a_declared_secret_is_left_nowhere(server, tools_of, call, tmp_path, caplog, user):
     with caplog.at_level(logging.DEBUG):
         result = call(
             tools_of(server.url("/one")),
@@ -44,7 +44,7 @@ def test_a_declared_secret(server, tools_of, call, tmp_path, caplog, user):
     assert "⟨secret " in (row["Result"] or row["Error"])
 
 
-def test_a_declared_secret_of_the_wrong_type(server, tools_of, call, tmp_path):
+def test_a_declared_secret_of_the_wrong_type_is_left_nowhere(server, tools_of, call, tmp_path):
     result = call(
         tools_of(server.url("/one")),
         tool_name="login",
@@ -54,7 +54,7 @@ def test_a_declared_secret_of_the_wrong_type(server, tools_of, call, tmp_path):
     assert "48151623421" not in everything(result, tmp_path)
 
 
-def test_a_credential_in_use(server, call, tmp_path, caplog):
+def test_a_credential_in_use_is_left_nowhere(server, call, tmp_path, caplog):
     with caplog.at_level(logging.DEBUG):
         result = call(
             server_url=server.url("/one"),
@@ -71,7 +71,7 @@ def test_a_credential_in_use(server, call, tmp_path, caplog):
     assert "⟨secret " in row["Result"]
 
 
-def test_the_token_of_the_credential_port(server, host, call, tmp_path):
+def test_the_token_of_the_credential_port_is_left_nowhere(server, host, call, tmp_path):
     result = call(
         None,
         credential=host.credential_port(TOKEN),

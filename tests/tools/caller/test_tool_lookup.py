@@ -37,7 +37,7 @@ WORKFLOW = WorkflowTool("search", "", {})
         ([None, ONE], "search", ONE),
     ],
 )
-def test_names(tools, name, found):
+def test_a_tool_is_found_by_every_name_it_has(tools, name, found):
     assert ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name) == found
 
 
@@ -54,7 +54,7 @@ def test_names(tools, name, found):
         ([None], "Row0", ()),
     ],
 )
-def test_what_is_said_instead(tools, name, said):
+def test_a_name_of_no_tool_or_of_several_says_what_to_write(tools, name, said):
     with pytest.raises(ToolNotFound) as caught:
         ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name)
     assert caught.value.suggestions == said

@@ -1,10 +1,15 @@
 """Ways to run the node, and what it gave."""
 
-import socket
-
 import pyarrow as pa
 
 NODE = "mcp_tool_provider"
+NOBODY = "http://127.0.0.1:9/mcp"
+"""Where nobody listens."""
+
+
+def tool(name, description="", schema=None, **more):
+    """A tool's definition."""
+    return {"name": name, "description": description, "inputSchema": schema or {"type": "object"}, **more}
 
 
 def list_tools(host, url=None, *, servers=None, port=None, **settings):
@@ -30,9 +35,3 @@ def servers_table(*urls, **columns):
     return pa.table(
         {"URL": pa.array(urls, pa.string()), **{n: pa.array(v, pa.string()) for n, v in columns.items()}}
     )
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

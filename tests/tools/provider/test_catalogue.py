@@ -4,7 +4,7 @@ from knime_mcp.tools.views import catalogue as view
 from knime_mcp.tools.views.catalogue import catalogue
 from knime_mcp.types.routing import ServerRoute
 
-from .conftest import tool
+from .running import tool
 from .test_html import HOSTILE, parsed
 
 
@@ -37,13 +37,11 @@ def test_a_tool_is_shown_with_all_that_is_known_of_it(serve):
         annotations={"readOnlyHint": True, "destructiveHint": True},
         outputSchema={"type": "object", "title": "Hits"},
     )
-    page = catalogue(
-        provision(serve([search], instructions="Be kind.", meta={"name": "shop", "version": "2"}))
-    )
+    page = catalogue(provision(serve([search], instructions="Be kind.")))
     shown = text_of(page)
     for words in (
         "1 tool from 1 server",
-        "shop 2",
+        "shop 1.5",
         "2026-07-28 over http",
         "Search the shop",
         "Finds things. Second line.",
@@ -85,9 +83,7 @@ def test_hostile_definitions_stay_text(serve):
         title=HOSTILE,
         outputSchema={HOSTILE: HOSTILE},
     )
-    page = catalogue(
-        provision(serve([bad], instructions=HOSTILE, meta={"name": HOSTILE, "version": HOSTILE}))
-    )
+    page = catalogue(provision(serve([bad], instructions=HOSTILE, name=HOSTILE)))
     tags = parsed(page)
     assert not {"script", "img", "iframe"} & {name for name, _ in tags.seen}
     assert not any(key.startswith("on") for _, attributes in tags.seen for key in attributes)
@@ -108,12 +104,12 @@ def test_name_and_description_stand_apart_whatever_their_direction(serve):
     assert '<summary><b>\u05d7\u05d9</b> <span class="soft">\u05de\u05d7 (2).</span></summary>' in page
 
 
-def test_nothing_to_show(serve):
+def test_no_tools_and_no_servers_are_said_in_words(serve):
     assert "No tools to show." in text_of(catalogue(provision(serve([]))))
     assert "0 tools from 0 servers" in text_of(catalogue(provision()))
 
 
-def test_odd_schemas(serve):
+def test_tools_with_malformed_schemas_are_shown(serve):
     schemas = [
         {},
         {"properties": []},

@@ -61,7 +61,7 @@ def test_an_unknown_credential_is_an_error_that_says_what_there_is_and_how_to_wi
 
 
 @pytest.mark.parametrize("name", ["", " ", None, "<none>"])
-def test_ways_to_say_none(name):
+def test_an_empty_name_is_no_credential(name):
     assert chosen(name) is None
 
 
@@ -77,7 +77,7 @@ def test_ways_to_say_none(name):
         ({"send_credentials_as": "header"}, {"X-API-Key": CANARY}),
     ],
 )
-def test_ways_to_send_a_credential(ways, sent):
+def test_a_credential_is_sent_as_the_route_says(ways, sent):
     assert headers(fill(ServerRoute(URL, credential="prod", **ways), PROD).auth) == sent
 
 
@@ -88,7 +88,7 @@ def test_a_template_gets_the_password_and_nothing_else_does():
     assert filled.auth is None
 
 
-def test_templates_in_headers():
+def test_templates_in_headers_are_filled_in():
     route = ServerRoute(
         URL,
         credential="prod",
@@ -280,7 +280,7 @@ def test_a_header_line_without_colon_is_named_by_number_only():
     assert CANARY not in str(caught.value)
 
 
-def test_commands_are_refused():
+def test_servers_that_are_commands_are_refused():
     refuse_commands(ServerRoute(URL))
     with pytest.raises(SettingInvalid, match="knime-mcp list --stdio"):
         refuse_commands(ServerRoute("stdio:files"))
@@ -292,7 +292,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("context", [None, Broken(), object()])
-def test_choices_never_raise(context):
+def test_the_choice_of_credentials_never_raises(context):
     assert credential_choices(context) == ["<none>"]
 
 

@@ -19,7 +19,7 @@ def of_property(schema):
 @pytest.mark.parametrize(
     "schema", [{}, {"type": "object"}, {"properties": None}, {"type": "string"}, {"$ref": 3}]
 )
-def test_nothing_to_give(schema):
+def test_a_schema_that_asks_for_nothing_has_an_empty_example(schema):
     assert example_arguments(schema) == "{}"
 
 

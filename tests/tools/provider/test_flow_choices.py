@@ -105,7 +105,7 @@ def test_entries_are_json_that_others_can_read():
         ),
     ],
 )
-def test_signatures(schema, text):
+def test_a_signature_lists_required_parameters_first_with_their_types(schema, text):
     assert signature(schema) == text
 
 

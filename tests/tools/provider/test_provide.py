@@ -1,20 +1,24 @@
 """Listing servers without KNIME, as the command line does."""
 
+import json
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knime_mcp.tools.connection import client_for
+from knime_mcp.tools.credentials import Credential
 from knime_mcp.tools.provider.provide import ServerRequest, provide
 from knime_mcp.tools.provider.report import failure, warnings
 from knime_mcp.tools.provider.tool_names import NameFilter
 from knime_mcp.types.errors import Canceled, ConnectError, ServerError, SettingInvalid
 from knime_mcp.types.routing import ServerRoute
+from tests.support.scripted_server import Part, http
 
-from .conftest import DEADLINE, tool
+from .running import tool
 
 
 def request(url, row="Row0", **more):
@@ -39,7 +43,7 @@ def test_a_provision_holds_tools_server_and_steps(serve):
 
 def test_servers_are_asked_side_by_side_but_not_all_at_once(serve):
     lock, now, most = threading.Lock(), 0, 0
-    gate = threading.Barrier(3, timeout=DEADLINE)
+    gate = threading.Barrier(3, timeout=30)
 
     def counted(asked, trace):
         nonlocal now, most
@@ -60,17 +64,17 @@ def test_servers_are_asked_side_by_side_but_not_all_at_once(serve):
 
 
 def test_cancel_ends_what_is_under_way_and_starts_nothing_more(serve):
-    silent = serve([tool("a")], hold=threading.Event())
+    silent = serve(listing=[Part.STALL])
     waiting = serve([tool("b")])
     with pytest.raises(Canceled):
         provide(
             [request(silent.url), request(waiting.url, "Row1")],
             open_client,
-            is_canceled=silent.listing.is_set,
+            is_canceled=lambda: "tools/list" in silent.methods,
             concurrency=1,
         )
-    assert not silent.hold.is_set()
-    assert waiting.seen == []
+    assert silent.disconnected.wait(30)
+    assert waiting.requests == []
 
 
 def test_progress_counts_servers_from_the_callers_thread(serve):
@@ -101,7 +105,7 @@ def test_what_a_server_says_of_its_failure_hides_nothing():
         assert r"go \u{202e}\u{0000} away" in told
 
 
-def test_no_servers_at_all():
+def test_no_servers_give_no_tools():
     assert provide([], pytest.fail).tools == []
 
 
@@ -123,7 +127,13 @@ def test_the_same_server_with_two_credentials_is_no_stranger_to_itself(serve):
 @pytest.mark.parametrize("depth", [60, 480, 5000])
 def test_schemas_of_any_depth_do_not_lose_the_other_servers(serve, depth):
     schema = '{"type":"object","required":["a"],"properties":{"a":' * depth + "{}" + "}}" * depth
-    deep = serve(raw_tools=f'[{{"name":"deep","inputSchema":{schema}}}]')
+    tools = f'[{{"name":"deep","inputSchema":{schema}}}]'  # Python cannot write JSON that deep
+
+    def listing(request):
+        result = f'{{"tools":{tools},"resultType":"complete"}}'
+        return http(200, f'{{"jsonrpc":"2.0","id":{json.dumps(request.json["id"])},"result":{result}}}')
+
+    deep = serve(listing=listing)
     provision = provide([request(deep.url), request(serve([tool("a")]).url, "Row1")], open_client)
     assert provision.tools[-1].shown_name == "a"
     outcome = provision.outcomes[0]
@@ -132,10 +142,6 @@ def test_schemas_of_any_depth_do_not_lose_the_other_servers(serve, depth):
 
 
 def test_a_credential_over_plain_http_is_warned_about(serve):
-    from dataclasses import replace
-
-    from knime_mcp.tools.credentials import Credential
-
     server = serve([tool("a")])
     sent = request(server.url, credential=Credential("prod", "", "t0ken"))
     provision = provide([sent], open_client)

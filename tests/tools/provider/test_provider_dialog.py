@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from tests.support.dialogs import controls, shown
+
 NODE = "mcp_tool_provider"
 KEYS = {
     "server_url": "",
@@ -27,35 +29,13 @@ KEYS = {
 }
 
 
-def controls(element):
-    if "scope" in element:
-        yield element
-    for inner in element.get("elements", []):
-        yield from controls(inner)
-
-
-def visible(dialog):
-    """Keys of the settings that are seen at once, in their order."""
-    shown = []
-    for control in controls(dialog["ui_schema"]):
-        rule = control.get("rule")
-        condition = rule and rule["condition"]
-        if condition and condition["scope"] == "#":
-            holds = condition["schema"] == {"type": ["object"]}
-            if holds == (rule["effect"] == "HIDE"):
-                continue
-        if not control.get("options", {}).get("isAdvanced") and control["scope"].count("/") > 1:
-            shown.append(control["scope"].rpartition("/")[2])
-    return shown
-
-
 def settings(document):
     return document.get("model", document)
 
 
 @pytest.mark.requirement("T12")
 @pytest.mark.requirement("T13")
-def test_the_node_repository(host):
+def test_the_node_repository_shows_name_category_and_icon(host):
     described = host.describe()
     assert [problem for problem in described["problems"] if "provider" in str(problem).lower()] == []
     node = next(node for node in described["nodes"] if node["id"] == NODE)
@@ -66,27 +46,18 @@ def test_the_node_repository(host):
 
 
 @pytest.mark.requirement("T14")
-def test_keys_and_defaults(host):
+def test_parameter_keys_and_defaults_are_those_of_saved_workflows(host):
     found = settings(host.dialog(NODE, [None, None])["data"])
     # Before 5.9 KNIME writes a column that is not chosen as null.
     assert {key: "" if value is None else value for key, value in found.items()} == KEYS
 
 
-def test_at_most_five_settings_are_visible(host):
-    alone = visible(host.dialog(NODE, [None, None]))
+def test_at_most_five_settings_are_shown(host):
+    alone = shown(host.dialog(NODE, [None, None]))
     assert alone == ["server_url", "credentials", "prefix", "include", "on_failure"]
     table = host.table(pa.table({"URL": ["x"], "n": [1]})).schema
-    connected = visible(host.dialog(NODE, [table, None]))
+    connected = shown(host.dialog(NODE, [table, None]))
     assert connected == ["server_url_column", "credentials_column", "prefix_column", "include", "on_failure"]
-
-
-def test_every_setting_tells_what_to_do(host):
-    schema = host.dialog(NODE, [None, None])["schema"]
-    found = schema["properties"].get("model", schema)["properties"]
-    assert set(found) == set(KEYS)
-    for key, setting in found.items():
-        assert len(setting["title"]) > 5, key
-        assert len(setting["description"]) > 30, key
 
 
 def test_a_dialog_does_not_change_a_fresh_node(host):

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from tests.support import peers
+from tests.support.scripted_server import Part
 
-from .conftest import DEADLINE, tool
-from .running import NODE, list_tools, rows, servers_table
+from .running import NODE, list_tools, rows, servers_table, tool
 
 TOOLS = [
     "Tool name",
@@ -65,7 +65,7 @@ def test_one_server_one_row_per_tool(host, serve):
         {
             "Status": "ok",
             "Server": server.url,
-            "Server version": "test server 1.5",
+            "Server version": "shop 1.5",
             "Protocol": "2026-07-28",
             "Tools": 2,
             "Phase": None,
@@ -108,7 +108,7 @@ def test_configure_contacts_nobody(host, serve):
     assert result.ok, result.failure
     assert len(result.specs) == 2
     assert all(result.specs)
-    assert server.seen == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -156,27 +156,25 @@ def test_a_server_without_tools_gives_an_empty_table_and_a_warning(host, serve):
     assert not [name for name in result.flow_variables if name.startswith("mcp_tools")]
 
 
-def test_two_thousand_tools_over_pages(host):
-    with peers.running(peers.shapes()) as server:
-        result = list_tools(host, server.url("/modern/json/many"))
+def test_two_thousand_tools_over_pages(host, shapes):
+    result = list_tools(host, shapes.url("/modern/json/many"))
     assert len(rows(result)) == 2000
     assert result.outputs[0].row_ids[-1] == "tool_1999"
-    assert len(result.flow_variables[f"mcp_tools: 127.0.0.1:{server.port}"]) == 2000
+    assert len(result.flow_variables[f"mcp_tools: 127.0.0.1:{shapes.port}"]) == 2000
     assert len(result.view_html) < 6_000_000
 
 
 @pytest.mark.parametrize("path", ["/legacy/json/schemas", "/legacy/sse/schemas", "/old/schemas"])
 @pytest.mark.requirement("T1")
-def test_older_servers(host, path):
-    with peers.running(peers.shapes()) as server:
-        result = list_tools(host, server.url(path))
+def test_older_servers_are_listed_too(host, shapes, path):
+    result = list_tools(host, shapes.url(path))
     (row,) = rows(result)
     assert row["Tool name"] == "forest"
     assert row["Read only"] is True
     assert "$defs" in json.loads(row["Parameters"])
 
 
-def test_unusual_names_and_texts(host, serve):
+def test_unusual_names_are_kept_and_repeated_ones_numbered(host, serve):
     names = ["größe", "日本語 🔧", "n" * 200, "a", "a", "with\nbreak", "__proto__", "a (2)"]
     result = list_tools(host, serve([tool(name, f"Über {name} \ud83d") for name in names]).url)
     rows(result)
@@ -185,7 +183,7 @@ def test_unusual_names_and_texts(host, serve):
     assert "more than once" in result.warnings[-1]
 
 
-def test_filters_and_prefix(host, serve):
+def test_filters_choose_tools_and_a_prefix_names_them(host, serve):
     server = serve([tool("get_a"), tool("get_b"), tool("delete_b")])
     result = list_tools(host, server.url, include="get_*", exclude="*_b, nothing*", prefix="x.")
     rows(result)
@@ -228,10 +226,10 @@ def test_findings_are_in_the_table_the_warning_and_the_view(host, serve):
 
 
 def test_the_node_is_told_to_stop_while_a_server_is_silent(host, serve):
-    server = serve([tool("a")], hold=threading.Event())
-    result = list_tools(host, server.url, cancel=lambda: server.listing.is_set())
+    server = serve(listing=[Part.STALL])
+    result = list_tools(host, server.url, cancel=lambda: "tools/list" in server.methods)
     assert not result.ok
-    assert not server.hold.is_set()
+    assert server.disconnected.wait(30)
 
 
 def test_progress_has_words(host, serve):
@@ -242,7 +240,7 @@ def test_progress_has_words(host, serve):
 
 
 def test_a_token_from_the_credential_port(host, serve):
-    server = serve([tool("a")], headers_wanted={"Authorization": "Bearer t0ken-canary"})
+    server = serve([tool("a")], wants={"Authorization": "Bearer t0ken-canary"})
     result = list_tools(host, server.url, port=host.credential_port("t0ken-canary"))
     assert len(rows(result)) == 1
     assert "canary" not in json.dumps(rows(result), default=str)
@@ -252,7 +250,7 @@ def test_a_token_from_the_credential_port(host, serve):
     )
     assert not refused.ok
     assert "2 servers" in refused.failure["message"]
-    assert other.seen == []
+    assert other.requests == []
 
 
 @pytest.mark.parametrize("on_failure", ["fail", "warn"])
@@ -267,7 +265,7 @@ def test_no_secret_gets_out(host, serve, on_failure, caplog):
     }
     for settings, wanted in ways.values():
         for wants in (wanted, {"X-Never": "sent"}):
-            server = serve([SEARCH], headers_wanted=wants)
+            server = serve([SEARCH], wants=wants)
             result = list_tools(
                 host,
                 server.url + "?tenant={credential.username}",
@@ -276,9 +274,9 @@ def test_no_secret_gets_out(host, serve, on_failure, caplog):
                 on_failure=on_failure,
                 **settings,
             )
-            name = next(iter(wanted)).lower()
-            assert server.seen[0][name] == wanted[next(iter(wanted))]
-            assert server.seen[0]["path"] == "/mcp?tenant=canary-user"
+            first = server.requests[0]
+            assert {name: first.headers[name.lower()] for name in wanted} == wanted
+            assert first.target == "/mcp?tenant=canary-user"
             said = [result.failure, result.warnings, result.flow_variables, result.progress, result.logs]
             said += [result.view_html, result.parameters, caplog.text]
             if result.ok:
@@ -290,8 +288,7 @@ def test_no_secret_gets_out(host, serve, on_failure, caplog):
 
 def test_a_token_that_the_server_repeats_is_in_no_table(host, serve):
     about = "You are t0ken-canary."
-    meta = {"name": about, "version": "1"}
-    server = serve([tool("who", about, title=about)], instructions=about, meta=meta)
+    server = serve([tool("who", about, title=about)], instructions=about, name=about)
     result = list_tools(host, server.url, port=host.credential_port("t0ken-canary"))
     (row,) = rows(result)
     assert row["Description"] == "You are [secret]."
@@ -322,5 +319,5 @@ def test_two_runs_at_once_do_not_disturb_each_other(host, serve):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(DEADLINE)
+        thread.join(30)
     assert [results[i].outputs[0].row_ids for i in range(4)] == [[f"t{i}"] for i in range(4)]

@@ -3,17 +3,16 @@
 import pyarrow as pa
 import pytest
 
-from .conftest import tool
-from .running import NODE, free_port, list_tools, rows, servers_table
+from .running import NOBODY, NODE, list_tools, rows, servers_table, tool
 
 
 @pytest.mark.requirement("T28")
 def test_a_failure_says_phase_cause_and_next_step(host, serve):
-    nobody = list_tools(host, f"http://127.0.0.1:{free_port()}/mcp")
+    nobody = list_tools(host, NOBODY)
     assert not nobody.ok
     assert "phase 'tcp' failed" in nobody.failure["message"]
     assert "/mcp" in nobody.failure["message"]
-    closed = list_tools(host, serve([], headers_wanted={"Authorization": "Bearer x"}).url)
+    closed = list_tools(host, serve([], wants={"Authorization": "Bearer x"}).url)
     assert not closed.ok
     assert "phase 'auth' failed" in closed.failure["message"]
     assert "401" in closed.failure["message"]
@@ -36,7 +35,7 @@ def test_refusals_are_rows_when_the_node_goes_on(host, serve, status, phase):
 
 def test_servers_from_a_table(host, serve):
     one, two = serve([tool("search"), tool("a")]), serve([tool("search"), tool("b")])
-    secret = serve([tool("c")], headers_wanted={"Authorization": "Bearer t0ken-canary"})
+    secret = serve([tool("c")], wants={"Authorization": "Bearer t0ken-canary"})
     table = servers_table(
         one.url, two.url, secret.url, Credential=[None, "", "prod"], Prefix=[None, "two_", ""]
     )
@@ -55,7 +54,7 @@ def test_servers_from_a_table(host, serve):
     assert [row["Tools"] for row in rows(result, 1)] == [2, 2, 1]
     assert result.outputs[1].row_ids == ["Row0", "Row1", "Row2"]
     # A credential goes to the server that names it and to no other.
-    assert all("authorization" not in request for request in one.seen + two.seen)
+    assert all("authorization" not in request.headers for request in one.requests + two.requests)
     assert list(result.flow_variables)[-1].endswith(" + 2 more")
 
 
@@ -71,7 +70,7 @@ def test_tools_of_one_name_on_two_servers(host, serve):
 def test_one_server_that_fails_does_not_lose_the_others(host, serve):
     good = serve([tool("a")])
     table = servers_table(
-        f"http://127.0.0.1:{free_port()}/mcp",
+        NOBODY,
         good.url,
         None,
         "https://ann:canary-7f3a@host/mcp",
@@ -88,15 +87,15 @@ def test_one_server_that_fails_does_not_lose_the_others(host, serve):
     assert "canary" not in str(result)
     assert "'gone'" in rows(result, 1)[4]["Error"]
     # The person wants all or none: nobody is asked while a setting cannot work.
-    good.seen.clear()
+    good.requests.clear()
     refused = list_tools(host, servers=table, **settings)
     assert not refused.ok
     assert "Row2" in refused.failure["message"]
-    assert good.seen == []
+    assert good.requests == []
 
 
 def test_several_failures_are_counted_and_named(host, serve):
-    table = servers_table(*(f"http://127.0.0.1:{free_port()}/mcp" for _ in range(3)), serve([]).url)
+    table = servers_table(NOBODY, NOBODY, NOBODY, serve([]).url)
     result = list_tools(host, servers=table)
     assert not result.ok
     message = result.failure["message"]
@@ -105,7 +104,7 @@ def test_several_failures_are_counted_and_named(host, serve):
     assert message.count("(tcp)") == 2
 
 
-def test_a_table_without_rows(host):
+def test_a_table_without_rows_gives_tables_without_rows(host):
     result = list_tools(host, servers=servers_table())
     assert rows(result) == []
     assert rows(result, 1) == []

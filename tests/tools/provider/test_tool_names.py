@@ -96,7 +96,7 @@ def test_all_names_are_different_and_none_is_empty(servers):
         (" , ;\n", "", ["get_issue", "search", "delete.all"]),
     ],
 )
-def test_filters(include, exclude, kept):
+def test_patterns_choose_tools_by_name(include, exclude, kept):
     chosen = NameFilter(include, exclude)
     assert [name for name in ["get_issue", "search", "delete.all"] if chosen.keeps(name)] == kept
 
