@@ -22,13 +22,17 @@ from knime_mcp.knwf import (
     Configuration,
     Connection,
     NativeNode,
+    PathConversion,
     Position,
+    ToolColumn,
     VariableControl,
     Workflow,
     boundary_node,
     concatenate_node,
     configuration_node,
+    string_to_path_node,
     table_creator,
+    workflow_to_tool_node,
     write_workflow,
 )
 
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 DEMO_URL = "http://127.0.0.1:8931/mcp"
+MODEL_URL = "http://localhost:11434/v1"
+_ABOUT_SERVER = "The MCP server. The demo's own starts with: knime-mcp demo --serve --port 8931"
 _SERVER = VariableControl(("server_url",), used="server_url")
 
 
@@ -44,19 +50,34 @@ def _place(column: int, row: int = 0) -> Position:
     return Position(x=120 + column * 200, y=260 + row * 160)
 
 
-def _server(node_id: int) -> NativeNode:
+def _choice(
+    node_id: int,
+    variable: str,
+    value: str,
+    label: str,
+    description: str,
+    *,
+    at: Position,
+    annotation: str = "",
+) -> NativeNode:
     return configuration_node(
         node_id,
         Configuration(
             kind="string",
-            variable="server_url",
-            parameter="server-url",
-            value=DEMO_URL,
-            label="Server URL",
-            description="The MCP server. The demo's own starts with: knime-mcp demo --serve --port 8931",
+            variable=variable,
+            parameter=variable.replace("_", "-"),
+            value=value,
+            label=label,
+            description=description,
         ),
-        position=_place(0),
-        annotation="Which server?",
+        position=at,
+        annotation=annotation or label,
+    )
+
+
+def _server() -> NativeNode:
+    return _choice(
+        1, "server_url", DEMO_URL, "Server URL", _ABOUT_SERVER, at=_place(0), annotation="Which server?"
     )
 
 
@@ -89,7 +110,7 @@ def first_call(host: ExtensionHost) -> Workflow:
     )
     return Workflow(
         "first-call",
-        (_server(1), provider, caller),
+        (_server(), provider, caller),
         (
             Connection(1, 1, 2, VARIABLE_PORT),
             Connection(2, provider.output_port("Tools"), 3, caller.input_port("Tools")),
@@ -131,7 +152,7 @@ def batch(host: ExtensionHost) -> Workflow:
     )
     return Workflow(
         "batch",
-        (_server(1), provider, rows, caller),
+        (_server(), provider, rows, caller),
         (
             Connection(1, 1, 2, VARIABLE_PORT),
             Connection(2, provider.output_port("Tools"), 4, caller.input_port("Tools")),
@@ -144,19 +165,8 @@ def batch(host: ExtensionHost) -> Workflow:
 
 def word_count_tool(host: ExtensionHost) -> Workflow:
     """A workflow that is a tool: a parameter, a call, and the message for the model."""
-    path = configuration_node(
-        2,
-        Configuration(
-            kind="string",
-            variable="path",
-            parameter="path",
-            value="meeting_notes.md",
-            label="File",
-            description="Name of the file whose words are counted, such as meeting_notes.md",
-        ),
-        position=_place(0, 1),
-        annotation="Which file?",
-    )
+    about = "Name of the file whose words are counted, such as meeting_notes.md"
+    path = _choice(2, "path", "meeting_notes.md", "File", about, at=_place(0, 1), annotation="Which file?")
     caller = new_node(
         host,
         3,
@@ -186,7 +196,7 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
     )
     return Workflow(
         "word-count-tool",
-        (_server(1), path, caller, column, only, message),
+        (_server(), path, caller, column, only, message),
         (
             Connection(1, 1, 2, VARIABLE_PORT),
             Connection(2, 1, 3, VARIABLE_PORT),
@@ -199,10 +209,100 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
     )
 
 
+def agent(host: ExtensionHost) -> Workflow:
+    """A question, a server's tools and a workflow as a tool, a model."""
+
+    def place(column: float, row: float = 0) -> Position:
+        return Position(x=int(320 + column * 200), y=int(420 + row * 150))
+
+    server = _choice(1, "server_url", DEMO_URL, "Which server?", _ABOUT_SERVER, at=place(0, 1.5))
+    where = _choice(2, "model_url", MODEL_URL, "Where is it?", "Base URL of the model's API", at=place(0))
+    which = _choice(3, "model", "qwen3", "Which model?", "Name of the model", at=place(1))
+    provider = new_node(
+        host,
+        4,
+        "mcp_tool_provider",
+        {"server_url": DEMO_URL, "exclude": "count_words"},
+        variables=[_SERVER],
+        position=place(1, 1),
+        annotation="Tools of a server",
+    )
+    workflows = table_creator(
+        5,
+        [Column("Workflow", "string", ("../word-count-tool",))],
+        position=place(-1, 2),
+        annotation="Workflows that are tools",
+    )
+    paths = string_to_path_node(
+        6, PathConversion("Workflow"), position=place(0, 2), annotation="Where they are"
+    )
+    made = workflow_to_tool_node(
+        7, ToolColumn("Path"), position=place(1, 2), annotation="Tools that are workflows"
+    )
+    both = concatenate_node(
+        8, Concatenation(intersection=True), position=place(2, 1.5), annotation="All tools in one column"
+    )
+    connector = new_node(
+        host,
+        9,
+        "openai_compatible_chat_model",
+        {"base_url": MODEL_URL, "model_name": "qwen3"},
+        variables=[
+            VariableControl(("base_url",), used="model_url"),
+            VariableControl(("model_name",), used="model"),
+        ],
+        position=place(2),
+        annotation="The model",
+    )
+    question = (
+        "Which product did we sell most of, and what do customers say about it? How many words has their"
+        " letter? Name your sources."
+    )
+    prompter = new_node(
+        host,
+        10,
+        "mcp_agent_prompter",
+        {"user_message": question, "save_audit_workflow_to": "mcp-audit"},
+        inputs={"Tools": 1},
+        outputs={"Data outputs": 1},
+        position=place(3, 0.75),
+        annotation="Ask",
+    )
+    text = (
+        "An agent with tools of a server and a workflow as a tool\n\n"
+        "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
+        "2. Import word-count-tool.knwf into the folder of this workflow. 'Workflows that are tools' names it"
+        " by its path from here, ../word-count-tool; add a row for each workflow of your own.\n"
+        "3. Say under 'Where is it?' and 'Which model?' which model to use. The default is Ollama on this"
+        " computer. For a service with a key, add a Credentials Configuration node and choose it in"
+        " the connector.\n"
+        "4. Execute all. The view of MCP Agent Prompter shows what happened, its outputs are the conversation"
+        " and the tool calls.\n\n"
+        "Workflow to Tool comes with the KNIME AI Extension.\n\n"
+        "Without KNIME:  knime-mcp run agent.knwf --set model=qwen3 --out results"
+    )
+    return Workflow(
+        "agent",
+        (server, where, which, provider, workflows, paths, made, both, connector, prompter),
+        (
+            Connection(1, 1, 4, VARIABLE_PORT),
+            Connection(2, 1, 3, VARIABLE_PORT),
+            Connection(3, 1, 9, VARIABLE_PORT),
+            Connection(4, provider.output_port("Tools"), 8, 1),
+            Connection(5, 1, 6, 1),
+            Connection(6, 1, 7, 1),
+            Connection(7, 1, 8, 2),
+            Connection(9, connector.output_port("Chat model"), 10, prompter.input_port("Chat model")),
+            Connection(8, 1, 10, prompter.input_port("Tools")),
+        ),
+        annotations=(Annotation(text, x=80, y=40, width=900, height=300),),
+        description="Lets a chat model answer a question with tools of a server and a workflow as a tool.",
+    )
+
+
 def main(folder: Path) -> None:
     """Writes the workflows into a folder."""
     host = load_own_extension()
-    agent = runpy.run_path(str(HERE / "make_agent_example.py"))["agent"]
     for workflow in (first_call(host), batch(host), word_count_tool(host), agent(host)):
         write_workflow(workflow, folder / f"{workflow.name}.knwf")
     audit = runpy.run_path(str(HERE / "audit" / "make_audit.py"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-DEADLINE = 60
+DEADLINE = 100
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": str(ROOT / "src"),
     "PYTHONWARNINGS": "error",

@@ -8,9 +8,10 @@ import pytest
 from knime_mcp.knwf import NativeNode, NodeState, check, read_workflow
 from tests.examples.running import EXAMPLES, command, without_nulls
 from tests.support import real_knime as rig
+from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 
-NAMES = ["first-call", "batch", "word-count-tool"]
+NAMES = ["first-call", "batch", "word-count-tool", "agent"]
 
 
 def run(name, folder, *options):
@@ -37,7 +38,7 @@ def test_every_node_has_all_of_its_settings(path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_are_sound(name):
+def test_every_workflow_is_sound_and_explains_itself(name):
     workflow = read_workflow(EXAMPLES / f"{name}.knwf")
     errors = [problem for problem in check(workflow) if "nothing is connected" not in problem.what]
     assert errors == []
@@ -52,7 +53,7 @@ def test_they_are_sound(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_their_settings_load_in_the_nodes(name):
+def test_the_nodes_load_their_settings(name):
     host = get_host()
     own = [node for node in read_workflow(EXAMPLES / f"{name}.knwf").nodes if node.extension_id]
     assert own
@@ -67,21 +68,21 @@ def test_the_rig_finds_nothing_wrong(name):
     assert rig.check_knwf(str(EXAMPLES / f"{name}.knwf"), get_host().host)["problems"] == []
 
 
-def test_first_call(demo, tmp_path):
+def test_the_first_call_finds_desks(demo, tmp_path):
     run("first-call", tmp_path, "--set", f"server_url={demo}", "--out", "out")
     (row,) = pq.read_table(tmp_path / "out" / "3 MCP Tool Caller.parquet").to_pylist()
     assert row["Status"] == "ok"
     assert "desk" in row["Result"].lower()
 
 
-def test_batch(demo, tmp_path):
+def test_the_batch_has_a_row_per_file_and_one_that_failed(demo, tmp_path):
     run("batch", tmp_path, "--set", f"server_url={demo}", "--out", "out")
     rows = pq.read_table(tmp_path / "out" / "4 MCP Tool Caller.parquet").to_pylist()
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
     assert [row["words"] is not None for row in rows] == [True, True, True, False]
 
 
-def test_the_tool_as_a_workflow(demo, tmp_path):
+def test_the_tool_runs_as_a_workflow_of_its_own(demo, tmp_path):
     options = ("--set", f"server_url={demo}", "--set", "path=orders.csv", "--out", "out")
     run("word-count-tool", tmp_path, *options)
     message = pq.read_table(tmp_path / "out" / "6 Tool Message Output.parquet").to_pylist()
@@ -126,16 +127,6 @@ def test_a_tool_that_fails_is_a_row_that_says_why(demo, tmp_path):
     assert 'Parameter name "file" doesn\'t match any node' in unknown["Error"]
 
 
-def test_both_kinds_of_tools_in_one_column(demo, tmp_path):
-    """A server's tools and a workflow go through Concatenate into nodes that call either."""
-    command("-c", BOTH_KINDS, tmp_path / "both.knwf", demo, folder=tmp_path)
-    options = ("--input", f"tools={EXAMPLES / 'word-count-tool.knwf'}", "--out", "out")
-    command("-m", "knime_mcp.cli.app", "run", tmp_path / "both.knwf", *options, folder=tmp_path)
-    rows = [pq.read_table(tmp_path / "out" / f"{i} MCP Tool Caller.parquet").to_pylist()[0] for i in (4, 5)]
-    assert [(row["Tool type"], row["Status"]) for row in rows] == [("workflow", "ok"), ("mcp", "ok")]
-    assert [json.loads(row["Result"])["words"] for row in rows] == [719, 719]
-
-
 BOTH_KINDS = """
 import sys
 from knime_mcp.headless import load_own_extension
@@ -159,3 +150,90 @@ nodes = (
 lines = [(1, 1, 3, 1), (2, 1, 3, 2), (3, 1, 4, 1), (3, 1, 5, 1)]
 write_workflow(Workflow("both", nodes, tuple(Connection(*line) for line in lines)), sys.argv[1])
 """
+
+
+def test_both_kinds_of_tools_in_one_column(demo, tmp_path):
+    """A server's tools and a workflow go through Concatenate into nodes that call either."""
+    command("-c", BOTH_KINDS, tmp_path / "both.knwf", demo, folder=tmp_path)
+    options = ("--input", f"tools={EXAMPLES / 'word-count-tool.knwf'}", "--out", "out")
+    command("-m", "knime_mcp.cli.app", "run", tmp_path / "both.knwf", *options, folder=tmp_path)
+    rows = [pq.read_table(tmp_path / "out" / f"{i} MCP Tool Caller.parquet").to_pylist()[0] for i in (4, 5)]
+    assert [(row["Tool type"], row["Status"]) for row in rows] == [("workflow", "ok"), ("mcp", "ok")]
+    assert [json.loads(row["Result"])["words"] for row in rows] == [719, 719]
+
+
+@pytest.mark.requirement("T26")
+def test_the_agent_runs_without_knime(demo, tmp_path):
+    def looks(request):
+        names = {tool["function"]["name"] for tool in request.body["tools"]}
+        assert names == {
+            "list_files",
+            "search_text",
+            "summarize_csv",
+            "convert_csv",
+            "plot_column",
+            "word-count-tool",
+        }
+        counted = {"server-url": demo, "path": "customer_letter.txt"}
+        return calls(
+            call("search_text", {"text": "desk"}),
+            call("plot_column", {"path": "orders.csv", "column": "quantity"}),
+            call("word-count-tool", {"configuration": counted}),
+        )
+
+    def reads(request):
+        kinds = [message["role"] for message in request.messages]
+        assert kinds[:6] == ["system", "user", "assistant", "tool", "tool", "tool"]
+        return says("Desks, says orders.csv.")
+
+    with ChatServer([looks, reads]) as chat:
+        settings = [f"server_url={demo}", f"model_url={chat.url}", "model=test-model"]
+        options = [word for setting in settings for word in ("--set", setting)]
+        run("agent", tmp_path, *options, "--out", "out")
+        assert chat.complaints == []
+        assert chat.unplayed == 0
+    files = {path.name: path for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    (recorded,) = [path for name, path in files.items() if "Tool calls" in name and name.endswith(".parquet")]
+    rows = pq.read_table(recorded).to_pylist()
+    assert {(row["Tool name"], row["Status"]) for row in rows} == {
+        ("search_text", "ok"),
+        ("plot_column", "ok"),
+        ("word-count-tool", "ok"),
+    }
+    (talk,) = [path for name, path in files.items() if "Conversation" in name and name.endswith(".csv")]
+    text = talk.read_text(encoding="utf-8")
+    assert "user: Which product" in text
+    assert "search_text(" in text
+    assert "tool plot_column: " in text
+    assert "ai: Desks, says orders.csv." in text
+    (page,) = [path for name, path in files.items() if name.endswith(".html") and "Agent" in name]
+    assert "Desks, says orders.csv." in page.read_text(encoding="utf-8")
+    (exported,) = [path for name, path in files.items() if name.endswith(".knwf")]
+    steps = [node.name for node in read_workflow(exported).nodes]
+    assert len(steps) == len(rows)
+
+
+@pytest.mark.requirement("T68")
+def test_the_tool_workflow_runs_for_an_agent(demo, tmp_path):
+    def counts(request):
+        (function,) = [tool["function"] for tool in request.body["tools"]]
+        assert "Counts the words" in function["description"]
+        return calls(call(function["name"], {"configuration": {"server-url": demo, "path": "orders.csv"}}))
+
+    with ChatServer([counts, lambda request: says(f"It says {request.last}")]) as chat:
+        done = command(
+            "-m",
+            "knime_mcp.cli.app",
+            "agent",
+            "How many words?",
+            "--workflow",
+            EXAMPLES / "word-count-tool.knwf",
+            "--model-url",
+            chat.url,
+            "--model",
+            "test-model",
+            folder=tmp_path,
+        )
+        assert chat.complaints == []
+    assert "orders.csv" in done.stdout
+    assert "⧉ workflow word-count-tool ok" in done.stderr
