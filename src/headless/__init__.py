@@ -92,17 +92,7 @@ def make_workflow_tool(
 ) -> "WorkflowTool":
     """Makes a tool of a workflow archive, which nodes of this project's extension can run.
 
-    Args:
-        knwf: The workflow archive.
-        name: Name of the tool; the workflow's unless it is given.
-        description: What the tool is for, for models; the workflow's unless it is given.
-
-    Returns:
-        The tool; see `knime_mcp.headless.workflows.make_workflow_tool`.
-
-    Raises:
-        RunError: No tool can be made of the workflow, or it would not run here; says why.
-        OSError: The file cannot be read.
+    See `knime_mcp.headless.workflows.make_workflow_tool`.
     """
     from .workflows.workflow_tool import make_workflow_tool as make
 

@@ -217,7 +217,7 @@ class Run:
                 raise TypeError(
                     f"flow variable {name!r}: KNIME has no flow variables of {type(value).__name__}"
                 )
-            if value is None or value == []:
+            if value is None or (isinstance(value, list) and not value):
                 dropped = f"flow variable {name!r} is dropped: KNIME has no empty ones"
                 self._logs.records.append(("warn", dropped))
             else:

@@ -4,6 +4,7 @@ The stand-in steps back where KNIME's own sources are in the process. So under K
 comparison runs here, which starts a process for each of the two.
 """
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,38 @@ def make_extension(tmp_path):
         return path
 
     return make
+
+
+SOURCE = '''
+{before}
+@knext.node("Source", knext.NodeType.SOURCE, "icon.png", "/community")
+class Source:
+    """Tries something.
+
+    In one of its methods.
+    """
+
+    {body}
+
+    def configure(self, ctx): {configure}
+    def execute(self, ctx): {execute}
+'''
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def make_source(make_extension):
+    """Loads an extension with one node, Source, which has no inputs and outputs; of its parts, as text."""
+    from knime_mcp.headless import load_extension
+
+    def make(configure="return None", execute="return None", body="", before=""):
+        text = SOURCE.format(before=before, body=body, configure=configure, execute=execute)
+        return load_extension(make_extension(f"source_{next(NUMBERS)}", text))
+
+    return make
+
+
+@pytest.fixture
+def run_source(make_source):
+    """Runs the node of `make_source`."""
+    return lambda *parts, **named: make_source(*parts, **named).run_node("Source")

@@ -16,7 +16,7 @@ def table(trial):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_api(table, name):
+def test_the_api_alone_or_of_a_table(table, name):
     case, expected = CASES[name]
     assert outcome(case, table) == expected
 

@@ -24,7 +24,7 @@ def node(name="Some", doc="Does something.", icon='"icon.png"', more=""):
     return NODE.format(name=name, doc=doc, icon=icon, more=more)
 
 
-def test_trial_extension(trial):
+def test_an_extension_has_its_nodes_and_categories(trial):
     assert (trial.id, trial.version) == ("org.example.trial", "1.2.0")
     assert sorted(trial.nodes) == [
         "Context",
@@ -46,7 +46,7 @@ def test_trial_extension(trial):
     assert trial.categories[0].to_dict()["level_id"] == "trial"
 
 
-def test_loaded_once(trial):
+def test_an_extension_is_loaded_once(trial):
     assert load_extension(trial.root) is trial
     assert load_extension(trial.root / "knime.yml") is trial
 
@@ -76,7 +76,7 @@ def test_an_extension_in_a_folder_of_another_one(make_extension, tmp_path):
         ('name: 1\ngroup_id: org.example\nversion: "1.0.0"\n', "name"),
     ],
 )
-def test_bad_knime_yml(make_extension, yml, message):
+def test_what_knime_does_not_take_in_a_knime_yml_is_named(make_extension, yml, message):
     with pytest.raises((HeadlessError, ValueError), match=message):
         load_extension(make_extension("loading_bad_yml", node(), yml))
 
@@ -88,7 +88,7 @@ def test_no_version_is_zero(make_extension):
     assert host.version == "0.0.0"
 
 
-def test_no_such_file(tmp_path):
+def test_a_knime_yml_that_is_missing_or_has_another_name(tmp_path):
     with pytest.raises(HeadlessError, match="there is no"):
         load_extension(tmp_path)
     (tmp_path / "other.yml").write_text("name: x\n")
@@ -190,6 +190,6 @@ def test_port_type_classes_and_ids_are_unique(trial):
         knext.port_type("P", type("New", (), {}), type("NewSpec", (), {}), id="org.example.loud")
 
 
-def test_unknown_node(trial):
+def test_an_unknown_node_names_the_known_ones(trial):
     with pytest.raises(HeadlessError, match="Settings"):
         trial.run_node("Setings")

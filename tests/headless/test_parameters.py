@@ -14,7 +14,7 @@ def values(trial, **options):
     return {row["name"]: json.loads(row["value"]) for row in result.outputs[0].to_pylist()}
 
 
-def test_defaults(trial):
+def test_settings_that_nobody_set_have_their_defaults(trial):
     seen = values(trial)
     assert seen["mode"] == "PLAIN"
     assert seen["several"] == ["A", "B"]
@@ -23,7 +23,7 @@ def test_defaults(trial):
     assert seen["made"] == 2  # the minor version, by a default that is a function
 
 
-def test_document(trial):
+def test_settings_are_saved_as_one_document(trial):
     parameters = trial.run_node("Settings", (None,), execute=False).parameters
     assert set(parameters) == {"model"}
     assert parameters["model"]["column"] == ""
@@ -89,29 +89,18 @@ def test_setting_of_the_saved_version_must_be_there(trial):
         trial.load_parameters("versions", {"model": {"first": "a", "late": {"level": "x"}}}, "1.1.0")
 
 
-def test_opening_a_dialog_changes_a_default_of_the_class(make_extension):
+def test_opening_a_dialog_changes_a_default_of_the_class(make_source):
     """As in KNIME: with choices and an empty default, the first choice becomes every node's default."""
-    from knime_mcp.headless import load_extension
-
-    body = '''
-@knext.node("Naive", knext.NodeType.SOURCE, "icon.png", "/community")
-class Naive:
-    """Adopts.
-
-    The first choice.
-    """
-    naive = knext.StringParameter("Naive", "", choices=lambda ctx: ctx.get_credential_names())
+    host = make_source(
+        body="""naive = knext.StringParameter("Naive", "", choices=lambda ctx: ctx.get_credential_names())
     safe = knext.StringParameter("S", "", "<none>", choices=lambda c: ["<none>", *c.get_credential_names()])
-
-    def configure(self, ctx): return None
-    def execute(self, ctx): return None
-'''
-    host = load_extension(make_extension("parameters_naive", body))
-    assert host.run_node("Naive").parameters["model"] == {"naive": "", "safe": "<none>"}
-    dialog = host.get_dialog("Naive", credentials={"prod": ("u", "p")})
+"""
+    )
+    assert host.run_node("Source").parameters["model"] == {"naive": "", "safe": "<none>"}
+    dialog = host.get_dialog("Source", credentials={"prod": ("u", "p")})
     naive = dialog["schema"]["properties"]["model"]["properties"]["naive"]
     assert naive["oneOf"] == [{"const": "prod", "title": "prod"}]
-    assert host.run_node("Naive").parameters["model"] == {"naive": "prod", "safe": "<none>"}
+    assert host.run_node("Source").parameters["model"] == {"naive": "prod", "safe": "<none>"}
 
 
 def test_dialog_without_choices_says_so(trial):
@@ -127,7 +116,7 @@ def test_choice_descriptions_are_shown(trial):
     assert "- None\n" in description
 
 
-def test_rules(trial):
+def test_rules_become_conditions_of_the_dialog(trial):
     import pyarrow as pa
 
     def effect(dialog, name):
@@ -159,26 +148,13 @@ def test_rules(trial):
     assert effect(connected, "/with_input")["condition"]["schema"] == {"type": ["object"]}
 
 
-def test_rule_about_something_else(make_extension):
-    from knime_mcp.headless import load_extension
-
-    body = '''
-stranger = knext.BoolParameter("Stranger", "")
-
-@knext.node("Ruled", knext.NodeType.SOURCE, "icon.png", "/community")
-class Ruled:
-    """Has a rule.
-
-    About a stranger.
-    """
-    own = knext.BoolParameter("Own", "").rule(knext.OneOf(stranger, [True]), knext.Effect.HIDE)
-
-    def configure(self, ctx): return None
-    def execute(self, ctx): return None
-'''
-    host = load_extension(make_extension("parameters_ruled", body))
+def test_a_rule_is_about_a_setting_of_its_node(make_source):
+    host = make_source(
+        before='stranger = knext.BoolParameter("Stranger", "")',
+        body='own = knext.BoolParameter("Own", "").rule(knext.OneOf(stranger, [True]), knext.Effect.HIDE)',
+    )
     with pytest.raises(HeadlessError, match="no setting of this node"):
-        host.get_dialog("Ruled")
+        host.get_dialog("Source")
 
 
 def test_known_defects_of_knime_are_kept():

@@ -39,15 +39,9 @@ TABLE_KINDS = [
     "json",
 ]
 ATTEMPTS = [
-    "knime variable",
     "odd variable",
-    "delete variable",
-    "number as name",
     "list variable",
     "tuple variable",
-    "progress text",
-    "progress",
-    "progress message",
     "few",
     "no view",
 ]

@@ -8,7 +8,7 @@ from .errors import NodeFailed, RunError
 from .job import Done, World
 from .plan import NotRunnable, Plan, Step, label, plan_run
 from .run import RunOptions, run_workflow
-from .runner import NodeOutcome, NodeStatus, RunReport, Silent, Watcher, run_plan
+from .runner import NodeOutcome, NodeStatus, RunReport, Watcher, run_plan
 from .tool_runner import ToolRunner
 from .variables import CredentialValue, FlowVariable
 from .workflow_tool import make_workflow_tool, tools_table
@@ -25,7 +25,6 @@ __all__ = [
     "RunError",
     "RunOptions",
     "RunReport",
-    "Silent",
     "Step",
     "ToolRunner",
     "Watcher",

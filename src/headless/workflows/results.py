@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..results import OutputTable
-from ..value_types import JAVA_TYPES
+from ..value_types import JAVA_TYPES, TOOL_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def _tools(table: OutputTable, name: str, factory: str) -> list[str | None] | No
     from ...types.portable import to_json_text
 
     known = JAVA_TYPES.get(factory)
-    if known is not None and "tool" not in known.preferred.lower():
+    if known is not None and known.preferred != TOOL_VALUE:
         return None
     source = table.as_input()
     if name not in tool_column_names(source.schema, None):

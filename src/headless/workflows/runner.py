@@ -76,28 +76,16 @@ class Watcher(Protocol):
 
     def started(self, step: Step, position: int, total: int) -> None:
         """A node starts."""
-        ...
 
     def progressed(self, step: Step, progress: float, message: str | None) -> None:
         """A node says how far it is."""
-        ...
 
     def finished(self, outcome: NodeOutcome) -> None:
         """A node has run, or will not."""
-        ...
 
 
-class Silent:
-    """A watcher that says nothing."""
-
-    def started(self, step: Step, position: int, total: int) -> None:
-        """See `Watcher`."""
-
-    def progressed(self, step: Step, progress: float, message: str | None) -> None:
-        """See `Watcher`."""
-
-    def finished(self, outcome: NodeOutcome) -> None:
-        """See `Watcher`."""
+class _Silent(Watcher):
+    """Says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +133,7 @@ def run_plan(plan: Plan, world: World, watcher: Watcher | None = None) -> RunRep
     Returns:
         What became of each node; failures are part of it.
     """
-    run = _Run(plan, world, watcher or Silent())
+    run = _Run(plan, world, watcher or _Silent())
     for position, step in enumerate(plan.steps):
         run.advance(step, position)
     return RunReport(plan, tuple(run.outcomes.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...types.column_kinds import ROW_ID
 from ..results import OutputTable
 from .errors import RunError
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..host import ExtensionHost
-
-ROW_ID = "<RowID>"
 
 
 def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | None = None) -> OutputTable:

@@ -124,39 +124,11 @@ CLASSES = {
 }
 
 
-def other_specs():
-    from knime.api import schema
-
-    return schema
-
-
 def hub():
-    spec = other_specs().HubAuthenticationPortObjectSpec.deserialize(
-        {"data": "x", "hub_url": "https://hub.test"}
-    )
+    from knime.api.schema import HubAuthenticationPortObjectSpec
+
+    spec = HubAuthenticationPortObjectSpec.deserialize({"data": "x", "hub_url": "https://hub.test"})
     return [spec.hub_url, spec.serialize()]
-
-
-def workflow():
-    from knime.api import schema
-
-    table = schema.Schema.from_columns([schema.Column(schema.string(), "a")]).serialize()
-    document = {
-        "name": "w",
-        "inputs": {"in": {"type_name": "Table", "type_id": "t", "table_spec": table}},
-        "outputs": {"out": {"type_name": "Other", "type_id": "o"}},
-    }
-    spec = schema.WorkflowPortObjectSpec.deserialize(document)
-    port, other = spec.inputs["in"], spec.outputs["out"]
-    return [
-        spec.name,
-        list(spec.inputs),
-        port.type_name,
-        port.schema.column_names,
-        other.type_id,
-        other.schema,
-        {key: value for key, value in spec.serialize().items() if key == "name"},
-    ]
 
 
 SPECS = {
@@ -188,14 +160,6 @@ SPECS = {
     "login at a Hub": (
         lambda k, _: hub(),
         ["https://hub.test", {"data": "x", "hub_url": "https://hub.test"}],
-    ),
-    "workflow": (
-        lambda k, _: workflow(),
-        ["w", ["in"], "Table", ["a"], "o", None, {"name": "w"}],
-    ),
-    "workflow without outputs": (
-        lambda k, _: other_specs().WorkflowPortObjectSpec.deserialize({"name": "w", "inputs": {}}),
-        raises(KeyError),
     ),
     "port types": (
         lambda k, _: [k.PortType.TABLE, k.PortType.WORKFLOW, k.PortType.HUB_AUTHENTICATION],

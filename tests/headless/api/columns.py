@@ -2,12 +2,33 @@
 
 import datetime as dt
 import json
+from zoneinfo import ZoneInfo
 
+from tests.headless.api import frames
 from tests.headless.api.frames import shown
 from tests.headless.api.making import array, kinds, table
 from tests.headless.api.tools import raises
 
 DATES = [dt.date(2024, 2, 29), None, dt.date(2025, 1, 1)]
+
+
+def zone(make):
+    """The storage of a moment with a zone."""
+
+    def case(knext, given):
+        return knext.logical(dt.datetime).to_pyarrow().encode(make())
+
+    return case
+
+
+class Pytz(ZoneInfo):
+    """A zone that has its name where those of pytz have it."""
+
+    zone = "Europe/Berlin"
+
+
+def berlin(kind=ZoneInfo):
+    return dt.datetime(2024, 7, 1, 12, tzinfo=kind("Europe/Berlin"))
 
 
 def no_rows(kind):
@@ -37,6 +58,27 @@ def written(*batches):
             made.append(pa.table({"a": values}))
 
     return case
+
+
+def own_type(knext, given):
+    """A type that an extension makes itself, as there is no Python value factory for it."""
+    import pyarrow as pa
+    from knime._arrow._pandas import PandasLogicalTypeExtensionType
+    from knime.api.types import PythonValueFactory
+
+    return str(
+        PandasLogicalTypeExtensionType(
+            storage_type=pa.string(),
+            logical_type='{"value_factory_class":"org.example.NetFactory"}',
+            converter=PythonValueFactory(str),
+        )
+    )
+
+
+def gettz():
+    from dateutil import tz
+
+    return tz.gettz("Europe/Berlin")
 
 
 def cells(use):
@@ -130,6 +172,20 @@ def through_a_table(knext, column):
 
 
 ARROW = {
+    "zone by offset": (
+        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=-7, minutes=-30)))),
+        {"0": 19905, "1": 70200000000000, "2": 0, "3": "-07:30"},
+    ),
+    "zone UTC": (
+        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC)),
+        {"0": 19905, "1": 43200000000000, "2": 0, "3": "UTC"},
+    ),
+    "zone by name": (zone(berlin), {"0": 19905, "1": 36000000000000, "2": 0, "3": "+02"}),
+    "zone of pytz": (
+        zone(lambda: berlin(Pytz)),
+        {"0": 19905, "1": 43200000000000, "2": 7200, "3": "Europe/Berlin"},
+    ),
+    "no zone": (zone(lambda: dt.datetime(2024, 7, 1, 12)), raises(TypeError)),
     "shown": (
         lambda k, g: str(k.datetime().to_pyarrow()),
         "extension<knime.logical_type<struct<0:int64,1:int64>,"
@@ -147,6 +203,14 @@ ARROW = {
     "batch of another type": (written([1, 2], ["x", "y"]), {"raised": "ArrowInvalid"}),
 }
 PANDAS = {
+    "type of an extension's own": (
+        own_type,
+        'knime.pandas_type<string, {"value_factory_class":"org.example.NetFactory"}>',
+    ),
+    "zoned moments of dateutil": (
+        frames.made({"a": lambda pd: pd.Series([dt.datetime(2024, 7, 1, tzinfo=gettz())], dtype=object)}),
+        [["<RowID>", "a"], [["Row0"], ["2024-07-01 00:00:00+02:00"]], ["Zoned Date Time"]],
+    ),
     "shown": (
         cells(lambda data, pd: [str(data["a"].dtype), data["a"].dtype.name]),
         [

@@ -161,21 +161,6 @@ def other_values(knext, given):
     return [*found, ET.tostring(tree.getroot()).decode()]
 
 
-def zone(make):
-    """The storage of a moment with a zone."""
-
-    def case(knext, given):
-        return knext.logical(dt.datetime).to_pyarrow().encode(make())
-
-    return case
-
-
-def berlin():
-    from zoneinfo import ZoneInfo
-
-    return dt.datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
-
-
 def variables(name, value):
     def case(knext, given):
         given.context.flow_variables[name] = value
@@ -254,15 +239,6 @@ TABLES = {
         other_values,
         DOCUMENTS["making, values of other types"],
     ),
-    "zone by offset": (
-        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=-7, minutes=-30)))),
-        {"0": 19905, "1": 70200000000000, "2": 0, "3": "-07:30"},
-    ),
-    "zone UTC": (
-        zone(lambda: dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC)),
-        {"0": 19905, "1": 43200000000000, "2": 0, "3": "UTC"},
-    ),
-    "no zone": (zone(lambda: dt.datetime(2024, 7, 1, 12)), raises(TypeError)),
     "RowIDs kept": (
         lambda k, g: shown(table(k, "keep", x=["p", "q"], a=[1, 2])),
         [["x", "a"], ["p", "q"], ["1", "2"]],
@@ -309,6 +285,10 @@ TABLES = {
     "missing written by min": (
         lambda k, g: shown(table(k, sentinel="min", a=[-(2**63), 2])),
         [["<RowID>", "a"], ["Row0", "Row1"], ["None", "2"]],
+    ),
+    "missing written by words where none is": (
+        lambda k, g: table(k, a=[1]).to_pyarrow("none").column("a").to_pylist(),
+        [1],
     ),
     "missing through a view": (
         lambda k, g: table(k, a=[1, None])[["a"]].to_pyarrow(7).column("a").to_pylist(),

@@ -9,6 +9,7 @@ from knime_mcp.knwf import (
     Column,
     Configuration,
     Connection,
+    NativeNode,
     Workflow,
     configuration_node,
     table_creator,
@@ -29,6 +30,12 @@ def numbers(node_id, *cells, name="n", kind="int"):
 def workflow(*nodes, lines=(), **parts):
     """A workflow; a line is (source, port, destination, port)."""
     return Workflow("trial", nodes, tuple(Connection(*line) for line in lines), **parts)
+
+
+def java_node(node_id, name="Row Filter", factory="org.knime.F", **parts):
+    """A node that only KNIME runs."""
+    parts = {"outputs": 1, "inputs": 0, **parts}
+    return NativeNode(id=node_id, name=name, factory=factory, bundle=("b", "b", "v"), **parts)
 
 
 def run(host, flow, folder, **options):

@@ -1,5 +1,7 @@
 """What is looked at before anything runs: nodes that do not run here, what callers set, inputs."""
 
+from dataclasses import replace
+
 import pytest
 
 from knime_mcp.headless.workflows import NotRunnable, RunError
@@ -15,20 +17,23 @@ from knime_mcp.knwf import (
     concatenate_node,
 )
 from knime_mcp.knwf.settings import string
-from tests.headless.workflows.building import context, numbers, run, seen, table_of, variable, workflow
+from tests.headless.workflows.building import (
+    context,
+    java_node,
+    numbers,
+    run,
+    seen,
+    table_of,
+    variable,
+    workflow,
+)
 
 
 def broken_settings(trial, state):
+    """A node whose own validator refuses its settings: negative numbers."""
     node = new_node(trial, 1, "Settings", {"number": 2.0})
-    children = [
-        child if child.key != "number" else type(child)("number", "xdouble", 99.0) for child in node.model
-    ]
-    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
-    # A validator of the node's own refuses negative numbers.
-    children = [
-        child if child.key != "number" else type(child)("number", "xdouble", -1.0) for child in children
-    ]
-    return NativeNode(**{**fields, "model": Config("model", tuple(children)), "state": state})
+    children = [replace(child, value=-1.0) if child.key == "number" else child for child in node.model]
+    return replace(node, model=Config("model", tuple(children)), state=state)
 
 
 def test_invalid_settings_of_an_idle_node_become_defaults_and_it_is_said(trial, tmp_path):
@@ -53,10 +58,6 @@ def test_invalid_settings_of_a_configured_node_are_refused(trial, tmp_path):
     assert "no negative numbers" in problems["Settings (#1)"]
 
 
-def java_node(node_id, name, factory, **parts):
-    return NativeNode(id=node_id, name=name, factory=factory, bundle=("b", "b", "v"), **parts)
-
-
 def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
     loop = "org.knime.base.node.meta.looper.chunk.ChunkLoopStartNodeFactory"
     unknown = "org.knime.base.node.io.filehandling.csv.reader.CSVTableReaderNodeFactory"
@@ -68,8 +69,8 @@ def test_every_node_that_does_not_run_here_is_named(trial, tmp_path):
  value="Row Filter (#2)/settings.xml"/></config>
 </config></config>"""
     flow = workflow(
-        java_node(1, "Chunk Loop Start", loop, outputs=1, inputs=1),
-        java_node(2, "CSV Reader", unknown, outputs=1, inputs=0, annotation="orders"),
+        java_node(1, "Chunk Loop Start", loop, inputs=1),
+        java_node(2, "CSV Reader", unknown, annotation="orders"),
         NativeNode(
             id=3, name="Odd", factory=PYTHON_FACTORY, factory_settings=foreign, bundle=("b", "b", "v")
         ),
@@ -108,12 +109,9 @@ def test_what_else_is_in_the_way(trial, tmp_path):
     assert "cycle" in refused(trial, tmp_path, ring)[0]["workflow"]
     nobody, _ = refused(trial, tmp_path, workflow())
     assert "no nodes" in nobody["workflow"]
-    newer = new_node(trial, 1, "versions")
-    fields = {name: getattr(newer, name) for name in newer.__dataclass_fields__}
     settings = Config("s", (string("extension_id", trial.id), string("node_id", "from the future")))
-    unknown, _ = refused(
-        trial, tmp_path, workflow(NativeNode(**{**fields, "factory_settings": settings, "name": "New"}))
-    )
+    newer = replace(new_node(trial, 1, "versions"), factory_settings=settings, name="New")
+    unknown, _ = refused(trial, tmp_path, workflow(newer))
     assert "has no node 'from the future'" in unknown["New (#1)"]
 
 

@@ -5,9 +5,18 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.headless.workflows import NodeStatus, NotRunnable
-from knime_mcp.knwf import NativeNode, OtherNode, boundary_node, read_workflow, write_workflow
+from knime_mcp.knwf import OtherNode, boundary_node, read_workflow, write_workflow
 from knime_mcp.knwf.writer import workflow_files
-from tests.headless.workflows.building import context, numbers, run, seen, table_of, variable, workflow
+from tests.headless.workflows.building import (
+    context,
+    java_node,
+    numbers,
+    run,
+    seen,
+    table_of,
+    variable,
+    workflow,
+)
 from tests.knwf.by_hand import NODE, archive
 from tests.knwf.by_hand import workflow as xml_workflow
 
@@ -24,11 +33,6 @@ def metanode(node_id, inner, name="Part", kind="metanode"):
 def outside(trial, node, files, *others, **parts):
     return workflow(variable(1, "x", 5), context(trial, 2), node, *others, lines=[(1, 1, 2, 0)], files=files,
                     **parts)  # fmt: skip
-
-
-def java_node(node_id):
-    return NativeNode(id=node_id, name="Row Filter", factory="org.knime.F", outputs=1, inputs=0,
-                      bundle=("b", "b", "v"))  # fmt: skip
 
 
 def test_what_is_in_a_metanode_runs(trial, tmp_path):

@@ -54,7 +54,7 @@ def replaced(kind, value, *path):
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("setting", ["text", "flag", "int", "long", "double", "texts", "ints"])
-def test_what_fits_what(kind, setting):
+def test_a_variable_replaces_settings_of_its_own_and_of_wider_types(kind, setting):
     if setting in FITS[kind]:
         found = replaced(kind, VALUES[kind], setting)[setting]
         assert (type(found), found) == (type(FITS[kind][setting]), FITS[kind][setting])
@@ -131,7 +131,7 @@ def test_credentials_replace_credentials_only():
         controlled(SETTINGS, [VariableControl(("text",), used="prod")], {"prod": credential})
 
 
-def test_what_is_not_there():
+def test_a_setting_or_variable_that_is_not_there_is_named():
     with pytest.raises(RunError, match="'v', which sets 'text', does not arrive here; those that do: 'w'"):
         controlled(SETTINGS, [VariableControl(("text",), used="v")], {"w": FlowVariable("w", "STRING", "")})
     with pytest.raises(RunError, match="'nothing'"):

@@ -1,5 +1,7 @@
 """The native nodes: what KNIME's Java nodes would make of the same settings and tables."""
 
+from dataclasses import replace
+
 import pytest
 
 from knime_mcp.headless.workflows import NodeStatus, RunError
@@ -8,7 +10,6 @@ from knime_mcp.knwf import (
     Column,
     Concatenation,
     Configuration,
-    NativeNode,
     concatenate_node,
     read_configuration,
     table_creator,
@@ -120,15 +121,10 @@ def test_a_default_that_is_not_allowed_fails_the_node(trial, tmp_path):
 
 
 def concatenated(trial, tmp_path, says, *tables):
-    nodes = [NativeNode(**{**_fields(table), "id": i}) for i, table in enumerate(tables, 1)]
-    whole = len(tables)
-    node = concatenate_node(9, says, inputs=whole)
-    flow = workflow(*nodes, node, lines=[(i, 1, 9, i) for i in range(1, whole + 1)])
+    nodes = [replace(table, id=i) for i, table in enumerate(tables, 1)]
+    node = concatenate_node(9, says, inputs=len(tables))
+    flow = workflow(*nodes, node, lines=[(own.id, 1, 9, own.id) for own in nodes])
     return run(trial, flow, tmp_path)
-
-
-def _fields(node):
-    return {name: getattr(node, name) for name in node.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.headless.workflows import CredentialValue, NodeStatus, RunError
+from knime_mcp.headless.workflows import CredentialValue, NodeStatus, RunError, Watcher
 from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.headless.workflows.results import end_tables, write_results
 from knime_mcp.knwf import (
@@ -201,7 +201,7 @@ def test_a_failure_stops_what_is_behind_it_and_nothing_else(trial, tmp_path):
     assert [outcome.node.id for outcome in report.ends] == [3]
 
 
-def test_cancel(trial, tmp_path):
+def test_a_canceled_run_stops_before_the_next_node(trial, tmp_path):
     asked = []
 
     def is_canceled():
@@ -217,30 +217,19 @@ def test_cancel(trial, tmp_path):
 def test_a_node_that_is_canceled_while_it_runs(trial, tmp_path):
     stop = []
 
-    class Watcher:
+    class Stopping(Watcher):
         def started(self, step, position, total):
             stop.append(step.node.id)
 
-        def progressed(self, step, progress, message):
-            pass
-
-        def finished(self, outcome):
-            pass
-
-    report = run(
-        trial,
-        workflow(context(trial, 1, "cancel")),
-        tmp_path,
-        is_canceled=lambda: bool(stop),
-        watcher=Watcher(),
-    )
+    flow = workflow(context(trial, 1, "cancel"))
+    report = run(trial, flow, tmp_path, is_canceled=lambda: bool(stop), watcher=Stopping())
     assert statuses(report) == {1: NodeStatus.CANCELED}
 
 
 def test_a_watcher_sees_everything(trial, tmp_path):
     events = []
 
-    class Watcher:
+    class Noting(Watcher):
         def started(self, step, position, total):
             events.append(("started", step.node.id, position, total))
 
@@ -250,7 +239,7 @@ def test_a_watcher_sees_everything(trial, tmp_path):
         def finished(self, outcome):
             events.append(("finished", outcome.status.value))
 
-    run(trial, workflow(context(trial, 1)), tmp_path, watcher=Watcher())
+    run(trial, workflow(context(trial, 1)), tmp_path, watcher=Noting())
     assert events == [("started", 1, 0, 1), ("progress", 1.0, "done"), ("finished", "executed")]
 
 

@@ -162,7 +162,7 @@ def message_tool(trial, folder, *cells, columns=True):
     return make_workflow_tool(path, host=trial)
 
 
-def test_messages(trial, tmp_path):
+def test_the_message_of_a_tool_is_the_first_cell(trial, tmp_path):
     run = ToolRunner(trial)
     assert run(message_tool(trial, tmp_path, "hello 😀"), {}, [], {})[:2] == ("hello 😀", [])
     empty = "Tool executed successfully (empty custom tool message)"
@@ -176,7 +176,7 @@ def test_messages(trial, tmp_path):
     assert run(none, {}, [], {})[0] == "Tool executed successfully (no custom tool message output)"
 
 
-def test_what_is_no_tool(trial, tmp_path):
+def test_workflows_of_which_no_tool_can_be_made(trial, tmp_path):
     path = tmp_path / "w.knwf"
     write_workflow(workflow(variable(1, "a", 1, parameter="p"), variable(2, "b", 1, parameter="p")), path)
     with pytest.raises(RunError, match="two parameters called 'p'"):

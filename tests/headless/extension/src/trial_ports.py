@@ -42,7 +42,12 @@ class Loud(Words):
     pass
 
 
-class OtherSpec(knext.PortObjectSpec):
+class OtherSpec(knext.BinaryPortObjectSpec):
+    """A spec of bytes whose port is none of bytes."""
+
+    def __init__(self):
+        super().__init__("other")
+
     def serialize(self):
         return {}
 
@@ -171,24 +176,12 @@ class Context:
 
     def attempt(self, ctx):
         match self.what:
-            case "knime variable":
-                ctx.flow_variables["knime.x"] = 1
             case "odd variable":
                 ctx.flow_variables["x"] = object()
-            case "delete variable":
-                del ctx.flow_variables["configured"]
-            case "number as name":
-                ctx.flow_variables[1] = 1
             case "tuple variable":
                 ctx.flow_variables["x"] = (1, 2)
             case "list variable":
                 ctx.flow_variables["x"] = ["a", "b"]
-            case "progress text":
-                ctx.set_progress("half")
-            case "progress":
-                ctx.set_progress(1.5)
-            case "progress message":
-                ctx.set_progress(0.5, 1)
             case "cancel":
                 if ctx.is_canceled():
                     raise RuntimeError("stopped")

@@ -64,9 +64,9 @@ class LogicalTypeExtensionType(pa.ExtensionType):
 
     def to_pandas_dtype(self) -> Any:
         """The pandas type for such columns."""
-        from ._pandas import LogicalDtype
+        from ._pandas import PandasLogicalTypeExtensionType
 
-        return LogicalDtype(self)
+        return PandasLogicalTypeExtensionType(self.storage_type, self._logical_type, self.converter)
 
     @property
     def logical_type(self) -> str:

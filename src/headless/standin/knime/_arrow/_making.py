@@ -71,7 +71,11 @@ def batches_of(data: Any) -> list[Any]:
 
 def with_sentinel(data: Any, sentinel: Any) -> Any:
     """The data with a number in place of missing whole numbers: ``min``, ``max`` or one of your own."""
-    return _integers(data, lambda column: column.fill_null(_number(column.type, sentinel)))
+
+    def filled(column: Any) -> Any:
+        return column.fill_null(_number(column.type, sentinel)) if column.null_count else column
+
+    return _integers(data, filled)
 
 
 def without_sentinel(data: Any, sentinel: Any) -> Any:

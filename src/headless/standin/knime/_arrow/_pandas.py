@@ -28,15 +28,15 @@ from . import ROW_ID, LogicalTypeExtensionType, from_storage, shown_storage, sto
 _HAS_KNIMES_TEXTS = int(pd.__version__.partition(".")[0]) < 3
 
 
-class LogicalDtype(ExtensionDtype):
-    """The pandas type of a column with a logical type."""
+class PandasLogicalTypeExtensionType(ExtensionDtype):
+    """The pandas type of a column with a logical type. Some extensions make their own."""
 
     na_value = None
     type = bytes  # KNIME's answer, whatever the values are
     _metadata = ("name", "proxy")  # what pandas compares
 
-    def __init__(self, arrow: LogicalTypeExtensionType) -> None:
-        self.arrow = arrow
+    def __init__(self, storage_type: pa.DataType, logical_type: str, converter: Any) -> None:
+        self.arrow = LogicalTypeExtensionType(converter, storage_type, logical_type)
 
     @property
     def name(self) -> str:
@@ -133,9 +133,9 @@ class LogicalValues(ExtensionArray):
         return self._data
 
     @property
-    def dtype(self) -> LogicalDtype:
+    def dtype(self) -> PandasLogicalTypeExtensionType:
         """The column's type."""
-        return LogicalDtype(self._data.type)
+        return self._data.type.to_pandas_dtype()
 
     @property
     def nbytes(self) -> int:

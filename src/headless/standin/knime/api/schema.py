@@ -6,7 +6,6 @@
 
 import logging
 from collections.abc import Iterator, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from . import _ktypes as k
@@ -201,43 +200,6 @@ def unwrap_primitive(ktype: KnimeType) -> KnimeType:
     if ktype.logical_type == _LIST and isinstance(ktype.storage_type, ListType):
         return list_(unwrap_primitive(ktype.storage_type.inner_type))
     return KNOWN_PRIMITIVES.get(ktype.logical_type, ktype)
-
-
-@dataclass(eq=False)
-class WorkflowPortInfo:
-    """A port of a workflow that is itself the content of a port."""
-
-    type_name: str
-    type_id: str
-    schema: Schema | None
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any]) -> "WorkflowPortInfo":
-        """The port from its document; only tables have a schema."""
-        schema = Schema.deserialize(data["table_spec"]) if "table_spec" in data else None
-        return cls(data["type_name"], data["type_id"], schema)
-
-
-@dataclass(eq=False)
-class WorkflowPortObjectSpec(PortObjectSpec):
-    """The spec of a workflow port: the workflow's own ports by their ids."""
-
-    name: str
-    inputs: dict[str, WorkflowPortInfo]
-    outputs: dict[str, WorkflowPortInfo]
-
-    def serialize(self) -> dict[str, Any]:
-        """See `PortObjectSpec`; the ports stay objects, as in KNIME."""
-        return {"name": self.name, "inputs": self.inputs, "outputs": self.outputs}
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "WorkflowPortObjectSpec":  # noqa: ARG003
-        """See `PortObjectSpec`."""
-        ports = [
-            {key: WorkflowPortInfo.deserialize(port) for key, port in data[side].items()}
-            for side in ("inputs", "outputs")
-        ]
-        return cls(data["name"], *ports)
 
 
 _SPEC_NAMES: dict[KnimeType, str] = {

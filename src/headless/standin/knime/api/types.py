@@ -3,10 +3,12 @@
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
 
+import functools
 import importlib
 import io
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -122,34 +124,27 @@ class FallbackPythonValueFactory(PythonValueFactory):
         return False
 
 
+@dataclass(eq=False)
 class PythonValueFactoryBundle:
-    """A registered value factory: its Java class, its storage, and where the Python class is."""
+    """A registered value factory: its Java class, its storage as JSON, and where the Python class is."""
 
-    def __init__(
-        self,
-        java_value_factory: str,
-        data_type: str,
-        data_spec_json: str,
-        data_traits: str,
-        python_module: str,
-        python_value_factory_name: str,
-        python_value_type_name: str,
-    ) -> None:
-        self.java_value_factory = java_value_factory
-        self.logical_type = java_value_factory
-        self.data_type = data_type
-        self.data_spec_json: Any = json.loads(data_spec_json)
-        self.data_traits: Any = json.loads(data_traits)
-        self.python_type = python_value_type_name
-        self._place = (python_module, python_value_factory_name)
-        self._value_factory: PythonValueFactory | None = None
+    logical_type: str
+    data_type: str
+    data_spec_json: Any
+    data_traits: Any
+    python_module: str
+    python_value_factory_name: str
+    python_type: str
 
-    @property
+    def __post_init__(self) -> None:
+        self.java_value_factory = self.logical_type
+        self.data_spec_json = json.loads(self.data_spec_json)
+        self.data_traits = json.loads(self.data_traits)
+
+    @functools.cached_property
     def value_factory(self) -> PythonValueFactory:
         """The value factory, imported and made at first use."""
-        if self._value_factory is None:
-            self._value_factory = _make(*self._place)
-        return self._value_factory
+        return _make(self.python_module, self.python_value_factory_name)
 
 
 def _make(module_name: str, class_name: str) -> PythonValueFactory:

@@ -10,7 +10,7 @@ import io
 import xml.etree.ElementTree as ET  # KNIME's cells are such trees
 import zoneinfo
 from dataclasses import asdict, astuple, dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
 
@@ -18,22 +18,38 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-class LocalDateTimeValueFactory(PythonValueFactory):
-    """Dates with time: days since 1970 and nanoseconds of the day."""
+class _ValueFactory(PythonValueFactory):
+    """A value factory whose values and storages are there; missing cells stay None."""
+
+    _of: ClassVar[type]  # the class of the values
 
     def __init__(self) -> None:
-        super().__init__(dt.datetime)
+        super().__init__(self._of)
 
     def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`; nanoseconds are cut to microseconds."""
-        if storage is None:
-            return None
-        return _EPOCH + dt.timedelta(days=storage["0"], microseconds=storage["1"] // 1000)
+        """See `PythonValueFactory`; where a storage has nanoseconds, they are cut to microseconds."""
+        return None if storage is None else self._value(storage)
 
     def encode(self, value: Any) -> Any:
         """See `PythonValueFactory`."""
-        if value is None:
-            return None
+        return None if value is None else self._storage(value)
+
+    def _value(self, storage: Any) -> Any:
+        raise NotImplementedError
+
+    def _storage(self, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class LocalDateTimeValueFactory(_ValueFactory):
+    """Dates with time: days since 1970 and nanoseconds of the day."""
+
+    _of = dt.datetime
+
+    def _value(self, storage: Any) -> Any:
+        return _EPOCH + dt.timedelta(days=storage["0"], microseconds=storage["1"] // 1000)
+
+    def _storage(self, value: Any) -> Any:
         since = value.replace(tzinfo=None) - _EPOCH
         of_day = dt.timedelta(seconds=since.seconds, microseconds=since.microseconds)
         return {"0": since.days, "1": of_day // _MICROSECOND * 1000}
@@ -44,104 +60,83 @@ def _zone_names() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-class ZonedDateTimeValueFactory2(PythonValueFactory):
-    """Dates with time and zone: the local date and time, the offset in seconds, and the zone's name."""
+def _zone_name(value: dt.datetime) -> str | None:
+    """The name of a zone of pytz or dateutil; of others, as in KNIME, what the zone is called on that day."""
+    file: str | None = getattr(value.tzinfo, "_filename", None)
+    if file is not None:
+        return "/".join(file.split("/")[-2:])
+    return getattr(value.tzinfo, "zone", None) or value.tzname()
 
-    def __init__(self) -> None:
-        super().__init__(dt.datetime)
-        self._local = LocalDateTimeValueFactory()
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`: the value's zone has a fixed offset and the stored name."""
-        if storage is None:
-            return None
+class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
+    """Dates with time and zone: the local date and time, the offset in seconds, and the zone's name.
+
+    The zone of a value from a cell has a fixed offset and the stored name. Of a value that has no zone,
+    ``encode`` raises a TypeError.
+    """
+
+    def _value(self, storage: Any) -> Any:
         zone = dt.timezone(dt.timedelta(seconds=storage["2"]), storage["3"])
-        return self._local.decode(storage).replace(tzinfo=zone)
+        return super()._value(storage).replace(tzinfo=zone)
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`.
-
-        Raises:
-            TypeError: the value has no time zone.
-        """
-        if value is None:
-            return None
+    def _storage(self, value: Any) -> Any:
         if value.tzinfo is None:
             raise TypeError(f"{value} has no time zone, so it cannot be a zoned date-time")
-        name = getattr(value.tzinfo, "zone", None) or getattr(value.tzinfo, "key", None) or value.tzname()
+        name = _zone_name(value)
         offset = int(value.utcoffset().total_seconds())
         if name in _zone_names():
-            return {**self._local.encode(value), "2": offset, "3": name}
+            return {**super()._storage(value), "2": offset, "3": name}
         # Java would not know the zone: KNIME keeps the moment in UTC, and the offset as the zone's name.
         hours, minutes = divmod(abs(offset) // 60, 60)
         name = f"{'-' if offset < 0 else '+'}{hours:02}{f':{minutes:02}' if minutes else ''}"
-        return {**self._local.encode(value.astimezone(dt.UTC)), "2": 0, "3": name}
+        return {**super()._storage(value.astimezone(dt.UTC)), "2": 0, "3": name}
 
 
-class LocalDateValueFactory(PythonValueFactory):
+class LocalDateValueFactory(_ValueFactory):
     """Dates: days since 1970."""
 
-    def __init__(self) -> None:
-        super().__init__(dt.date)
+    _of = dt.date
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if storage is None else _EPOCH.date() + dt.timedelta(days=storage)
+    def _value(self, storage: Any) -> Any:
+        return _EPOCH.date() + dt.timedelta(days=storage)
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if value is None else (value - _EPOCH.date()).days
+    def _storage(self, value: Any) -> Any:
+        return (value - _EPOCH.date()).days
 
 
-class LocalTimeValueFactory(PythonValueFactory):
+class LocalTimeValueFactory(_ValueFactory):
     """Times: nanoseconds of the day."""
 
-    def __init__(self) -> None:
-        super().__init__(dt.time)
+    _of = dt.time
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`; nanoseconds are cut to microseconds."""
-        return None if storage is None else (_EPOCH + dt.timedelta(microseconds=storage // 1000)).time()
+    def _value(self, storage: Any) -> Any:
+        return (_EPOCH + dt.timedelta(microseconds=storage // 1000)).time()
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        if value is None:
-            return None
+    def _storage(self, value: Any) -> Any:
         since = dt.datetime.combine(_EPOCH.date(), value.replace(tzinfo=None)) - _EPOCH
         return since // _MICROSECOND * 1000
 
 
-class DurationValueFactory(PythonValueFactory):
+class DurationValueFactory(_ValueFactory):
     """Durations: seconds and nanoseconds."""
 
-    def __init__(self) -> None:
-        super().__init__(dt.timedelta)
+    _of = dt.timedelta
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`; nanoseconds are cut to microseconds."""
-        return (
-            None if storage is None else dt.timedelta(seconds=storage["0"], microseconds=storage["1"] // 1000)
-        )
+    def _value(self, storage: Any) -> Any:
+        return dt.timedelta(seconds=storage["0"], microseconds=storage["1"] // 1000)
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        if value is None:
-            return None
+    def _storage(self, value: Any) -> Any:
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
 
 
-class _StructValueFactory(PythonValueFactory):
+class _StructValueFactory(_ValueFactory):
     """Values of a dataclass; the storage has its fields, in their order."""
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return (
-            None if storage is None else self.compatible_type(*(storage[str(i)] for i in range(len(storage))))
-        )
+    def _value(self, storage: Any) -> Any:
+        return self._of(*(storage[str(i)] for i in range(len(storage))))
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if value is None else {str(i): part for i, part in enumerate(astuple(value))}
+    def _storage(self, value: Any) -> Any:
+        return {str(i): part for i, part in enumerate(astuple(value))}
 
 
 @dataclass(eq=False, repr=False)
@@ -163,8 +158,7 @@ class FSLocationValue:
 class FSLocationValueFactory(_StructValueFactory):
     """Paths in KNIME's file systems."""
 
-    def __init__(self) -> None:
-        super().__init__(FSLocationValue)
+    _of = FSLocationValue
 
 
 @dataclass(eq=False, repr=False)
@@ -183,8 +177,7 @@ class BooleanSetValue:
 class BooleanSetValueFactory(_StructValueFactory):
     """Sets of booleans."""
 
-    def __init__(self) -> None:
-        super().__init__(BooleanSetValue)
+    _of = BooleanSetValue
 
 
 class DenseBitVectorValue(str):
@@ -201,34 +194,32 @@ class DenseBitVectorValue(str):
         return cls("".join(format(byte, "08b") for byte in reversed(data[8:]))[-length:])
 
 
-class DenseBitVectorValueFactory(PythonValueFactory):
+class DenseBitVectorValueFactory(_ValueFactory):
     """Vectors of bits."""
 
-    def __init__(self) -> None:
-        super().__init__(DenseBitVectorValue)
+    _of = DenseBitVectorValue
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if storage is None else DenseBitVectorValue.from_bytes(storage)
+    def _value(self, storage: Any) -> Any:
+        return DenseBitVectorValue.from_bytes(storage)
 
-    def encode(self, value: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if value is None else value.to_bytes()
+    def _storage(self, value: Any) -> Any:
+        return value.to_bytes()
 
 
 class DenseByteVectorValue(bytes):
     """Counts from 0 to 255."""
 
 
-class DenseByteVectorValueFactory(PythonValueFactory):
-    """Vectors of bytes."""
+class DenseByteVectorValueFactory(_ValueFactory):
+    """Vectors of bytes, which are their own storage."""
 
-    def __init__(self) -> None:
-        super().__init__(DenseByteVectorValue)
+    _of = DenseByteVectorValue
 
-    def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`."""
-        return None if storage is None else DenseByteVectorValue(storage)
+    def _value(self, storage: Any) -> Any:
+        return DenseByteVectorValue(storage)
+
+    def _storage(self, value: Any) -> Any:
+        return value
 
 
 class XmlValueFactory(TableOrFileStorePythonValueFactory):
