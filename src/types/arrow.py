@@ -40,14 +40,7 @@ _SAMPLE: Final = 64
 
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
-    """Writes tools as one Arrow array.
-
-    Args:
-        tools: The tools, None for a missing cell.
-
-    Returns:
-        An array of type `TOOL_STORAGE`, one struct per tool, null for None.
-    """
+    """Writes tools, None for a missing cell, as one array of type `TOOL_STORAGE`."""
     starts = range(0, max(1, len(tools)), _AT_ONCE)
     return pa.concat_arrays([_encode(tools[start : start + _AT_ONCE]) for start in starts])
 
@@ -143,14 +136,10 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def to_list(column: pa.Array) -> list[Any]:
-    """Gives the values of a plain Arrow array as Python values.
+    """The values of a plain Arrow array of texts, integers or booleans.
 
-    Args:
-        column: Texts, integers or booleans.
-
-    Returns:
-        What ``column.to_pylist()`` gives, an order of magnitude faster with the versions of Arrow that make a
-        scalar object for each value.
+    They are what ``column.to_pylist()`` gives, an order of magnitude faster with the versions of Arrow that
+    make a scalar object for each value.
     """
     exact = pa.types.is_string(column.type) or not column.null_count  # numpy has no null for numbers
     return column.to_numpy(zero_copy_only=False).tolist() if exact and _has_numpy() else column.to_pylist()

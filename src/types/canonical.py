@@ -40,26 +40,13 @@ def compact_json(value: Any) -> str:
     """Writes a JSON value without insignificant space and with its keys in their own order.
 
     For schemas: the order in which a server lists properties is the order in which people and models read
-    them.
-
-    Args:
-        value: As for `canonical_json`.
-
-    Returns:
-        The JSON text.
-
-    Raises:
-        ValueError: As for `canonical_json`.
-        TypeError: As for `canonical_json`.
+    them. Errors are those of `canonical_json`.
     """
     return without_surrogates(_COMPACT.encode(value))
 
 
 def without_surrogates(text: str) -> str:
-    """Makes text encodable as UTF-8.
-
-    Args:
-        text: Any text, such as what a broken escape in a server's JSON gives.
+    """Makes text encodable as UTF-8, such as what a broken escape in a server's JSON gives.
 
     Returns:
         The text with every lone surrogate replaced by U+FFFD and every pair joined to its character; the

@@ -38,14 +38,9 @@ _NOTE: Final = (
 
 
 def encode_carrier(tools: Sequence[Tool | None]) -> pa.StructArray:
-    """Writes tools as KNIME's workflow tool cells.
+    """Writes tools, None for a missing cell, as an array of KNIME's workflow tool cells.
 
-    Args:
-        tools: The tools, None for a missing cell. Works for MCP tools only while a node executes, because
-            only then KNIME creates file stores.
-
-    Returns:
-        An array of type `CARRIER_STORAGE`.
+    Works for MCP tools only while a node executes, because only then KNIME creates file stores.
     """
     store = _create_file_store() if any(isinstance(tool, MCPTool) for tool in tools) else None
     return encode_cells([None if tool is None else _to_row(tool, store) for tool in tools], CARRIER_STORAGE)

@@ -21,14 +21,7 @@ ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
 
 
 def arrow_type(kind: ColumnKind) -> pa.DataType:
-    """Gives the type of a column in Arrow data.
-
-    Args:
-        kind: What the column holds.
-
-    Returns:
-        The type that KNIME takes for it.
-    """
+    """The Arrow type that KNIME takes for a kind of column."""
     import pyarrow as pa
 
     types = {
@@ -45,14 +38,11 @@ def arrow_type(kind: ColumnKind) -> pa.DataType:
 def arrow_columns(
     columns: Sequence[tuple[str, ColumnKind]], rows: Sequence[Sequence[Any]]
 ) -> dict[str, pa.Array]:
-    """Makes the columns of a table.
+    """The columns of a table.
 
     Args:
         columns: Name and kind of each.
         rows: A value per column, in each row.
-
-    Returns:
-        Arrow arrays by name.
     """
     import pyarrow as pa
 
@@ -63,14 +53,7 @@ def arrow_columns(
 
 
 def knime_columns(columns: Iterable[tuple[str, ColumnKind]]) -> list[Any]:
-    """Makes the columns of a schema.
-
-    Args:
-        columns: Name and kind of each.
-
-    Returns:
-        A `knext.Column` for each.
-    """
+    """The columns of a schema, a `knext.Column` for each name and kind."""
     import knime.extension as knext
 
     types = {

@@ -72,13 +72,7 @@ class NativeCell:
 
 
 def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> ColumnForm:
-    """Decides how a node writes tools.
-
-    Args:
-        wanted: The node's setting; ``auto`` takes the first form that works here.
-
-    Returns:
-        The form.
+    """Decides how a node writes tools, as its setting says; ``auto`` takes the first form that works here.
 
     Raises:
         SettingInvalid: The form that is wanted does not work here.
@@ -91,25 +85,12 @@ def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> Col
 
 
 def column_name(form: ColumnForm) -> str:
-    """Names the tool column.
-
-    Args:
-        form: Its form.
-
-    Returns:
-        ``Tool``, or ``Tool (JSON)`` for a column of text.
-    """
+    """Names the tool column: ``Tool``, or ``Tool (JSON)`` for a column of text."""
     return "Tool (JSON)" if form is ColumnForm.PORTABLE else "Tool"
 
 
 def knime_type(form: ColumnForm) -> Any:
-    """Gives the column type for a node's configure.
-
-    Args:
-        form: The column's form, as `choose_form` decided.
-
-    Returns:
-        KNIME's type object for `knext.Column`.
+    """Gives KNIME's type of a column of the form, for a node's configure.
 
     Raises:
         SettingInvalid: The form does not work here.
@@ -156,27 +137,13 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
 
 def is_tool_column(column: knext.Column) -> bool:
-    """Tells whether a column holds tools, as far as its type and name say.
-
-    Args:
-        column: A column of a schema.
-
-    Returns:
-        True for every form of tool column. Text counts by its name only.
-    """
+    """Tells whether a column holds tools, as far as its type says; text counts by its name only."""
     factory = _java_factory(column.ktype)
     return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
-    """Tells whether tools can be read from a column if somebody says that it holds some.
-
-    Args:
-        column: A column of a schema.
-
-    Returns:
-        True for every form of tool column, and for text and JSON of any name.
-    """
+    """Tells whether tools can be read from a column if somebody says so: also from any text and JSON."""
     return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
 
 

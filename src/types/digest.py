@@ -26,15 +26,7 @@ def definition_digest(
 ) -> str:
     """Computes the digest of a tool's definition as a server gives it in ``tools/list``.
 
-    The order of keys does not count; whether a part is absent or empty does.
-
-    Args:
-        name: The name that the server knows.
-        title: The title, None if absent.
-        description: The description, None if absent.
-        input_schema: The schema of the arguments.
-        output_schema: The schema of the structured result, None if absent.
-        annotations: The hints (readOnlyHint etc.), None if absent.
+    The order of keys does not count; whether a part is absent, which None says, or empty does.
 
     Returns:
         ``sha256:`` and 64 hexadecimal digits: SHA-256 over canonical JSON.

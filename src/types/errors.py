@@ -83,16 +83,8 @@ class MCPError(Exception):
     def at(self, *, server: str | None = None, tool: str | None = None, row: str | None = None) -> Self:
         """Says where the error happened, as far as it does not know yet.
 
-        One error may be reported for many rows (a connection that all of them share), hence a copy.
-
-        Args:
-            server: URL or ``stdio:<name>``.
-            tool: Name of the tool.
-            row: RowID, or position in the table.
-
-        Returns:
-            The same error, of the same class and with the same attributes and traceback, with the missing
-            places filled in.
+        One error may be reported for many rows (a connection that all of them share), hence a copy: of the
+        same class, with the same attributes and traceback. The places are those of `Place`.
         """
         error = _rebuild(type(self), self.args, self.__dict__)
         error.server = self.server or (origin_and_path(server) if server else None)
@@ -268,14 +260,7 @@ class ToolFormatError(MCPError):
 
 
 def origin_and_path(server: str) -> str:
-    """Names a server without anything that could be a secret.
-
-    Args:
-        server: A URL or ``stdio:<name>``.
-
-    Returns:
-        Scheme, host, port and path: no user information, query or fragment.
-    """
+    """A URL or ``stdio:<name>`` without what could be secret: user information, query and fragment."""
     try:
         parts = urlsplit(server)
     except ValueError:
@@ -286,11 +271,7 @@ def origin_and_path(server: str) -> str:
 def kind_and_place(error: BaseException) -> str:
     """Says what an error is and where it was raised, for logs: what it says may hold arguments or secrets.
 
-    Args:
-        error: An error that was caught.
-
-    Returns:
-        Such as ``KeyError at /a/b.py:12 < /a/c.py:40``, the innermost place first.
+    Such as ``KeyError at /a/b.py:12 < /a/c.py:40``, the innermost place first.
     """
     places: list[str] = []
     trace = error.__traceback__

@@ -24,26 +24,13 @@ class ToolValueFactory(PythonValueFactory):
         super().__init__(MCPTool)
 
     def encode(self, value: Tool | None) -> dict[str, Any] | None:
-        """Gives the storage of a tool.
-
-        Args:
-            value: Any tool, or None for a missing cell.
-
-        Returns:
-            The fields by name, "0" to "8", or None.
-        """
+        """The fields of a tool by name, "0" to "8"; None for None, which is a missing cell."""
         if value is None:
             return None
         return {str(i): part for i, part in enumerate(to_fields(value))}
 
     def decode(self, storage: dict[str, Any] | None) -> Tool | None:
-        """Gives the tool of a cell.
-
-        Args:
-            storage: The fields by name, or None for a missing cell.
-
-        Returns:
-            The tool, or None.
+        """The tool of a cell; None for None, which is a missing cell.
 
         Raises:
             ToolFormatError: The discriminator is unknown, or a field is missing.

@@ -40,14 +40,7 @@ Fields = tuple[int, str, str, str, str | None, str | None, int, str | None, str 
 
 
 def to_fields(tool: Tool) -> Fields:
-    """Gives the values of the nine fields.
-
-    Args:
-        tool: Any tool.
-
-    Returns:
-        The values; None, or -1 for the message output, where a field does not apply to this kind of tool.
-    """
+    """The values of the nine fields; None, or -1 for the message output, where one does not apply."""
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
             return (
@@ -147,10 +140,7 @@ def from_fields(
 
 
 def to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]:
-    """Gives what `to_fields` gives, field by field for all tools.
-
-    Args:
-        tools: The tools, None for a missing one.
+    """Gives what `to_fields` gives, field by field for all tools, None for a missing one.
 
     Returns:
         For each of the nine fields the values of all tools, None where a tool is missing; or, instead of a
@@ -209,16 +199,7 @@ def from_columns(
 
 
 def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
-    """Makes the error for a discriminator that nobody here knows.
-
-    Args:
-        value: The discriminator.
-        row: The row.
-        tool: Name of the tool, if known.
-
-    Returns:
-        The error, which names the value.
-    """
+    """Makes the error for a discriminator that nobody here knows; it names the value."""
     known = ", ".join(f"{member.value} ({member.name.lower()})" for member in ToolType)
     return ToolFormatError(
         f"The tool type {value} is unknown; known are {known}",

@@ -26,14 +26,7 @@ _PARTS: Final = attrgetter(*ToolPort.__slots__)
 
 
 def texts_of(ports: Sequence[ToolPort]) -> tuple[PortTexts, ...]:
-    """Gives the texts of ports.
-
-    Args:
-        ports: The ports of a tool.
-
-    Returns:
-        A tuple for each.
-    """
+    """The texts of ports, a tuple for each."""
     return tuple(map(_PARTS, ports))
 
 
@@ -43,35 +36,22 @@ def ports_of(texts: tuple[PortTexts, ...]) -> tuple[ToolPort, ...]:
 
     Args:
         texts: What `texts_of` gives; what is missing becomes "", but for a spec.
-
-    Returns:
-        The ports.
     """
     return tuple(ToolPort(name or "", about or "", kind or "", spec) for name, about, kind, spec in texts)
 
 
 def cell_storage(*kinds: pa.DataType) -> pa.StructType:
-    """Makes the Arrow type of a kind of cell.
-
-    Args:
-        kinds: The types of what it holds beside its file store keys.
-
-    Returns:
-        File store keys, and a struct of the rest.
-    """
+    """The Arrow type of a kind of cell: file store keys, and a struct of the given types."""
     inner = pa.struct([pa.field(str(i), kind) for i, kind in enumerate(kinds)])
     return pa.struct([pa.field("0", pa.string()), pa.field("1", inner)])
 
 
 def encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) -> pa.StructArray:
-    """Writes cells.
+    """Writes cells, as an array of the type ``storage`` that `cell_storage` made.
 
     Args:
         rows: For each cell its file store keys and what else it holds; None for a missing cell.
-        storage: What `cell_storage` made.
-
-    Returns:
-        An array of that type.
+        storage: The type.
     """
     inner = storage.field(1).type
     missing = pa.array([row is None for row in rows], pa.bool_())

@@ -33,14 +33,7 @@ URI, credential."""
 
 
 def encode_knime_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
-    """Writes tools as KNIME's own tool cells.
-
-    Args:
-        tools: The tools, None for a missing cell.
-
-    Returns:
-        An array of type `KNIME_TOOL_STORAGE`.
-    """
+    """Writes tools, None for a missing cell, as an array of type `KNIME_TOOL_STORAGE`."""
     return encode_cells([None if tool is None else _to_row(tool) for tool in tools], KNIME_TOOL_STORAGE)
 
 

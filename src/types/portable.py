@@ -21,26 +21,14 @@ if TYPE_CHECKING:
 
 
 def to_json_text(tool: Tool) -> str:
-    """Writes a tool as canonical JSON, once for all calls of the same tool.
-
-    Args:
-        tool: Any tool. KNIME's own value is not part of the text.
-
-    Returns:
-        The JSON text of an object with the nine fields.
-    """
+    """A tool as canonical JSON of the nine fields, written once for all calls of the same tool."""
     return _text_of(to_fields(tool))
 
 
 def from_json_text(text: str, *, row: str | None = None) -> Tool:
-    """Reads a tool from JSON.
+    """Reads a tool from JSON: what `to_json_text` wrote, in any layout.
 
-    Args:
-        text: What `to_json_text` wrote, in any layout.
-        row: Where the text comes from, for errors.
-
-    Returns:
-        The tool.
+    ``row`` is where the text comes from, for errors.
 
     Raises:
         ToolFormatError: No JSON object, an unknown key or tool type, a value of the wrong type, or a missing
@@ -54,18 +42,7 @@ def from_json_text(text: str, *, row: str | None = None) -> Tool:
 
 
 def from_json_value(value: Any, *, row: str | None = None) -> Tool:
-    """Reads a tool from a parsed JSON value, as `from_json_text` does.
-
-    Args:
-        value: An object, or it is an error.
-        row: Where it comes from, for errors.
-
-    Returns:
-        The tool.
-
-    Raises:
-        ToolFormatError: See `from_json_text`.
-    """
+    """Reads a tool from a parsed JSON value, as `from_json_text` does."""
     if not isinstance(value, dict):
         raise _malformed("The tool is JSON, but not an object", FIELD_NAMES[TOOL_TYPE], row)
     given = cast("dict[str, Any]", value)

@@ -112,13 +112,7 @@ class ServerRoute:
 
     @classmethod
     def parse(cls, server_uri: str) -> ServerRoute:
-        """Reads a route from a cell, or from what somebody typed as server URL.
-
-        Args:
-            server_uri: A URL, with or without a fragment that holds routing.
-
-        Returns:
-            The route; the same object for the same text.
+        """Reads a route from a cell, or from what somebody typed as server URL; once for the same text.
 
         Raises:
             SettingInvalid: Empty, malformed, with a scheme other than http, https and stdio, with user
@@ -156,16 +150,9 @@ class ServerRoute:
 
 
 def merge_tool(server_uri: str, tool: str) -> str:
-    """Adds the tool's name to a route's text, as `ServerRoute.uri` would.
+    """Adds the tool's name to a route's text that names none, as `ServerRoute.uri` would.
 
     On text alone, because it is done for every cell of a column.
-
-    Args:
-        server_uri: A route's text that names no tool.
-        tool: Name under which the server knows the tool.
-
-    Returns:
-        The route's text with the tool.
     """
     url, _, fragment = server_uri.partition("#")
     named = f"{url}#tool={tool if _PLAIN.fullmatch(tool) else quote(tool, _SAFE_IN_FRAGMENT)}"
@@ -173,14 +160,7 @@ def merge_tool(server_uri: str, tool: str) -> str:
 
 
 def split_tool(server_uri: str) -> tuple[str, str | None]:
-    """Takes the tool's name out of a route's text: the inverse of `merge_tool`.
-
-    Args:
-        server_uri: A route's text.
-
-    Returns:
-        The text without the tool, and the tool or None if it names none.
-    """
+    """Takes the tool's name out of a route's text, None if it names none: the inverse of `merge_tool`."""
     if "tool=" not in server_uri:  # most cells, and asked for every one
         return server_uri, None
     url, found, fragment = server_uri.partition("#tool=")

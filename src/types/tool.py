@@ -148,19 +148,8 @@ class WorkflowTool(_AnyTool, _PortTexts):
     ) -> WorkflowTool:
         """Makes a tool from the texts of a cell, without looking into them.
 
-        Args:
-            name: See the class.
-            description: See the class.
-            schema_json: See the class.
-            input_spec: The inputs, or their JSON text; None or empty for none.
-            output_spec: The outputs, like the inputs.
-            message_output_port_index: See the class.
-            filestore_keys: See the class.
-            native: See the class.
-            row: Where the cell is, for errors.
-
-        Returns:
-            The tool.
+        The two specs are the ports, or their JSON text; None or empty for none. ``row`` is where the cell is,
+        for errors; all else is as for the class.
         """
         tool = object.__new__(cls)
         values: dict[str, Any] = {
@@ -273,18 +262,10 @@ class MCPTool(_AnyTool, _DeclaredText):
         server_uri: str,
         row: str | int | None = None,
     ) -> MCPTool:
-        """Makes a tool from the texts of a cell, without looking into them.
+        """Makes a tool from the texts of a cell, without looking into them; None and "" are the same.
 
-        Args:
-            name: See the class.
-            description: See the class; None and "" are the same.
-            schema_json: See the class; None and "" are the same.
-            declared_json: See the class; None and "" are the same.
-            server_uri: URL and routing, with the tool's name where it is not `name`.
-            row: Where the cell is, for errors.
-
-        Returns:
-            The tool.
+        ``server_uri`` has the tool's name where it is not ``name``. ``row`` is where the cell is, for errors;
+        all else is as for the class.
         """
         draft: Any = _Draft(name, description, schema_json, declared_json, server_uri, row)
         draft.__class__ = cls
@@ -292,14 +273,7 @@ class MCPTool(_AnyTool, _DeclaredText):
 
     @classmethod
     def from_cells(cls, *columns: Iterable[Any]) -> list[MCPTool]:
-        """Makes the tools of many cells, as `from_cell` does.
-
-        Args:
-            columns: For each of its arguments, in order, the values of all cells.
-
-        Returns:
-            One tool per cell.
-        """
+        """Makes the tools of many cells, of the columns of the arguments of `from_cell`, in order."""
         drafts: list[Any] = list(map(_Draft, *columns))
         for draft in drafts:
             draft.__class__ = cls
@@ -340,11 +314,7 @@ Tool = WorkflowTool | MCPTool
 def describe(tool: Tool) -> str:
     """Names a tool for logs and debuggers: its kind, its name and where it lives, without secrets.
 
-    Args:
-        tool: Any tool.
-
-    Returns:
-        Such as ``MCP tool 'search' on https://host/mcp as 'search_v2'``.
+    Such as ``MCP tool 'search' on https://host/mcp as 'search_v2'``.
     """
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():

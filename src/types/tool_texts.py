@@ -36,12 +36,6 @@ class ToolPort:
 def parse_json(text: str) -> Any:
     """Parses JSON text.
 
-    Args:
-        text: The text.
-
-    Returns:
-        The value.
-
     Raises:
         ValueError: The text is not JSON, or is nested too deeply; the message says so and where.
     """
@@ -57,13 +51,9 @@ def parse_json(text: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def parse_object(text: str) -> dict[str, Any]:
-    """Parses the JSON text of an object, once per distinct text.
+    """Parses the JSON text of an object, "" for no entries, once per distinct text.
 
-    Args:
-        text: JSON text; "" stands for no entries.
-
-    Returns:
-        The object. It is shared by all who ask for the same text: do not change it.
+    The object is shared by all who ask for the same text: do not change it.
 
     Raises:
         ValueError: The text is not JSON, or not an object; the message says which.
@@ -98,16 +88,10 @@ def parse_declared(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def parse_ports(text: str) -> tuple[ToolPort, ...]:
-    """Parses the ports of a workflow tool, once per distinct text.
-
-    Args:
-        text: JSON text of a list of ports; "" for none.
-
-    Returns:
-        The ports in their order.
+    """Parses the JSON text of a workflow tool's ports, "" for none, once per distinct text.
 
     Raises:
-        ValueError: The text is no such list.
+        ValueError: The text is no list of ports.
     """
     value: Any = parse_json(text) if text else []
     if not isinstance(value, list):
@@ -120,12 +104,5 @@ def parse_ports(text: str) -> tuple[ToolPort, ...]:
 
 @lru_cache(maxsize=1024)
 def ports_text(ports: tuple[ToolPort, ...]) -> str:
-    """Writes ports as `parse_ports` reads them.
-
-    Args:
-        ports: The ports.
-
-    Returns:
-        JSON text.
-    """
+    """The JSON text of ports, as `parse_ports` reads it."""
     return compact_json([{part: getattr(port, part) for part in ToolPort.__slots__} for port in ports])

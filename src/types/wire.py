@@ -18,14 +18,7 @@ _NO_TEXT: Final = 0xFFFF_FFFF
 
 
 def to_bytes(tool: Tool) -> bytes:
-    """Writes a tool as bytes.
-
-    Args:
-        tool: Any tool. KNIME's own value is not part of the bytes.
-
-    Returns:
-        The bytes; the first is the tool's type.
-    """
+    """A tool as bytes, the first of which is the tool's type. KNIME's own value is not part of them."""
     common = [bytes([tool.tool_type]), *map(_text, (tool.name, tool.description, tool.schema_json))]
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
@@ -43,13 +36,7 @@ def to_bytes(tool: Tool) -> bytes:
 
 
 def from_bytes(data: bytes) -> Tool:
-    """Reads a tool from bytes.
-
-    Args:
-        data: What `to_bytes` wrote.
-
-    Returns:
-        The tool.
+    """The tool that `to_bytes` wrote.
 
     Raises:
         ToolFormatError: The type byte is unknown, or the bytes end too early or too late; the message names
