@@ -16,7 +16,6 @@ from knime_mcp.knwf import (
     Connection,
     Entry,
     KnwfError,
-    NativeNode,
     OtherNode,
     PathConversion,
     PortGroup,
@@ -101,11 +100,9 @@ def test_boundaries_are_read_as_they_were_written(tmp_path, kind):
 
 
 def test_a_port_whose_type_was_exchanged_keeps_it(tmp_path):
-    made = boundary_node(1, "input")
-    fields = {name: getattr(made, name) for name in made.__dataclass_fields__}
     java = "org.knime.core.node.port.flowvariable.FlowVariablePortObject"
     groups = (PortGroup("Callee Workflow Input", (java,), exchangeable=True),)
-    again = written_and_read(tmp_path, NativeNode(**{**fields, "port_groups": groups}))
+    again = written_and_read(tmp_path, replace(boundary_node(1, "input"), port_groups=groups))
     assert again.node(1).port_groups == groups
     assert not read_boundary(again.node(1)).is_table
 
