@@ -1,13 +1,10 @@
 """What the agent's loop costs per tool call and per turn, beside the same thing done by hand, in one run.
 
 A scripted endpoint on loopback, in a process of its own, plays the model. "Per tool call" is what a call adds
-to a turn: the difference between turns with many calls and with one, divided by the calls. Nothing is
-asserted about time. `--smoke` only shows that everything runs.
+to a turn: the difference between turns with many calls and with one, divided by the calls.
 """
 
-import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,13 +14,12 @@ from pathlib import Path
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool
+from processes import child, line_from
 from timing import Row, Table
 
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
 from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
-
-ROOT = Path(__file__).parents[1]
 
 
 def search(query: str) -> str:
@@ -73,17 +69,8 @@ def endpoint(calls: int, turns: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "script.json")
         file.write_text(json.dumps(script), encoding="utf-8")
-        command = [sys.executable, "-m", "tests.support.chat_server", str(file), "--repeat"]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-        ) as process:
-            assert process.stdout
-            assert process.stdin
-            try:
-                yield process.stdout.readline().strip()
-            finally:
-                process.stdin.close()
-                process.wait(timeout=10)
+        with child([sys.executable, "-m", "tests.support.chat_server", str(file), "--repeat"]) as process:
+            yield line_from(process)
 
 
 def by_hand(model: object, turns: int) -> None:
@@ -107,14 +94,6 @@ def seconds(work: Callable[[], object]) -> float:
 def model_at(url: str) -> object:
     """The model, as the nodes make it."""
     return create_model(ChatModelSettings(route=model_route(url), model="test-model"), None)
-
-
-def main() -> None:
-    """Measures everything."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
-    smoke = parser.parse_args().smoke
-    measure(Table("Agent, loop"), smoke=smoke, rounds=1 if smoke else 15)
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
@@ -143,7 +122,3 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
             note("per turn (model + one call): by hand", seconds(lambda: by_hand(long, turns)) / (turns + 1))
     for name, values in figures.items():
         table.add(Row("agent", name, "ms", tuple(values[1:])))  # the first round warms up
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,18 @@
-"""What the tools side of an agent costs: `python benchmarks/agent_tools.py`, `--smoke` for small counts.
+"""What the tools side of an agent costs.
 
-A call through LangChain's tool beside the same call of the client alone; making toolsets of many tools;
-finding one among five hundred, with what a model's context is spared and how often the right tool is found.
+A call through LangChain's tool beside the same call of the client alone; making toolsets of many tools, and
+finding one among five hundred.
 """
 
-import argparse
 import asyncio
-import sys
 import time
-from pathlib import Path
 
 from langchain_core.tools import StructuredTool
 from processes import fast_server
 from timing import Row, Table, Way, repeated
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from knime_mcp.agents._tool import LangchainToolConverter
 from knime_mcp.agents.toolbox.executor import ToolExecutor
-from knime_mcp.agents.toolbox.functions import token_estimate
 from knime_mcp.agents.toolbox.tool_search import ToolIndex
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
@@ -129,42 +123,25 @@ def conversions(table: Table, counts: list[int]) -> None:
         table.add(Row(title, "StructuredTools", "ms", (1000 * (done - bound),)))
 
 
-def search() -> None:
-    """Finding tools: how often, how fast, what it spares."""
-    tools, questions = many_tools.tools(), many_tools.questions()
-    names = [tool["function"]["name"] for tool in tools]
+def search(table: Table) -> None:
+    """Finding one of many tools."""
+    tools = many_tools.tools()
     begin = time.perf_counter()
     index = ToolIndex(tools)
     indexed = time.perf_counter()
-    found = [(name, [names[place] for place in index.find(question, 10)]) for question, name in questions]
-    done = time.perf_counter()
-    by_name = dict(zip(names, tools, strict=True))
-    cost = sum(token_estimate(by_name[name] for name in best) for _, best in found) / len(found)
-    print(f"{len(tools)} tools, {len(questions)} questions")
-    for first in (1, 5, 10):
-        right = sum(name in best[:first] for name, best in found)
-        print(f"  found among the first {first:>2}: {right} ({100 * right / len(found):.1f} %)")
-    print(f"  tokens: all tools {token_estimate(tools):,}; the ten that a search finds {cost:,.0f} (mean)")
-    each = 1e6 * (done - indexed) / len(found)
-    print(f"  index {1000 * (indexed - begin):.1f} ms, a search {each:.0f} us (mean)")
-
-
-def main() -> None:
-    """Measures everything."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--smoke", action="store_true", help="small counts: shows only that it runs")
-    smoke = parser.parse_args().smoke
-    measure(Table("Agent, tools"), smoke=smoke, rounds=1 if smoke else 7)
-    search()
+    questions = [question for question, _ in many_tools.questions()]
+    for question in questions:
+        index.find(question, 10)
+    found = (time.perf_counter() - indexed) / len(questions)
+    title = f"agent: search among {len(tools)} tools"
+    table.add(Row(title, "index", "ms", (1000 * (indexed - begin),)))
+    table.add(Row(title, "one search", "ms", (1000 * found,)))
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
-    """Calls, wrappers, conversions."""
+    """Calls, wrappers, conversions, searches."""
     with fast_server(50) as url:
         calls(table, url, 5 if smoke else 300, rounds)
     wrappers(table, 10 if smoke else 500, rounds)
     conversions(table, [10, 500] if smoke else [10, 500, 5000])
-
-
-if __name__ == "__main__":
-    main()
+    search(table)

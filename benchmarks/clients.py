@@ -111,62 +111,6 @@ def pages(post):
             return
 
 
-def bare_socket():
-    """Bytes through one connection, parsed as JSON."""
-    import socket
-    from urllib.parse import urlsplit
-
-    where = urlsplit(URL)
-    stream = None
-
-    def connect():
-        nonlocal stream
-        connection = socket.create_connection((where.hostname, where.port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream = connection.makefile("rwb")
-
-    def post(method, **params):
-        headers, content = message(method, **params)
-        headers |= {"Host": where.netloc, "Content-Type": "application/json"}
-        body = json.dumps(content).encode()
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"POST {where.path} HTTP/1.1\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
-        try:
-            return exchange(head.encode() + body)
-        except ConnectionError:  # servers close what was idle for some seconds, while other clients started
-            connect()
-            return exchange(head.encode() + body)
-
-    def exchange(request):
-        stream.write(request)
-        stream.flush()
-        if not stream.readline():
-            raise ConnectionError
-        length, kind = None, ""
-        while (line := stream.readline()) != b"\r\n":
-            if not line:
-                raise ConnectionError
-            name, _, value = line.decode().partition(":")
-            if name.lower() == "content-length":
-                length = int(value)
-            elif name.lower() == "content-type":
-                kind = value.strip()
-        if length is not None:
-            return parsed(stream.read(length), kind)
-        reply = b""
-        while size := int(stream.readline(), 16):
-            reply += stream.read(size + 2)[:-2]
-        stream.readline()
-        return parsed(reply, kind)
-
-    connect()
-    run(
-        lambda: post("tools/call", name=TOOL, arguments=ARGUMENTS),
-        lambda: pages(post),
-        opened=lambda: post("server/discover"),
-    )
-
-
 def bare_httpx():
     """One keep-alive client, no validation of anything."""
     import httpx
@@ -291,7 +235,6 @@ async def adapter_session():
 WAYS = {
     way.__name__: way
     for way in (
-        bare_socket,
         bare_httpx,
         ours,
         ours_invoke,

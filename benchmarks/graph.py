@@ -1,17 +1,13 @@
 """What graphs cost: calls of three nodes and long loops, beside npm's mcpgraph in the same run.
 
-    python benchmarks/graph.py --peer 'node …/node_modules/mcpgraph/dist/main.js'
-
-The peer is optional: `npm install mcpgraph@0.1.23` in any folder. Both run at the same time and are spoken to
-in turns, a few calls each, so that what else the machine does hits both alike. Calls are written and read as
-lines, since a client would take longer than the servers do; the official client's time stands beside it.
+Both run at the same time and are spoken to in turns, a few calls each, so that what else the machine does
+hits both alike. Calls are written and read as lines, since a client would take longer than the servers do;
+the official client's time stands beside it.
 """
 
-import argparse
 import asyncio
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -24,6 +20,8 @@ from typing import Any
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from processes import build_peers
+from timing import Row, Table
 
 STARTS = 9
 LOOPS = (500, 1000, 2000, 4000)
@@ -105,8 +103,26 @@ class Server:
 Times = dict[str, list[float]]
 
 
-async def measure(
-    commands: dict[str, list[str]], rounds: int, calls: int, loops: tuple[int, ...] = LOOPS
+def measure(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Starts, small calls and loops."""
+    commands = {"ours": [sys.executable, "-m", "knime_mcp.cli.mcpgraph"]}
+    if build_peers.is_fresh("graph-node"):
+        program = build_peers.node_package("mcpgraph", "graph-node") / "dist" / "main.js"
+        commands["npm mcpgraph"] = [str(build_peers.node()), str(program)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "graph.yaml")
+        file.write_text(DOCUMENT, encoding="utf-8")
+        whole = {name: [*command, "-g", str(file)] for name, command in commands.items()}
+        sizes = (1, 5, (50,)) if smoke else (rounds, 100, LOOPS)
+        found = asyncio.run(_times(whole, *sizes))
+    for what, reference in found["ours"].items():
+        for name, times in found.items():
+            ratio = statistics.median(own / ours for own, ours in zip(times[what], reference, strict=True))
+            table.add(Row(f"graph: {what}", name, "ms", tuple(times[what]), ratio))
+
+
+async def _times(
+    commands: dict[str, list[str]], rounds: int, calls: int, loops: tuple[int, ...]
 ) -> dict[str, Times]:
     """Milliseconds by server and by what is measured, one for each round.
 
@@ -168,28 +184,3 @@ def _loop(server: Server, length: int) -> float:
     took = time.perf_counter() - began
     assert result == {"sum": length * (length + 1) // 2}
     return took * 1000
-
-
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", help="command of npm's mcpgraph, without -g")
-    parser.add_argument("--calls", type=int, default=100, help="small calls in a turn")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each server")
-    options = parser.parse_args()
-    commands = {"ours": [sys.executable, "-m", "knime_mcp.cli.mcpgraph"]}
-    if options.peer:
-        commands["npm mcpgraph"] = shlex.split(options.peer)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "graph.yaml"
-        file.write_text(DOCUMENT)
-        commands = {name: [*command, "-g", str(file)] for name, command in commands.items()}
-        found = asyncio.run(measure(commands, options.rounds, options.calls))
-    print(f"{'best / median, ms':24}", *(f"{name:>18}" for name in commands))
-    for what in found["ours"]:
-        shown = (times[what] for times in found.values())
-        print(f"{what:24}", *(f"{min(t):8.3f} /{statistics.median(t):8.3f}" for t in shown))
-
-
-if __name__ == "__main__":
-    main()

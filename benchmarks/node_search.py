@@ -20,12 +20,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+from timing import Row, Table, Way
 
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
-from knime_mcp.knowledge.packs.basics import basic_nodes
+from knime_mcp.knowledge.packs.included_files import basic_nodes
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"
@@ -48,7 +51,28 @@ def main() -> None:
             report = build_catalogue(file, extensions=made_up(options.nodes))
             print(f"build       {report.seconds:8.2f} s  {report.origin.nodes} nodes")
         print(f"file        {file.stat().st_size / 1e6:8.1f} MB")
-        measure(file, options.rounds)
+        tell_all(file, options.rounds)
+
+
+def measure(table: Table, *, smoke: bool, rounds: int) -> None:
+    """Each tool, in process, with a catalogue that is made up."""
+    count, calls = (200, 5) if smoke else (5_000, 200)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "nodes.sqlite")
+        report = build_catalogue(file, extensions=made_up(count))
+        table.add(Row(f"{count:,} nodes", "build of the catalogue", "s", (report.seconds,)))
+        with Catalogue(file) as catalogue:
+            service = NodeKnowledgeMCPService(catalogue)
+            for title, listed in workload(catalogue, calls).items():
+                way = Way(title, partial(_seconds, service, listed))
+                table.compare(f"{count:,} nodes", [way], min(rounds, 3))
+
+
+def _seconds(service: NodeKnowledgeMCPService, calls: list[tuple[str, dict]]) -> float:
+    start = time.perf_counter()
+    for call in calls:
+        service.invoke_tool(*call)
+    return (time.perf_counter() - start) / len(calls)
 
 
 def made_up(count: int) -> list[NodeSpec]:
@@ -87,16 +111,14 @@ def made_up(count: int) -> list[NodeSpec]:
     return found
 
 
-def measure(file: Path, rounds: int) -> None:
-    """Measures one catalogue."""
+def tell_all(file: Path, rounds: int) -> None:
+    """Measures one catalogue, in process and over HTTP, and prints."""
     began = time.perf_counter()
     with Catalogue(file) as catalogue:
         service = NodeKnowledgeMCPService(catalogue)
         service.invoke_tool("search_nodes", {"query": "joiner"})
         print(f"first call  {(time.perf_counter() - began) * 1e3:8.1f} ms, catalogue opened included")
-        with catalogue.reading() as reader:
-            ids = [entry.id for entry in reader.summaries()]
-        calls = workload(ids, rounds)
+        calls = workload(catalogue, rounds)
         print(f"{'tool':34} {'p50 ms':>8} {'p95 ms':>8} {'max ms':>8}   in process")
         for title, listed in calls.items():
             tell(title, [timed(lambda c=call: service.invoke_tool(*c)) for call in listed])
@@ -112,8 +134,10 @@ def measure(file: Path, rounds: int) -> None:
         print(f"memory      {resident(process.pid):8.1f} MB resident after that")
 
 
-def workload(ids: list[str], rounds: int) -> dict[str, list[tuple[str, dict]]]:
+def workload(catalogue: Catalogue, rounds: int) -> dict[str, list[tuple[str, dict]]]:
     """Calls by title."""
+    with catalogue.reading() as reader:
+        ids = [entry.id for entry in reader.summaries()]
     chance = random.Random(7)
     lines = [line.partition(" => ")[0] for line in QUERIES.read_text("utf-8").splitlines() if " => " in line]
     queries = [chance.choice(lines) for _ in range(rounds)]
@@ -172,17 +196,8 @@ def post(connection: http.client.HTTPConnection, tool: str, arguments: dict) -> 
 def served(file: Path) -> Iterator[tuple[subprocess.Popen, int, float]]:
     """The server in a process of its own, its port, and how long it took to listen."""
     began = time.perf_counter()
-    command = [
-        sys.executable,
-        "-m",
-        "knime_mcp.cli.app",
-        "nodes",
-        "serve",
-        "--http",
-        "0",
-        "--catalogue",
-        str(file),
-    ]
+    options = ["nodes", "serve", "--http", "0", "--catalogue", str(file)]
+    command = [sys.executable, "-m", "knime_mcp.cli.app", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:

@@ -44,7 +44,6 @@ class ClientKind:
 
 
 HTTPX = ClientKind("bare httpx", "bare_httpx")
-SOCKET = ClientKind("bare socket", "bare_socket")
 OURS = ClientKind("ours: MCPClient", "ours")
 INVOKE = ClientKind("ours: StructuredTool.invoke", "ours_invoke")
 AINVOKE = ClientKind("ours: StructuredTool.ainvoke", "ours_ainvoke")

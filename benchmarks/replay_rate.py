@@ -1,11 +1,10 @@
-"""How fast a replay is: ``python benchmarks/replay_rate.py [--smoke]``.
+"""How fast a replay is.
 
 Records rows against the benchmark's own server, which answers at once, writes the journal, and replays it.
-Printed beside each other: reading and verifying the journal, the replay, and the same calls through bare
+Beside each other: reading and verifying the journal, the replay, and the same calls through bare
 httpx from as many threads.
 """
 
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -99,7 +98,3 @@ def post(client: httpx.Client, url: str, arguments: dict[str, str]) -> object:
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     return client.post(url, json=body, headers=headers).json()["result"]
-
-
-if __name__ == "__main__":
-    measure(Table("Replay"), smoke="--smoke" in sys.argv, rounds=1 if "--smoke" in sys.argv else 5)

@@ -7,10 +7,8 @@ leaves out peers that were not built, and writes nothing.
 """
 
 import argparse
-import asyncio
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -31,58 +29,13 @@ import node_search
 import replay_rate
 import warm
 from growth import Curve
-from processes import HERE, build_peers
-from timing import Row, Table, Way
+from processes import HERE
+from timing import Table
 
 import graph
-from knime_mcp.knowledge.building.build import build_catalogue
-from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 T = TypeVar("T")
 GROUP_SECONDS = 600
-
-
-def graphs(table: Table, *, smoke: bool, rounds: int) -> None:
-    """Small calls and loops, beside npm's mcpgraph."""
-    commands = {"ours": [sys.executable, "-m", "knime_mcp.cli.mcpgraph"]}
-    if build_peers.is_fresh("graph-node"):
-        program = build_peers.node_package("mcpgraph", "graph-node") / "dist" / "main.js"
-        commands["npm mcpgraph"] = [str(build_peers.node()), str(program)]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "graph.yaml")
-        file.write_text(graph.DOCUMENT, encoding="utf-8")
-        whole = {name: [*command, "-g", str(file)] for name, command in commands.items()}
-        sizes = (1, 5, (50,)) if smoke else (rounds, 100, graph.LOOPS)
-        found = asyncio.run(graph.measure(whole, *sizes))
-    for what, reference in found["ours"].items():
-        for name, times in found.items():
-            values = tuple(times[what])
-            ratio = sorted(own / ours for own, ours in zip(values, reference, strict=True))[len(values) // 2]
-            table.add(Row(f"graph: {what}", name, "ms", values, ratio))
-
-
-def nodes(table: Table, *, smoke: bool, rounds: int) -> None:
-    """Node knowledge, in process."""
-    count, calls = (200, 5) if smoke else (5_000, 200)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "nodes.sqlite")
-        report = build_catalogue(file, extensions=node_search.made_up(count))
-        table.add(Row(f"{count:,} nodes", "build of the catalogue", "s", (report.seconds,)))
-        with Catalogue(file) as catalogue:
-            service = NodeKnowledgeMCPService(catalogue)
-            with catalogue.reading() as reader:
-                ids = [entry.id for entry in reader.summaries()]
-            for title, listed in node_search.workload(ids, calls).items():
-                each = Way(title, partial(_workload, service, listed))
-                table.compare(f"{count:,} nodes", [each], min(rounds, 3))
-
-
-def _workload(service: NodeKnowledgeMCPService, listed: list[tuple[str, dict]]) -> float:
-    start = time.perf_counter()
-    for call in listed:
-        service.invoke_tool(*call)
-    return (time.perf_counter() - start) / len(listed)
 
 
 #: Title and what measures; growth gives curves instead of adding to a table.
@@ -95,8 +48,8 @@ GROUPS: dict[str, tuple[str, Callable[..., None] | None]] = {
     "agent-loop": ("Agent: loop", agent_loop.measure),
     "audit": ("Audit", audit_cost.measure),
     "replay": ("Replay", replay_rate.measure),
-    "graph": ("Graphs", graphs),
-    "nodes": ("Node knowledge", nodes),
+    "graph": ("Graphs", graph.measure),
+    "nodes": ("Node knowledge", node_search.measure),
     "growth": ("How cost grows", None),
 }
 

@@ -1,4 +1,4 @@
-"""Warm calls: clients that stay connected, beside bytes on a bare socket and bare httpx."""
+"""Warm calls: clients that stay connected, beside bare httpx."""
 
 import json
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from timing import Table, Way
 
 from tests.support import peers
 
-KINDS = (HTTPX, processes.SOCKET, processes.OURS, processes.INVOKE, processes.AINVOKE, *processes.PEERS)
-SMOKE = (*KINDS[:5], processes.SDK2, processes.SDK1, processes.ADAPTER_SESSION)  # `cold` starts the others
+KINDS = (HTTPX, processes.OURS, processes.INVOKE, processes.AINVOKE, *processes.PEERS)
+SMOKE = (*KINDS[:4], processes.SDK2, processes.SDK1, processes.ADAPTER_SESSION)  # `cold` starts the others
 SLOW = (processes.ADAPTER,)  # opens a connection for every call
 ECHO = {"BENCH_TOOL": "echo", "BENCH_ARGUMENTS": json.dumps({"text": "knime"})}
 
