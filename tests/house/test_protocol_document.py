@@ -16,7 +16,7 @@ def rules():
 
 
 def file_of(name: str) -> Path:
-    return TESTS / name if name.startswith("faults/") else TESTS / "tools" / name
+    return (TESTS if name.startswith(("faults/", "peers/")) else TESTS / "tools") / name
 
 
 @pytest.mark.parametrize(("modules", "tests"), list(rules()))

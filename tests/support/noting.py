@@ -1,11 +1,8 @@
 """The noting server for tests of workers, and what connects a worker to it."""
 
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
 from knime_mcp.audit.dispatch import Call, Dispatcher, failed_call
@@ -16,8 +13,7 @@ from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.tools.session_pool import SessionPool
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
-
-DEADLINE = 30
+from tests.support.waiting import until
 
 
 def noting_server(notes):
@@ -70,11 +66,7 @@ class Noting:
 
     def wait(self, condition, what):
         """Waits until a condition holds, or fails."""
-        deadline = time.monotonic() + DEADLINE
-        while not condition():
-            if time.monotonic() > deadline:
-                pytest.fail(f"not within {DEADLINE} s: {what}. The server noted {self.lines}", pytrace=False)
-            time.sleep(0.02)
+        until(condition, lambda: f"{what}. The server noted {self.lines}")
 
 
 def run(calls, workers, concurrency=2, journal=None):

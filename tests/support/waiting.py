@@ -6,10 +6,12 @@ from collections.abc import Callable
 import pytest
 
 
-def until(condition: Callable[[], object], what: str = "it happens", seconds: float = 30) -> None:
-    """Waits until a condition holds, or fails."""
+def until(
+    condition: Callable[[], object], what: str | Callable[[], str] = "it happens", seconds: float = 30
+) -> None:
+    """Waits until a condition holds, or fails and says what was waited for; a function is asked only then."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds} s: {what}")
+            pytest.fail(f"not within {seconds} s: {what() if callable(what) else what}", pytrace=False)
         time.sleep(0.005)
