@@ -1,8 +1,8 @@
 """Writes docs/requirements.md: every requirement, our decision, where it lives and which tests prove it.
 
 The requirements are in docs/requirements.toml; the tests say themselves what they prove, with
-``@pytest.mark.requirement("T12")``. With ``--check`` nothing is written: the command fails when
-the file is not what the marks say, or when a mark names no requirement.
+``@pytest.mark.requirement("T12")``. It fails when a mark names no requirement, or a requirement a file that
+is not there. With ``--check`` nothing is written, and it fails when the file is not what the marks say.
 """
 
 import ast
@@ -49,7 +49,7 @@ def _ids(node: ast.AST) -> Iterator[str]:
 
 
 def page() -> str:
-    """The text of requirements.md. Exits when a mark names an unknown requirement."""
+    """The text of requirements.md. Exits when a mark names an unknown requirement, or one a missing file."""
     requirements = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text(encoding="utf-8"))
     tests: dict[str, list[str]] = defaultdict(list)
     for id_, test in marks():
@@ -57,6 +57,10 @@ def page() -> str:
             sys.exit(f"{test}: no requirement {id_} in docs/requirements.toml")
         if test not in tests[id_]:
             tests[id_].append(test)
+    for id_, entry in requirements.items():
+        for place in entry.get("where", []):
+            if not (ROOT / place).exists():
+                sys.exit(f"docs/requirements.toml: {id_} is in {place}, which does not exist")
     lines = [
         f"| {id_} | {_cell(entry['asks'])} | {_cell(entry.get('decision', ''))} "
         f"| {_code(entry.get('where', []))} | {_code(tests[id_])} |"
