@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -73,11 +73,10 @@ class ProcessWorkers(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the processes, after the calls in them."""
-        for pool in self._pools:
-            pool.shutdown(wait=False, cancel_futures=cancel_futures)
-        if wait:
+        # All at once; a pool that was shut down without waiting cannot be waited for any more.
+        with ThreadPoolExecutor(len(self._pools)) as threads:
             for pool in self._pools:
-                pool.shutdown()
+                threads.submit(pool.shutdown, wait, cancel_futures=cancel_futures)
 
     def _pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, self._context, _begin, (self._stop,))

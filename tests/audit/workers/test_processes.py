@@ -10,12 +10,7 @@ from dataclasses import replace
 import pytest
 
 from knime_mcp.audit.dispatch import Call
-from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallStatus
-from knime_mcp.audit.replay.options import ReplayOptions
-from knime_mcp.audit.replay.replayer import Replayer
-from knime_mcp.audit.replay.table import read_recording
-from knime_mcp.audit.verify import Verdict, verify_file
 from knime_mcp.audit.workers.process_workers import ProcessWorkers
 from knime_mcp.audit.workers.remote_call import RemoteCall, may_repeat
 from knime_mcp.types.errors import ArgumentsInvalid
@@ -24,33 +19,17 @@ from tests.support.noting import connect, run
 SECRET = "canary-51f0c2"
 
 
-@pytest.fixture(scope="module")
-def processes():
-    """Two processes, for the tests that leave them alive."""
-    with ProcessWorkers(2) as executor:
-        yield executor
-
-
 def others_pool():
     """An executor that is not ours."""
     return ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
 
 
-def test_rows_come_in_order_into_one_chain(server, processes, tmp_path):
-    workers = server.workers(processes)
-    calls = [server.call(row=f"R{n}", text=f"t{n}", seconds=0.1 * (n % 3)) for n in range(12)]
-    with Journal(tmp_path / "run.jsonl", run="r1") as journal:
-        found = [outcome.record for outcome in run(calls, workers, journal=journal)]
-    assert [record.input_row for record in found] == [f"R{n}" for n in range(12)]
-    assert [record.result for record in found] == [f"noted t{n}" for n in range(12)]
-    assert sorted(record.call for record in found) == list(range(1, 13))
-    assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
-
-
-def test_equal_rows_are_two_calls(server, processes):
-    call = server.call(text="twice")
-    assert [outcome.record.status for outcome in run([call, call], server.workers(processes))] == ["ok"] * 2
-    assert server.said("done twice") == 2
+def test_no_process_outlives_its_executor():
+    before = set(multiprocessing.active_children())
+    with ProcessWorkers(3) as executor:
+        for future in [executor.submit(os.getpid) for _ in range(3)]:
+            future.result(60)
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_one_session_per_worker_and_server(server, processes):
@@ -174,19 +153,6 @@ def test_canceling_tells_what_ran_from_what_did_not(server):
         assert "before this call" in later.error
         server.wait_for("canceled runs")  # the worker told the server
     assert server.said("begun waits") == server.said("begun later") == 0
-
-
-def test_replay_on_processes(server, processes, tmp_path):
-    file = tmp_path / "run.jsonl"
-    workers = server.workers(processes)
-    with Journal(file, run="r1") as journal:
-        run([server.call("look", text=f"t{n}") for n in range(6)], workers, journal=journal)
-    replayer = Replayer(
-        dispatcher=workers.dispatcher, options=ReplayOptions(concurrency=2), make=workers.recorded_call
-    )
-    done = list(replayer.replay(read_recording(file).calls))
-    assert [call.verdict.value for call in done] == ["same"] * 6
-    assert server.said("done t3") == 2
 
 
 def test_a_call_on_its_way_shows_nothing(server):

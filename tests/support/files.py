@@ -1,0 +1,16 @@
+"""Files that commands and nodes leave, read as other programs would."""
+
+import csv
+import json
+from pathlib import Path
+
+
+def csv_rows(file: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by column."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def json_lines(file: Path) -> list[dict]:
+    """The lines of a journal."""
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
