@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ..types.canonical import canonical_json
 from ..types.column_kinds import arrow_type
@@ -19,7 +19,7 @@ from ..types.portable import from_json_text, to_json_text
 from .chain import Link, link_of
 from .journal import SUFFIX, read_journal
 from .record import CallRecord, CallStatus, utc_text
-from .table_files import TableFileError, read_csv, read_parquet
+from .table_files import TableError, read_csv, read_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,11 +63,6 @@ ENDINGS: Final = (".csv", ".tsv", ".parquet", SUFFIX)
 """Endings of the files that `read_calls` reads."""
 
 _NEEDED: Final = ("Tool name", "Arguments")
-_NEVER_LOST: Final = tuple(column for column, *_ in COLUMNS)
-
-
-class TableError(ValueError):
-    """A table that holds no calls, or a cell that cannot be read: names row and column."""
 
 
 def calls_table(records: Iterable[CallRecord], *, form: ColumnForm | None = None) -> pa.Table:
@@ -192,7 +187,7 @@ def lost_columns(table: pa.Table) -> list[str]:
     """
     names = set(table.column_names)
     tool = [] if names.intersection(TOOL_COLUMNS) else [TOOL_COLUMNS[0]]
-    return tool + [name for name in _NEVER_LOST if name not in names]
+    return tool + [name for name, *_ in COLUMNS if name not in names]
 
 
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
@@ -227,10 +222,7 @@ def read_table(file: Path) -> pa.Table:
     ending = file.suffix.lower()
     if ending not in ENDINGS or ending == SUFFIX:
         raise TableError(f"{file} has no ending that says what it is. Use one of {', '.join(ENDINGS)}")
-    try:
-        return read_parquet(file) if ending == ".parquet" else read_csv(file)
-    except TableFileError as error:
-        raise TableError(str(error)) from None
+    return read_parquet(file) if ending == ".parquet" else read_csv(file)
 
 
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
@@ -275,15 +267,26 @@ def _text(cell: Any, kind: Kind) -> str | None:
     try:
         match kind:
             case "string":
-                return cell.isoformat() if isinstance(cell, date) else str(cell)
+                return _string(cell)
             case "int32":
                 return None if cell == "" else str(_integer(cell))
             case "double":
-                return None if cell == "" else f"{float(cell):.6f}"
+                # Spreadsheets in half of the world write a comma.
+                return None if cell == "" else f"{float(str(cell).replace(',', '.')):.6f}"
             case "moment":
                 return None if cell == "" else _moment(cell)
     except (ValueError, TypeError, OverflowError):
         return str(cell)
+
+
+def _string(cell: Any) -> str:
+    match cell:
+        case dict() | list():  # a JSON cell of KNIME
+            return canonical_json(cast("Any", cell))
+        case date():
+            return cell.isoformat()
+        case _:
+            return str(cell)
 
 
 def _integer(cell: Any) -> int:
@@ -323,7 +326,9 @@ def _record(values: Mapping[str, Any], place: str) -> CallRecord:
                 case "string":
                     found[attribute] = CallStatus(text) if attribute == "status" else text
         except ValueError:
-            raise TableError(f"The column {column} cannot be read in {place}: {text!r}") from None
+            raise TableError(
+                f"The column {column} cannot be read in {place}: {text!r}. Correct it, or remove the column"
+            ) from None
     return CallRecord(**found)
 
 

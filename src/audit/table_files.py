@@ -20,8 +20,8 @@ _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 _LARGEST_BLOCK: Final = 2**31 - 1
 
 
-class TableFileError(ValueError):
-    """A file that is no table: names the file, and says why."""
+class TableError(ValueError):
+    """A table that cannot be read, or not as what it should be: names the file, or row and column."""
 
 
 def is_device(file: Path) -> bool:
@@ -39,7 +39,7 @@ def read_parquet(file: Path) -> pa.Table:
         The table; no two columns have the same name.
 
     Raises:
-        TableFileError: It cannot be read, or its columns cannot be told apart.
+        TableError: It cannot be read, or its columns cannot be told apart.
         OSError: It cannot be opened.
     """
     import pyarrow as pa
@@ -52,7 +52,7 @@ def read_parquet(file: Path) -> pa.Table:
             table.validate(full=True)
             names = table.column_names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # whatever is damaged
-            raise TableFileError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
+            raise TableError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
     _check_names(names, file)
     return table
 
@@ -69,7 +69,7 @@ def read_csv(file: Path) -> pa.Table:
         columns have no blanks around them.
 
     Raises:
-        TableFileError: It cannot be read, or its first line does not name the columns.
+        TableError: It cannot be read, or its first line does not name the columns.
         OSError: It cannot be opened.
     """
     import pyarrow as pa
@@ -101,16 +101,14 @@ def read_csv(file: Path) -> pa.Table:
     except (csv.Error, pa.ArrowInvalid) as error:
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from None
-        raise TableFileError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+        raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
     if _is_open_at_its_end(table, file):
-        raise TableFileError(
-            f"{file} has a quotation mark that is not closed: its last cell is in several lines"
-        )
+        raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
     return table
 
 
-def _not_utf8(file: Path) -> TableFileError:
-    return TableFileError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'")
+def _not_utf8(file: Path) -> TableError:
+    return TableError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'")
 
 
 def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
@@ -144,19 +142,19 @@ def _read_header(file: Path) -> _Header:
         names = [name.strip() for name in next(reader, ())]
         is_all = not stream.read(1)
     if not names:
-        raise TableFileError(f"{file} is empty. Its first line has to name the columns")
+        raise TableError(f"{file} is empty. Its first line has to name the columns")
     _check_names(names, file)
     return _Header(names, reader.dialect.delimiter, reader.line_num + bool(said), is_all)
 
 
 def _check_file(file: Path) -> None:
     if is_device(file):
-        raise TableFileError(f"{file} is a device or a pipe, and no file")
+        raise TableError(f"{file} is a device or a pipe, and no file")
 
 
 def _check_names(names: list[str], file: Path) -> None:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if "" in twice:
-        raise TableFileError(f"{file} has more than one column without a name. Name them, or remove them")
+        raise TableError(f"{file} has more than one column without a name. Name them, or remove them")
     if twice:
-        raise TableFileError(f"{file} has more than one column called '{twice[0]}'. Rename one of them")
+        raise TableError(f"{file} has more than one column called '{twice[0]}'. Rename one of them")

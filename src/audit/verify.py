@@ -9,7 +9,7 @@ kept elsewhere, such as the flow variable ``mcp_audit_head``. A journal has its 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from .journal import SUFFIX, journal_lines
 from .table import laid_out_anew, links_of, lost_columns, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -124,16 +124,6 @@ class _Seen(NamedTuple):
     has_its_hash: bool
 
 
-@dataclass(slots=True)
-class _Evidence:
-    """All that is known about the records."""
-
-    links: list[_Seen] = field(default_factory=list[_Seen])
-    closings: dict[str, _Closing] = field(default_factory=dict[str, _Closing])
-    findings: list[Finding] = field(default_factory=list[Finding])
-    lost: list[str] = field(default_factory=list[str])
-
-
 def verify_file(file: Path, *, head: str | None = None) -> Verification:
     """Verifies a journal, or a table in a file.
 
@@ -150,7 +140,7 @@ def verify_file(file: Path, *, head: str | None = None) -> Verification:
         OSError: The file cannot be opened.
     """
     if file.suffix.lower() == SUFFIX:
-        return _verified(_journal_evidence(file), head)
+        return _verify_journal(file, head)
     return verify_table(read_table(file), head=head)
 
 
@@ -171,16 +161,19 @@ def verify_table(
         TableError: The tool column cannot be read.
     """
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
-    return _verified(_Evidence(list(map(_seen, links_of(table, tools))), lost=lost), head)
+    links = list(map(_seen, links_of(table, tools)))
+    return _verified(links, closings={}, findings=[], lost=lost, head=head)
 
 
-def _journal_evidence(file: Path) -> _Evidence:
-    found = _Evidence()
+def _verify_journal(file: Path, head: str | None) -> Verification:
+    links: list[_Seen] = []
+    closings: dict[str, _Closing] = {}
+    findings: list[Finding] = []
     for line in journal_lines(file):
         place = f"line {line.number}"
         if line.torn:
             text = f"{place.capitalize()} is incomplete, and was not read."
-            found.findings.append(Finding(Verdict.TRUNCATED, text))
+            findings.append(Finding(Verdict.TRUNCATED, text))
             continue
         try:
             entry = line.entry()
@@ -189,18 +182,18 @@ def _journal_evidence(file: Path) -> _Evidence:
         run = str(entry.get("run", ""))
         match entry.get("kind"):
             case "start" if run:
-                found.closings.setdefault(run, _Closing())
+                closings.setdefault(run, _Closing())
             case "call" if run:
-                found.closings.setdefault(run, _Closing())
-                found.links.append(_seen(link_of(entry, place)))
-            case "end" if run and found.closings.get(run, _Closing()).count is None:
-                found.closings[run] = _closing(entry)
+                closings.setdefault(run, _Closing())
+                links.append(_seen(link_of(entry, place)))
+            case "end" if run and closings.get(run, _Closing()).count is None:
+                closings[run] = _closing(entry)
             case _:
                 text = f"{place.capitalize()} is not a line of a journal."
-                found.findings.append(Finding(Verdict.ALTERED, text))
-    if not found.closings and not found.findings:
-        found.findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
-    return found
+                findings.append(Finding(Verdict.ALTERED, text))
+    if not closings and not findings:
+        findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
+    return _verified(links, closings=closings, findings=findings, lost=[], head=head)
 
 
 def _closing(entry: dict[str, Any]) -> _Closing:
@@ -210,34 +203,44 @@ def _closing(entry: dict[str, Any]) -> _Closing:
     )
 
 
-def _verified(evidence: _Evidence, head: str | None) -> Verification:
-    findings = list(evidence.findings)
-    lost = evidence.lost
-    none = not evidence.links and not evidence.closings
+def _verified(
+    links: Sequence[_Seen],
+    *,
+    closings: Mapping[str, _Closing],
+    findings: list[Finding],
+    lost: Sequence[str],
+    head: str | None,
+) -> Verification:
+    none = not links and not closings
     # An empty column may be gone.
-    if lost and (none or not all(link.has_its_hash for link in evidence.links)):
+    if lost and (none or not all(link.has_its_hash for link in links)):
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
     notes = ["There are no calls in this table."] if none and not findings else []
     by_run: dict[str, list[_Seen]] = defaultdict(list)
-    for link in evidence.links:
+    for link in links:
         by_run[link.run].append(link)
-    hashes = {link.hash for link in evidence.links}
+    hashes = {link.hash for link in links}
     runs: list[VerifiedRun] = []
-    for run in sorted(by_run.keys() | evidence.closings.keys()):
-        links = by_run.get(run, [])
-        closing = evidence.closings.get(run)
-        check = _RunCheck(run, links, lost=frozenset(lost))
-        findings += check.findings(closing)
-        ordered = check.ordered
+    for run in sorted(by_run.keys() | closings.keys()):
+        own = by_run.get(run, [])
+        closing = closings.get(run)
+        ordered = sorted((link for link in own if link.call), key=attrgetter("call"))
+        if not lost:
+            findings += _content_findings(run, own, ordered)
+        if {"Run", "Call"}.isdisjoint(lost):
+            linked = {"Hash", "Previous hash"}.isdisjoint(lost)
+            findings += _order_findings(run, ordered, linked=linked)
+        if closing is not None:
+            findings += _end_findings(run, ordered, closing)
         first = ordered[0] if ordered else None
         if first is not None and first.call == 1 and first.previous and first.previous not in hashes:
             notes.append(f"{_run_text(run)} goes on from an earlier run, which is not in this file.")
         last = ordered[-1].hash if ordered else closing.head if closing else ""
-        runs.append(VerifiedRun(run, len(links), last, closing.outcome if closing else None))
+        runs.append(VerifiedRun(run, len(own), last, closing.outcome if closing else None))
     if head is not None:
-        findings += _head_findings(head, runs, evidence.links)
-    elif runs and not evidence.closings:
+        findings += _head_findings(head, runs, links)
+    elif runs and not closings:
         notes.append(
             "A table does not show whether calls are missing at its end. Compare it with the head hash of the"
             " run (flow variable mcp_audit_head)."
@@ -245,101 +248,81 @@ def _verified(evidence: _Evidence, head: str | None) -> Verification:
     return Verification(tuple(runs), tuple(findings), tuple(notes))
 
 
-@dataclass(slots=True)
-class _RunCheck:
-    """Checks one run."""
+def _content_findings(run: str, links: Sequence[_Seen], ordered: Sequence[_Seen]) -> list[Finding]:
+    """Records whose content has not the hash that they say."""
+    numberless = [link for link in links if not link.call]
+    wrong = [link for link in ordered if not link.has_its_hash]
+    found: list[Finding] = []
+    if numberless:
+        found.append(_altered(run, "without a number of its call", numberless))
+    if wrong:
+        found.append(_altered(run, "not what was written", wrong))
+    return found
 
-    run: str
-    links: list[_Seen]
-    lost: frozenset[str]
-    ordered: list[_Seen] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.ordered = sorted((link for link in self.links if link.call), key=attrgetter("call"))
+def _order_findings(run: str, ordered: Sequence[_Seen], *, linked: bool) -> list[Finding]:
+    """Records that are there twice, do not follow the one before, or are not there."""
+    twice: list[_Seen] = []
+    strangers: list[_Seen] = []
+    missing: list[range] = []
+    before: _Seen | None = None
+    for link in ordered:
+        number, expected = link.call, before.call + 1 if before else 1
+        if number < expected:
+            twice.append(link)
+            continue
+        if number > expected:
+            missing.append(range(expected, number))
+        elif before is not None and linked and link.previous != before.hash:
+            strangers.append(link)
+        before = link
+    found: list[Finding] = []
+    if twice:
+        found.append(_altered(run, "there more than once", twice))
+    if strangers:
+        text = "not written after the call that stands before it; one of the two was replaced"
+        found.append(_altered(run, text, strangers))
+    if missing:
+        verb = "is" if _is_one(missing) else "are"
+        text = f"{_calls_text(missing)} of {_run_text(run)} {verb} missing."
+        found.append(Finding(Verdict.ROWS_MISSING, text, run, tuple(missing)))
+    return found
 
-    def findings(self, closing: _Closing | None) -> list[Finding]:
-        found: list[Finding] = []
-        if not self.lost:
-            found += self._content()
-        if not self.lost.intersection(("Run", "Call")):
-            found += self._order()
-        return found if closing is None else found + self._end(closing)
 
-    def _content(self) -> list[Finding]:
-        """Records whose content has not the hash that they say."""
-        numberless = [link for link in self.links if not link.call]
-        wrong = [link for link in self.ordered if not link.has_its_hash]
-        found: list[Finding] = []
-        if numberless:
-            found.append(self._finding(Verdict.ALTERED, "without a number of its call", numberless))
-        if wrong:
-            found.append(self._finding(Verdict.ALTERED, "not what was written", wrong))
-        return found
+def _end_findings(run: str, ordered: Sequence[_Seen], closing: _Closing) -> list[Finding]:
+    """What the closing record says otherwise."""
+    number = ordered[-1].call if ordered else 0
+    named = _run_text(run)
+    named = named[0].upper() + named[1:]
+    if closing.count is None:
+        text = (
+            f"{named} has no closing record: it was killed, is still going on, or its end was cut off. It has"
+            f" {counted(number, 'call')} up to there."
+        )
+        return [Finding(Verdict.TRUNCATED, text, run)]
+    if number < closing.count:
+        missing = (range(number + 1, closing.count + 1),)
+        text = (
+            f"{named} made {closing.count} calls; {_calls_text(missing).lower()} at its end"
+            f" {'is' if _is_one(missing) else 'are'} missing."
+        )
+        return [Finding(Verdict.TRUNCATED, text, run, missing)]
+    if number > closing.count:
+        added = [link for link in ordered if link.call > closing.count]
+        return [_altered(run, "behind the last one that the closing record counts", added)]
+    if ordered and ordered[-1].hash != closing.head:
+        return [_altered(run, "not the one that the closing record names", ordered[-1:])]
+    return []
 
-    def _order(self) -> list[Finding]:
-        """Records that are there twice, do not follow the one before, or are not there."""
-        twice: list[_Seen] = []
-        strangers: list[_Seen] = []
-        missing: list[range] = []
-        linked = not self.lost.intersection(("Hash", "Previous hash"))
-        before: _Seen | None = None
-        for link in self.ordered:
-            number, expected = link.call, before.call + 1 if before else 1
-            if number < expected:
-                twice.append(link)
-                continue
-            if number > expected:
-                missing.append(range(expected, number))
-            elif before is not None and linked and link.previous != before.hash:
-                strangers.append(link)
-            before = link
-        found: list[Finding] = []
-        if twice:
-            found.append(self._finding(Verdict.ALTERED, "there more than once", twice))
-        if strangers:
-            text = "not written after the call that stands before it; one of the two was replaced"
-            found.append(self._finding(Verdict.ALTERED, text, strangers))
-        if missing:
-            verb = "is" if _is_one(missing) else "are"
-            text = f"{_calls_text(missing)} of {_run_text(self.run)} {verb} missing."
-            found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
-        return found
 
-    def _end(self, closing: _Closing) -> list[Finding]:
-        """What the closing record says otherwise."""
-        last = self.ordered[-1] if self.ordered else None
-        number = last.call if last else 0
-        run = _run_text(self.run)
-        if closing.count is None:
-            text = (
-                f"{_upper(run)} has no closing record: it was killed, is still going on, or its end was cut"
-                f" off. It has {counted(number, 'call')} up to there."
-            )
-            return [Finding(Verdict.TRUNCATED, text, self.run)]
-        if number < closing.count:
-            missing = (range(number + 1, closing.count + 1),)
-            text = (
-                f"{_upper(run)} made {closing.count} calls; {_calls_text(missing).lower()} at its end"
-                f" {'is' if _is_one(missing) else 'are'} missing."
-            )
-            return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
-        if number > closing.count:
-            added = [link for link in self.ordered if link.call > closing.count]
-            return [
-                self._finding(Verdict.ALTERED, "behind the last one that the closing record counts", added)
-            ]
-        if last is not None and last.hash != closing.head:
-            return [self._finding(Verdict.ALTERED, "not the one that the closing record names", [last])]
-        return []
-
-    def _finding(self, verdict: Verdict, what: str, links: Sequence[_Seen]) -> Finding:
-        calls = _ranges(link.call for link in links if link.call)
-        places = ", ".join(link.place for link in links[:_MOST_NAMED])
-        more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
-        named = _calls_text(calls) if calls else "A record"
-        verb = "is" if len(links) == 1 else "are"
-        text = f"{named} of {_run_text(self.run)} ({places}{more}) {verb} {what}."
-        return Finding(verdict, text, self.run, calls)
+def _altered(run: str, what: str, links: Sequence[_Seen]) -> Finding:
+    calls = _ranges(link.call for link in links if link.call)
+    places = ", ".join(link.place for link in links[:_MOST_NAMED])
+    more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
+    named = _calls_text(calls) if calls else "A record"
+    verb = "is" if len(links) == 1 else "are"
+    text = f"{named} of {_run_text(run)} ({places}{more}) {verb} {what}."
+    return Finding(Verdict.ALTERED, text, run, calls)
 
 
 def _head_findings(head: str, runs: Sequence[VerifiedRun], links: Iterable[_Seen]) -> list[Finding]:
@@ -392,7 +375,3 @@ def _is_one(calls: Sequence[range]) -> bool:
 
 def _run_text(run: str) -> str:
     return f"run {run}" if run else "a run without id"
-
-
-def _upper(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..audit.table_files import TableFileError, is_device, read_csv, read_parquet
+from ..audit.table_files import TableError, is_device, read_csv, read_parquet
 from ..types.canonical import without_surrogates
 from .exits import CommandError
 from .files import read_json, read_text, why_no_json
@@ -94,7 +94,7 @@ def read_parameters(file: Path) -> Parameters:
         raise CommandError(f"{file} is a device or a pipe, and no file.")
     try:
         return reader(file)
-    except TableFileError as error:
+    except TableError as error:
         raise CommandError(f"{error}.") from None
 
 

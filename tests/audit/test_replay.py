@@ -39,7 +39,7 @@ def text_of(path):
     return path.read_text("utf-8") if path.exists() else ""
 
 
-def test_verdicts(recorded, notes):
+def test_every_call_has_a_verdict_and_nothing_is_changed(recorded, notes):
     calls = recorded()
     before = text_of(notes)
     found = replay(calls)
@@ -69,7 +69,7 @@ def test_patches_are_correct(recorded):
     assert "/structured_result/items/0/name" not in paths
 
 
-def test_ignore_rules(recorded):
+def test_rules_pass_over_what_they_name(recorded):
     calls = recorded()
     rules = IgnoreRules.parse(["/at", "/items/*/id", r"re:call \d+", ""])
     assert {verdict for _, verdict in replay(calls, ignore=rules).verdicts} == {"same", "skipped"}
@@ -220,7 +220,7 @@ def test_secrets_are_asked_for(recorded):
     assert replay(calls, secrets={mark: "another-one"}).of("login").verdict == "same"  # marks tell nothing
 
 
-def test_twenty_megabytes(recorded):
+def test_results_of_twenty_megabytes_are_compared(recorded):
     calls = recorded(("big", {"megabytes": 20}), ("big", {"megabytes": 20, "letter": "y"}))
     assert [verdict for _, verdict in replay(calls).verdicts] == ["same", "same"]
     changed = [
@@ -273,7 +273,7 @@ def test_what_was_not_made_is_not_made_now():
     assert "denied" in found.calls[0].reason
 
 
-def test_cancel_ends_it(recorded):
+def test_canceling_ends_a_replay_and_is_told_once(recorded):
     calls = recorded(*[("add", {"a": number}) for number in range(30)])
     stop = threading.Event()
     with dispatching("again") as dispatcher:

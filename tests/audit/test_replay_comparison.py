@@ -104,7 +104,7 @@ RESULT = {"time": 1, "items": [{"id": 1, "n": "a"}, {"id": 2, "n": "b"}], "a/b":
         ("/time/deeper", RESULT),
     ],
 )
-def test_pointers(rule, gone):
+def test_a_pointer_leaves_out_what_it_names(rule, gone):
     wanted = {name: value for name, value in gone.items() if value is not None}
     found = document_of(record(structured=RESULT), IgnoreRules.parse([rule]))
     assert found["structured_result"] == wanted
@@ -116,7 +116,7 @@ def test_a_pointer_hides_what_is_there_only_once():
     assert compare(record(structured={"a": 1}), record(structured={"a": 2, "time": 2}), rules) is not None
 
 
-def test_expressions():
+def test_expressions_pass_over_what_they_match():
     rules = IgnoreRules.parse([r"\d\d:\d\d", "re:/tmp/[a-z]+", " "])
     assert compare(record("at 12:30 in /tmp/abc"), record("at 08:15 in /tmp/xyz"), rules) is None
     assert compare(record("at 12:30"), record("on 12:30"), rules) is not None
@@ -128,7 +128,7 @@ def test_expressions():
     ("text", "chosen"),
     [("", 9), ("3", 1), ("2-4", 3), ("8-", 2), ("-2", 2), ("1, R5; R6", 3), ("99", 0)],
 )
-def test_rows(text, chosen):
+def test_calls_are_chosen_by_number_range_and_row(text, chosen):
     rows = RowSelection.parse(text)
     records = [CallRecord(run="r", call=n, status=CallStatus.OK, input_row=f"R{n}") for n in range(1, 10)]
     assert sum(rows.has(found, found.call) for found in records) == chosen
@@ -137,7 +137,7 @@ def test_rows(text, chosen):
 ROUTE = ServerRoute("https://old.example/mcp", credential="prod", transport="sse")
 
 
-def test_other_servers():
+def test_a_call_goes_to_the_server_in_the_place_of_its_own():
     def route(servers, **options):
         return ReplayOptions(servers=servers, **options).route(ROUTE)
 
@@ -154,7 +154,7 @@ def test_other_servers():
     assert route({"https://old.example/mc": "https://new.example"}) == ROUTE
 
 
-def test_other_credentials():
+def test_a_credential_is_replaced_or_has_to_be_named():
     assert ReplayOptions(credentials={"prod": "test"}).route(ROUTE).credential == "test"
     assert ReplayOptions(credentials={"prod": ""}).route(ROUTE).credential is None
     with pytest.raises(SettingInvalid, match="--with-credential prod"):
@@ -163,7 +163,7 @@ def test_other_credentials():
     assert allowed.route(ROUTE).credential == "prod"
 
 
-def test_pairs():
+def test_two_entries_for_the_same_are_refused():
     assert pairs([(" a ", "b"), ("", "x"), ("c", "")], "servers") == {"a": "b", "c": ""}
     with pytest.raises(SettingInvalid, match="two entries for 'a'"):
         pairs([("a", "b"), ("a", "c")], "servers")

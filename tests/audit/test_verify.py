@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from itertools import chain
 
 import pytest
@@ -18,14 +19,11 @@ from knime_mcp.audit.journal import Journal, read_journal
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.verify import Verdict, verify_file
 from tests.audit.calls import record, write_run
+from tests.support.files import json_lines
 
 
 def numbers(finding):
     return list(chain.from_iterable(finding.calls))
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def put(path, lines):
@@ -44,7 +42,7 @@ def test_an_intact_journal(journal):
     assert (found.verdict, found.intact, found.findings, found.notes) == (Verdict.INTACT, True, (), ())
     (run,) = found.runs
     assert (run.run, run.count, run.outcome) == ("r1", 8, "complete")
-    assert run.head == read_journal(journal).head == lines_of(journal)[-1]["head"]
+    assert run.head == read_journal(journal).head == json_lines(journal)[-1]["head"]
     assert verify_file(journal, head=run.head).intact
     assert verify_file(journal, head=run.head.removeprefix("sha256:").upper()).intact
 
@@ -76,7 +74,7 @@ def test_an_intact_journal(journal):
     ],
 )
 def test_a_tampered_line_is_named(journal, key, value):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     lines[3][key] = value
     put(journal, lines)
     found = verify_file(journal)
@@ -86,7 +84,7 @@ def test_a_tampered_line_is_named(journal, key, value):
 
 def test_an_altered_record_with_a_new_hash_still_breaks_the_chain(journal):
     written = list(read_journal(journal).records)
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     forged = chained(record(3, status=CallStatus.OK), written[1].hash, call=3)
     lines[3] = {"kind": "call", **forged.to_json()}
     put(journal, lines)
@@ -97,7 +95,7 @@ def test_an_altered_record_with_a_new_hash_still_breaks_the_chain(journal):
 
 def test_a_last_record_with_a_new_hash_is_not_the_one_in_the_closing_record(journal):
     written = list(read_journal(journal).records)
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     forged = chained(record(8, result="forged"), written[6].hash, call=8)
     lines[8] = {"kind": "call", **forged.to_json()}
     put(journal, lines)
@@ -115,14 +113,14 @@ def test_a_chain_made_anew_shows_only_against_a_head_kept_elsewhere(journal, tmp
 
 
 def test_the_order_of_lines_does_not_matter(journal):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     random.Random(1).shuffle(lines)
     put(journal, lines)
     assert verify_file(journal).intact
 
 
 def test_swapping_two_calls_by_their_numbers(journal):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     lines[3]["call"], lines[4]["call"] = 4, 3
     put(journal, lines)
     found = verify_file(journal)
@@ -132,7 +130,7 @@ def test_swapping_two_calls_by_their_numbers(journal):
 
 @pytest.mark.parametrize(("gone", "missing"), [([3], [3]), ([1, 2, 5], [1, 2, 5])])
 def test_filtered_lines_are_named(journal, gone, missing):
-    lines = [line for line in lines_of(journal) if line.get("call") not in gone]
+    lines = [line for line in json_lines(journal) if line.get("call") not in gone]
     put(journal, lines)
     found = verify_file(journal)
     assert found.verdict is Verdict.ROWS_MISSING
@@ -141,7 +139,7 @@ def test_filtered_lines_are_named(journal, gone, missing):
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 8, 9])
 def test_a_journal_whose_end_was_cut_off(journal, cut):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     put(journal, lines[:-cut])
     found = verify_file(journal)
     assert found.verdict is Verdict.TRUNCATED
@@ -149,7 +147,7 @@ def test_a_journal_whose_end_was_cut_off(journal, cut):
 
 
 def test_a_journal_that_lost_its_last_calls_but_not_its_closing_record(journal):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     put(journal, [*lines[:-3], lines[-1]])
     found = verify_file(journal)
     assert found.verdict is Verdict.TRUNCATED
@@ -157,7 +155,7 @@ def test_a_journal_that_lost_its_last_calls_but_not_its_closing_record(journal):
 
 
 def test_a_line_too_many(journal):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     put(journal, [*lines, lines[4]])
     found = verify_file(journal)
     assert found.verdict is Verdict.ALTERED
@@ -169,7 +167,7 @@ def test_a_line_too_many(journal):
 
 
 def test_a_closing_record_that_was_tampered_with(journal):
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     for change in ({"calls": 10**15}, {"calls": 3}, {"calls": "x"}, {"head": "sha256:1"}):
         put(journal, [*lines[:-1], {**lines[-1], **change}])
         assert not verify_file(journal).intact
@@ -259,40 +257,36 @@ def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
     assert not after.notes
 
 
-def test_two_runs_write_at_once(tmp_path):
+def test_two_processes_write_into_one_file_at_once(tmp_path):
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from knime_mcp.audit.journal import Journal, new_run_id\n"
         "from tests.audit.calls import record\n"
         "run = new_run_id()\n"
-        "with Journal(Path(sys.argv[1]) / f'{run}.jsonl', run=run) as journal:\n"
+        "with Journal(Path(sys.argv[1]), run=run, append=True) as journal:\n"
         "    print('ready', flush=True)\n"
         "    sys.stdin.readline()\n"
         "    for n in range(1, 301):\n"
         "        journal.append(record(n, run=run))\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    try:
+    path = tmp_path / "both.jsonl"
+    command = [sys.executable, "-c", script, str(path)]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            for _ in range(2)
+        ]
         for process in processes:
             assert process.stdout.readline() == "ready\n"
         for process in processes:
             process.stdin.write("\n")
             process.stdin.flush()
         assert [process.wait(60) for process in processes] == [0, 0]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            process.stdin.close()
-            process.stdout.close()
-    files = sorted(tmp_path.glob("*.jsonl"))
-    assert len(files) == 2
-    for file in files:
-        found = verify_file(file)
-        assert (found.verdict, found.runs[0].count) == (Verdict.INTACT, 300)
+    found = verify_file(path)
+    assert found.verdict is Verdict.INTACT
+    assert [(run.count, run.outcome) for run in found.runs] == [(300, "complete")] * 2
 
 
 def test_two_runs_in_one_file(tmp_path):

@@ -49,9 +49,20 @@ class Ready:
 
 
 class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step; nobody else sees it
-    def __init__(self, verdict: ReplayVerdict, reason: str) -> None:
+    def __init__(
+        self, verdict: ReplayVerdict, reason: str, changes: tuple[str, ...] = (), digest: str | None = None
+    ) -> None:
         super().__init__(reason)
-        self.verdict, self.reason = verdict, reason
+        self.verdict, self.reason, self.changes, self.digest = verdict, reason, changes, digest
+
+    def on(self, recorded: RecordedCall) -> ReplayedCall:
+        return ReplayedCall(
+            recorded=recorded,
+            verdict=self.verdict,
+            reason=self.reason,
+            changes=self.changes,
+            digest=self.digest,
+        )
 
 
 @dataclass(slots=True)
@@ -91,19 +102,18 @@ class Decider:
                 raise _Verdict(ReplayVerdict.SKIPPED, why)
             return self._decided(recorded, _tool_of(recorded))
         except _Verdict as found:
-            return ReplayedCall(recorded=recorded, verdict=found.verdict, reason=found.reason)
+            return found.on(recorded)
         except Canceled:
             raise
         except ToolNotFound as error:
             if recorded.record.status is CallStatus.NOT_FOUND:
-                reason = "The tool was not found then either"
-                return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.SAME, reason=reason)
-            return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.TOOL_MISSING, reason=str(error))
+                return _Verdict(ReplayVerdict.SAME, "The tool was not found then either").on(recorded)
+            return _Verdict(ReplayVerdict.TOOL_MISSING, str(error)).on(recorded)
         except MCPError as error:
             reason = cast("str", self.dispatcher.secrets.scrub(str(error)))
-            return ReplayedCall(recorded=recorded, verdict=ReplayVerdict.FAILED, reason=reason)
+            return _Verdict(ReplayVerdict.FAILED, reason).on(recorded)
 
-    def _decided(self, recorded: RecordedCall, tool: Tool) -> ReplayedCall | Ready:  # @ToolTypeDispatch
+    def _decided(self, recorded: RecordedCall, tool: Tool) -> Ready:  # @ToolTypeDispatch
         match tool:
             case MCPTool():
                 return self._decided_mcp(recorded, tool)
@@ -112,58 +122,37 @@ class Decider:
             case _:
                 assert_never(tool)
 
-    def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> ReplayedCall | Ready:
+    def _decided_mcp(self, recorded: RecordedCall, tool: MCPTool) -> Ready:
         if tool.route not in self._routes:
             self._routes[tool.route] = self.options.route(tool.route)
         route = self._routes[tool.route]
         digest = recorded.record.digest or tool.digest
         listing = self.dispatcher.definitions.listing(route, is_canceled=self.is_canceled)
         current = current_tool(listing, tool, route, digest, self.options.new_name(tool))
-        now = current.tool.digest
-        if current.changes and not self.options.call_changed:
-            reason = (
-                f"The definition is not the one on record: {', '.join(current.changes)}. It was not called"
-            )
-            return ReplayedCall(
-                recorded=recorded,
-                verdict=ReplayVerdict.TOOL_CHANGED,
-                reason=reason,
-                changes=current.changes,
-                digest=now,
-            )
+        changes, now = current.changes, current.tool.digest
+        if changes and not self.options.call_changed:
+            reason = f"The definition is not the one on record: {', '.join(changes)}. It was not called"
+            raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
         arguments = self._arguments(recorded.record)
         named = self.options.may_call(tool.name, tool.tool_name, current.tool.tool_name)
         if not self.options.dry_run and (current.read_only or named):
             call = Call(tool=current.tool, arguments=arguments, input_row=recorded.record.input_row)
             return Ready(
-                recorded=recorded,
-                call=call,
-                overlaps=current.read_only,
-                changes=current.changes,
-                digest=now,
+                recorded=recorded, call=call, overlaps=current.read_only, changes=changes, digest=now
             )
         verdict, reason = _dry_run(recorded.record, current.tool, arguments)
-        why = "This is a dry run" if self.options.dry_run else "The tool is not declared as read-only"
-        return ReplayedCall(
-            recorded=recorded,
-            verdict=verdict,
-            reason=f"{why}. {reason}" if verdict is ReplayVerdict.SKIPPED else reason,
-            changes=current.changes,
-            digest=now,
-        )
+        if verdict is ReplayVerdict.SKIPPED:
+            why = "This is a dry run" if self.options.dry_run else "The tool is not declared as read-only"
+            reason = f"{why}. {reason}"
+        raise _Verdict(verdict, reason, changes, now)
 
-    def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> ReplayedCall | Ready:
+    def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> Ready:
         digest_of, before = self.dispatcher.workflow_digest, recorded.record.digest
         now = None if digest_of is None else digest_of(tool)
         changes = ("workflow",) if before and now and before != now else ()
         if changes and not self.options.call_changed:
-            return ReplayedCall(
-                recorded=recorded,
-                verdict=ReplayVerdict.TOOL_CHANGED,
-                reason="The workflow in its file store is not the one that ran. It was not called",
-                changes=changes,
-                digest=now,
-            )
+            reason = "The workflow in its file store is not the one that ran. It was not called"
+            raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
         arguments = self._arguments(recorded.record)
         if tool.input_ports:
             raise _Verdict(

@@ -112,12 +112,10 @@ class RowSelection:
     Attributes:
         calls: Numbers of calls: the column *Call*, or places in the table where it has none.
         input_rows: RowIDs as the column *Input row* has them.
-        everything: Whether nothing was said.
     """
 
     calls: tuple[range, ...] = ()
     input_rows: frozenset[str] = frozenset()
-    everything: bool = True
 
     @classmethod
     def parse(cls, text: str) -> RowSelection:
@@ -149,7 +147,7 @@ class RowSelection:
                 calls.append(range(first, last + 1))
             else:
                 rows.add(part)
-        return cls(tuple(calls), frozenset(rows), everything=not (calls or rows))
+        return cls(tuple(calls), frozenset(rows))
 
     def has(self, record: CallRecord, place: int) -> bool:
         """Tells whether a call is to be replayed.
@@ -158,12 +156,10 @@ class RowSelection:
             record: The call.
             place: Its place in the table, from 1.
         """
+        if not (self.calls or self.input_rows):
+            return True
         number = record.call or place
-        return (
-            self.everything
-            or record.input_row in self.input_rows
-            or any(number in part for part in self.calls)
-        )
+        return record.input_row in self.input_rows or any(number in part for part in self.calls)
 
 
 def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:

@@ -95,7 +95,7 @@ class Replayer:
                         window.append((step, pool.submit(self._made, step.call)))
                     if not overlaps or self.options.stop_at_first_difference:
                         for done in self._drained(window, room=0):
-                            stopped = self._stops(done)
+                            stopped = self.options.stop_at_first_difference and not done.verdict.is_good
                             yield done
                 yield from self._drained(window, room=0)
             except BaseException:
@@ -104,9 +104,6 @@ class Replayer:
                         entry[1].cancel()
                 self.on_cancel()
                 raise
-
-    def _stops(self, done: ReplayedCall) -> bool:
-        return self.options.stop_at_first_difference and not done.verdict.is_good
 
     def _drained(
         self, window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]], *, room: int

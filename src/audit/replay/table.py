@@ -6,11 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ...types.canonical import canonical_json
-from ...types.column_kinds import arrow_columns
+from ...types.column_kinds import ROW_ID, arrow_columns
 from ...types.errors import ToolFormatError
 from ..journal import SUFFIX, read_journal
-from ..table import COLUMNS, read_table, records_of, tool_of
+from ..table import read_table, records_of, tool_of
 from ..verify import verify_file, verify_table
 from .calls import RecordedCall, ReplayVerdict
 
@@ -61,10 +60,7 @@ SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Calls", "int32"),
     ("Details", "string"),
 )
-"""Name and kind of each column of the table *Summary*: a row per verdict, and one for the chain."""
-
-RECORDS: Final = "records"
-"""RowID of the last row of *Summary*, which says whether the records are what was written."""
+"""Name and kind of each column of the table *Summary*: a row per verdict, and one for the records' chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,6 @@ def recording_of(
     Raises:
         TableError: A column that is needed is missing, or a cell cannot be read.
     """
-    table = _with_texts(table)
     records = records_of(table, tools)
     return Recording(_calls(records, tools, row_ids), verify_table(table, tools, head=head))
 
@@ -209,9 +204,8 @@ class ReplaySummary:
         told = [finding.text for finding in checked.findings] + list(checked.notes)
         count = sum(run.count for run in checked.runs)
         rows.append((checked.verdict.value, count, "\n".join(told) or None))
-        names = [*(verdict.value for verdict in ReplayVerdict), RECORDS]
-        row_ids = pa.array(names, pa.string())
-        return pa.table({"<RowID>": row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
+        row_ids = pa.array([*(verdict.value for verdict in ReplayVerdict), "records"], pa.string())
+        return pa.table({ROW_ID: row_ids, **arrow_columns(SUMMARY_COLUMNS, rows)})
 
     def _details(self, verdict: ReplayVerdict) -> str | None:
         reasons = self.reasons.get(verdict, Counter())
@@ -255,18 +249,3 @@ def _tool(text: str | None) -> Tool | None:
         return tool_of(text) if text else None
     except ToolFormatError:
         return None
-
-
-def _with_texts(table: pa.Table) -> pa.Table:
-    """The table with KNIME's JSON cells as text, which is what records hold."""
-    import pyarrow as pa
-
-    for column, _, kind in COLUMNS:
-        place = table.schema.get_field_index(column)
-        if kind != "string" or place < 0 or pa.types.is_string(table.field(place).type):
-            continue
-        cells = table.column(place).to_pylist()
-        texts = [canonical_json(cell) if isinstance(cell, dict | list) else cell for cell in cells]
-        if any(isinstance(cell, dict | list) for cell in cells):
-            table = table.set_column(place, column, pa.array(texts, pa.string()))
-    return table

@@ -94,7 +94,6 @@ def _missing(
     )
     return ToolNotFound(
         f"The server has no tool {name!r}{' any more' if name == tool.tool_name else ''}",
-        suggestions=tuple(alike),
         server=route.display,
         tool=tool.name,
         fix=renamed,
