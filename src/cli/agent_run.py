@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..headless.host import ExtensionHost
     from ..types.routing import ServerRoute
     from ..types.tool import Tool, WorkflowTool
-    from .agent_command import AgentSettings
+    from .agent import AgentSettings
     from .interrupt import Interrupt
 
 _TOOL_TOKENS: Final = 20_000

@@ -133,7 +133,7 @@ def _report(run: BatchRun, journal: Path | None, earlier: Path | None, *, fail: 
 
     summary = run.summary
     total = summary.total
-    if summary.resumed:
+    if earlier is not None:
         note(f"{summary.resumed} of {total} calls were taken from {earlier}")
     if run.canceled:
         go_on = f"Go on with: --resume {journal}" if journal else "With --audit FILE it could go on."

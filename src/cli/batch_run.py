@@ -20,9 +20,10 @@ from ..tools.caller.mapping import (
     plan_columns,
 )
 from ..tools.caller.results_layout import plan_results
-from ..tools.caller.results_table import ROW_ID, ResultsWriter
+from ..tools.caller.results_table import ResultsWriter
 from ..tools.caller.run import EarlierRun
 from ..tools.caller.summary import RunSummary
+from ..types.column_kinds import ROW_ID
 from ..types.columns import ColumnForm
 from ..types.errors import ArgumentsInvalid, Canceled
 from .exits import CommandError

@@ -21,20 +21,20 @@ class _Group(NamedTuple):
 _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "demo": "demo:demo",
     "inspect": "inspect:inspect",
-    "list": "tools_command:list_tools",
+    "list": "list:list_tools",
     "call": "call:call",
     "batch": "batch:batch",
-    "agent": "agent_command:agent",
-    "replay": "replay_command:replay",
-    "run": "run_command:run",
+    "agent": "agent:agent",
+    "replay": "replay:replay",
+    "run": "run:run",
     "login": "login:login",
     "logout": "login:logout",
     "audit": _Group(
         "Verify, show and export the records of calls.",
         {
-            "verify": "audit_command:verify",
-            "show": "audit_command:show_records",
-            "export": "audit_command:export",
+            "verify": "audit:verify",
+            "show": "audit:show_records",
+            "export": "audit:export",
         },
     ),
     "graph": _Group(

@@ -68,13 +68,13 @@ def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
 
 
 def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer, NodesServer
+    from .demo_process import DemoServer, ServerProcess
     from .demo_story import DemoStory
 
     check_folder(out)
     began = time.perf_counter()
     # Both start at once; what takes long is importing, and a machine has more than one core.
-    with NodesServer() as nodes, DemoServer(_files(root), port) as server:
+    with ServerProcess("demo_nodes") as nodes, DemoServer(_files(root), port) as server:
         if interrupt():
             raise Canceled("The demo was stopped")
         story = DemoStory(root, nodes, server, out, interrupt)

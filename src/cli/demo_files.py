@@ -1,7 +1,8 @@
-"""What the tools of the demo's server do with the files of one folder: pure Python, no protocol.
+"""What the tools of the demo's server do with the files of one folder.
 
 Every function takes the folder first and refuses to leave it, as any server that is given paths by a model
-has to. The records have no slots: the SDK reads a class attribute as the default of a field.
+has to. What cannot be done is a `ToolError`, whose text is meant for the caller. The records have no slots:
+the SDK reads a class attribute as the default of a field.
 """
 
 import csv
@@ -17,11 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from mcp.server.mcpserver.exceptions import ToolError
+
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-
-
-class DemoFileError(Exception):
-    """A request that cannot be served; the text is meant for the caller."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,15 @@ def inside(folder: Path, path: str) -> Path:
     """Finds a file in the folder.
 
     Raises:
-        DemoFileError: It is not there, or not inside the folder.
+        ToolError: It is not there, or not inside the folder.
     """
     root = folder.resolve()
     file = (root / path).resolve()
     names = ", ".join(found.name for found in _files(root))
     if not file.is_relative_to(root):
-        raise DemoFileError(f"'{path}' is outside of the folder. There are: {names}.")
+        raise ToolError(f"'{path}' is outside of the folder. There are: {names}.")
     if not file.is_file():
-        raise DemoFileError(f"There is no file '{path}'. There are: {names}.")
+        raise ToolError(f"There is no file '{path}'. There are: {names}.")
     return file
 
 
@@ -145,7 +144,7 @@ def plot_column(folder: Path, path: str, column: str, bars: int) -> bytes:
     cells = _column(_columns(inside(folder, path)), column)
     numbers = [number for cell in cells if cell and (number := _number(cell)) is not None]
     if not numbers:
-        raise DemoFileError(f"The column '{column}' of '{path}' holds no numbers.")
+        raise ToolError(f"The column '{column}' of '{path}' holds no numbers.")
     low, width = min(numbers), (max(numbers) - min(numbers)) or 1
     heights = [0] * bars
     for number in numbers:
@@ -163,7 +162,7 @@ def _text(file: Path) -> str:
 
 def _columns(file: Path) -> dict[str, list[str]]:
     if file.suffix != ".csv":
-        raise DemoFileError(f"'{file.name}' is not a CSV file.")
+        raise ToolError(f"'{file.name}' is not a CSV file.")
     with file.open(encoding="utf-8", newline="") as stream:
         rows = csv.reader(stream)
         header = next(rows)
@@ -173,7 +172,7 @@ def _columns(file: Path) -> dict[str, list[str]]:
 
 def _column(table: dict[str, list[str]], name: str) -> list[str]:
     if name not in table:
-        raise DemoFileError(f"There is no column '{name}'. There are: {', '.join(table)}.")
+        raise ToolError(f"There is no column '{name}'. There are: {', '.join(table)}.")
     return table[name]
 
 

@@ -6,8 +6,6 @@ one line with its URL as soon as it listens, and ends when its standard input cl
 
 import json
 import signal
-import sys
-import threading
 from contextlib import suppress
 
 import anyio
@@ -16,23 +14,18 @@ from ..knowledge.catalogue import Catalogue
 from ..knowledge.served import ServedTools
 from ..knowledge.service import NodeKnowledgeMCPService
 from ..knowledge.serving import serve_http
+from .demo_process import when_stdin_closes
 from .nodes.catalogue import catalogue_that_comes_along
 
 
 def serve() -> None:
     """Serves until standard input closes."""
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    when_stdin_closes(lambda: signal.raise_signal(signal.SIGINT))
     with Catalogue(catalogue_that_comes_along()) as catalogue, suppress(KeyboardInterrupt):
         tools = ServedTools(NodeKnowledgeMCPService(catalogue))
         anyio.run(
             lambda: serve_http(tools, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
         )
-
-
-def _end_with_stdin() -> None:
-    while sys.stdin.buffer.read(4096):
-        pass
-    signal.raise_signal(signal.SIGINT)
 
 
 if __name__ == "__main__":

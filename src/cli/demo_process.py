@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -129,8 +130,17 @@ class DemoServer(ServerProcess):
         super().__init__("demo_server", str(folder), str(port))
 
 
-class NodesServer(ServerProcess):
-    """Node knowledge, with the catalogue that comes along, on a free port."""
+def when_stdin_closes(end: Callable[[], None]) -> None:
+    """Ends a server together with the process that started it.
 
-    def __init__(self) -> None:
-        super().__init__("demo_nodes")
+    Args:
+        end: Ends the server; called from another thread.
+    """
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        end()
+
+    # A daemon: it may still wait when the server ends for another reason.
+    threading.Thread(target=wait, daemon=True).start()

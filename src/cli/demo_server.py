@@ -9,20 +9,19 @@ import asyncio
 import json
 import socket
 import sys
-import threading
 from pathlib import Path
 from typing import Annotated, Literal
 
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from ..version import VERSION
 from . import demo_files as files
-from .demo_files import ColumnSummary, DemoFileError, FileInfo, Match, WordCount
+from .demo_files import ColumnSummary, FileInfo, Match, WordCount
+from .demo_process import when_stdin_closes
 
 INSTRUCTIONS = """A small server that belongs to knime-mcp's demo. It reads the files of one folder and \
 changes nothing. Start with list_files."""
@@ -69,10 +68,7 @@ def _add_text_tools(server: MCPServer, folder: Path) -> None:
         ] = 3,
     ) -> WordCount:
         """Count the words of a file and return the most common ones."""
-        try:
-            return files.count_words(folder, path, min_length, top)
-        except DemoFileError as error:
-            raise ToolError(str(error)) from None
+        return files.count_words(folder, path, min_length, top)
 
     @server.tool(annotations=_READ_ONLY)
     def search_text(
@@ -81,10 +77,7 @@ def _add_text_tools(server: MCPServer, folder: Path) -> None:
         case_sensitive: bool = False,
     ) -> list[Match]:
         """Find the lines that hold a text."""
-        try:
-            return files.search_text(folder, text, path, case_sensitive=case_sensitive)
-        except DemoFileError as error:
-            raise ToolError(str(error)) from None
+        return files.search_text(folder, text, path, case_sensitive=case_sensitive)
 
 
 def _add_csv_tools(server: MCPServer, folder: Path) -> None:
@@ -96,10 +89,7 @@ def _add_csv_tools(server: MCPServer, folder: Path) -> None:
         ] = None,
     ) -> list[ColumnSummary]:
         """Summarize the columns of a CSV file: type, missing cells, distinct values, range and mean."""
-        try:
-            return files.summarize_csv(folder, path, columns or [])
-        except DemoFileError as error:
-            raise ToolError(str(error)) from None
+        return files.summarize_csv(folder, path, columns or [])
 
     @server.tool(annotations=_READ_ONLY, structured_output=False)
     def convert_csv(
@@ -108,10 +98,7 @@ def _add_csv_tools(server: MCPServer, folder: Path) -> None:
         rows: Annotated[int, Field(ge=1, le=1000, description="How many rows, from the first on.")] = 10,
     ) -> str:
         """Write the first rows of a CSV file as JSON or as a Markdown table."""
-        try:
-            return files.convert_csv(folder, path, to, rows)
-        except DemoFileError as error:
-            raise ToolError(str(error)) from None
+        return files.convert_csv(folder, path, to, rows)
 
     @server.tool(annotations=_READ_ONLY, structured_output=False)
     def plot_column(
@@ -120,10 +107,7 @@ def _add_csv_tools(server: MCPServer, folder: Path) -> None:
         bars: Annotated[int, Field(ge=1, le=60, description="How many bars to draw.")] = 20,
     ) -> Image:
         """Draw the distribution of a column of numbers as a picture."""
-        try:
-            return Image(data=files.plot_column(folder, path, column, bars), format="png")
-        except DemoFileError as error:
-            raise ToolError(str(error)) from None
+        return Image(data=files.plot_column(folder, path, column, bars), format="png")
 
 
 def serve(folder: Path, port: int) -> None:
@@ -141,16 +125,13 @@ def serve(folder: Path, port: int) -> None:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     app = build_server(folder).streamable_http_app(stateless_http=True)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
-    # A daemon: it may still wait in read() when the server ends for another reason.
-    threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+
+    def end() -> None:
+        server.should_exit = True
+
+    when_stdin_closes(end)
     print(json.dumps({"url": url}), flush=True)
     asyncio.run(server.serve(sockets=[listening]))
-
-
-def _end_with_stdin(server: uvicorn.Server) -> None:
-    while sys.stdin.buffer.read(4096):
-        pass
-    server.should_exit = True
 
 
 if __name__ == "__main__":

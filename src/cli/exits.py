@@ -3,6 +3,7 @@
 import errno
 import functools
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -102,7 +103,9 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
 
 def why_not(error: OSError) -> str:
     """What the operating system said, to stand within a sentence."""
-    return (error.strerror or str(error)).lower()
+    # Arrow writes a sentence of its own around it.
+    said = (error.strerror or str(error)).lower()
+    return re.sub(r".*\[errno \d+\] ", "", said).rstrip(".")
 
 
 def _system_error(error: OSError) -> str:

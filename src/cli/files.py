@@ -34,22 +34,14 @@ def check_table(file: Path | None, endings: tuple[str, ...] = TABLES) -> None:
 
 
 def check_page(file: Path | None) -> None:
-    """Refuses a file that a page for a browser cannot be written into.
-
-    Raises:
-        UsageError: See `check_table`.
-    """
+    """Refuses a file that a page for a browser cannot be written into; see `check_table`."""
     if file is not None and file.suffix.lower() not in _PAGES:
         raise UsageError(f"{file} should end in .html: it gets a page for a browser.")
     check_output(file)
 
 
 def check_journal(file: Path | None) -> None:
-    """Refuses a file that cannot be a journal of calls.
-
-    Raises:
-        UsageError: See `check_table`.
-    """
+    """Refuses a file that cannot be a journal of calls; see `check_table`."""
     if file is not None and file.suffix.lower() != ".jsonl":
         raise UsageError(f"{file} should end in .jsonl: it gets one line of JSON per call.")
     check_output(file)

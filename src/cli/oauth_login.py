@@ -4,6 +4,8 @@ import time
 import webbrowser
 from collections.abc import Callable
 
+from ..tools.auth import StaticAuthorization
+from ..tools.clock import IsCanceled
 from ..tools.mcp_client import MCPClient
 from ..tools.network import NetworkSettings
 from ..tools.oauth.authorization import OAuth, login_key
@@ -123,36 +125,22 @@ def stored_login(
     return OAuth(server_url, grant, store=place, issuer=known.issuer, network=network)
 
 
-class _Probe:
+class _Probe(StaticAuthorization):
     """Sends nothing and remembers what the server asks for."""
 
-    def __init__(self) -> None:
-        self.asked = False
-        self.challenge: str | None = None
+    asked = False
+    challenge: str | None = None
 
-    def headers(self, _: Callable[[], bool] | None = None, /) -> dict[str, str]:
+    def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
         return {}
 
-    def challenged(
-        self,
-        status: int,  # noqa: ARG002 - of the protocol
-        challenge: str | None,
-        _: Callable[[], bool] | None = None,
-        /,
-    ) -> bool:
+    def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002 - of the protocol
         self.asked = True
         self.challenge = challenge
         return False
 
-    @property
-    def identity(self) -> str:
-        return "nobody, before a login"
-
     def describe(self) -> str:
         return "no credentials"
-
-    def secrets(self) -> tuple[str, ...]:
-        return ()
 
 
 def _challenge(server: str, network: NetworkSettings, interrupt: Interrupt) -> _Probe | None:

@@ -232,9 +232,18 @@ class ConnectionOptions:
         return dataclasses.replace(
             route,
             **({} if route.credential else said),  # pyright: ignore[reportArgumentType]
-            headers=(*map(_header, self.header or ()), *route.headers),
+            headers=(*self._headers(), *route.headers),
             transport=self.transport if route.transport == "auto" else route.transport,
         )
+
+    def _headers(self) -> list[tuple[str, str]]:
+        found: dict[str, tuple[str, str]] = {}
+        for name, value in map(_header, self.header or ()):
+            if found.setdefault(name.lower(), (name, value)) != (name, value):
+                raise UsageError(
+                    f"--header names {name} twice. Write its values in one, with commas between."
+                )
+        return list(found.values())
 
     def _check_commands(self) -> None:
         if not self.servers:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..audit.chain import same_hash
 from ..audit.replay.decision import routes_of
 from ..audit.replay.replayer import Replayer
 from ..audit.replay.table import ReplaySummary, replay_table
@@ -46,6 +47,7 @@ class ReplayRun:
         options: What the person decided.
         connection: How to reach servers.
         interrupt: Whether the person wants to stop.
+        head: The hash that the last call of a run on record must have, None for any.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class ReplayRun:
         options: ReplayOptions,
         connection: ConnectionOptions,
         interrupt: Interrupt,
+        head: str | None,
     ) -> None:
         self._recording = recording
+        self._head = head
         self._options = options
         self._connection = connection
         self._interrupt = interrupt
@@ -161,8 +165,10 @@ class ReplayRun:
 
     @property
     def _good(self) -> bool:
-        altered = self._recording.verification.verdict is Verdict.ALTERED
-        return self.summary.is_good and not altered and not self.canceled
+        checked = self._recording.verification
+        has_head = self._head is None or any(same_hash(run.head, self._head) for run in checked.runs)
+        is_trusted = has_head and checked.verdict is not Verdict.ALTERED
+        return self.summary.is_good and is_trusted and not self.canceled
 
 
 def _call_json(call: ReplayedCall) -> dict[str, Any]:

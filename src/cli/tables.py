@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Self
 
 from ..tools.protocol.json_text import decode
+from ..types.column_kinds import ROW_ID
 from ..types.errors import ProtocolError
 from .files import writing
 
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
     from ..audit.record import CallRecord
 
-_ROW_ID = "<RowID>"
-_JSON_COLUMNS = frozenset(
-    {"Tool (JSON)", "Parameters", "Example arguments", "Security findings", "Arguments", "Structured result"}
-)
-
+_JSON_COLUMNS = ("Tool (JSON)", "Parameters", "Example arguments", "Security findings")
 _JSON_KEYS = ("tool", "arguments", "structured_result")
 
 
@@ -53,8 +50,8 @@ class TableFile:
         Raises:
             CommandError: They could not be written.
         """
-        if _ROW_ID in piece.column_names:
-            piece = piece.drop_columns([_ROW_ID])
+        if ROW_ID in piece.column_names:
+            piece = piece.drop_columns([ROW_ID])
         if self._file.suffix.lower() == ".csv":
             piece = _flat(piece)
         with writing(self._file):
@@ -65,9 +62,9 @@ class TableFile:
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Turns a table into JSON objects: *Tool name* becomes ``tool_name``, JSON texts become what they say."""
-    keys = {name: _key(name) for name in table.column_names if name != _ROW_ID}
+    keys = {name: _key(name) for name in table.column_names if name != ROW_ID}
     return [
-        {key: _read(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
+        {key: _said(row[name]) if name in _JSON_COLUMNS else row[name] for name, key in keys.items()}
         for row in table.to_pylist()
     ]
 
@@ -85,10 +82,10 @@ def json_record(record: CallRecord) -> dict[str, Any]:
     return {key: _said(value) if key in _JSON_KEYS else value for key, value in found.items()}
 
 
-def _said(text: str) -> Any:
+def _said(text: str | None) -> Any:
     """What JSON text says; the text itself where a table was edited and it is none any more."""
     try:
-        return decode(text)
+        return None if text is None else decode(text)
     except ProtocolError:
         return text
 
@@ -109,14 +106,20 @@ def _flat(table: pa.Table) -> pa.Table:
 
     kinds = pa.types
     flat = (kinds.is_primitive, kinds.is_string, kinds.is_large_string, kinds.is_decimal, kinds.is_dictionary)
-    for position, field in enumerate(table.schema):
-        if not any(is_flat(field.type) for is_flat in flat):
-            texts = [_flat_text(value) for value in table[field.name].to_pylist()]
-            table = table.set_column(position, field.name, pa.array(texts, pa.string()))
+    for position, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
+        if kinds.is_timestamp(field.type) and field.type.tz is not None:  # which this machine may not know
+            column = column.cast(pa.timestamp(field.type.unit, "UTC"))
+        elif not any(is_flat(field.type) for is_flat in flat):
+            column = pa.array(map(_flat_text, column), pa.string())
+        table = table.set_column(position, field.name, column)
     return table
 
 
-def _flat_text(value: Any) -> str | None:
+def _flat_text(cell: pa.Scalar[Any]) -> str | None:
+    try:
+        value = cell.as_py()
+    except (ValueError, OverflowError):  # a date or zone that Python does not have
+        return "<value out of range>"  # as Arrow writes it
     match value:
         case None | str():
             return value
@@ -129,7 +132,3 @@ def _flat_text(value: Any) -> str | None:
 def _key(column: str) -> str:
     words = re.sub(r"[^0-9a-z]+", "_", column.removesuffix(" (JSON)").lower())
     return words.strip("_")
-
-
-def _read(text: str | None) -> Any:
-    return None if text is None else json.loads(text)

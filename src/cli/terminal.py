@@ -86,10 +86,9 @@ def say(text: str, style: str = "") -> None:
     out().print(plain(text, style), soft_wrap=True)  # a hash or URL stays in one piece
 
 
-def show(*renderables: RenderableType) -> None:
-    """Prints tables and the like to standard output."""
-    for renderable in renderables:
-        out().print(renderable)
+def show(renderable: RenderableType) -> None:
+    """Prints a table or the like to standard output."""
+    out().print(renderable)
 
 
 def note(text: str) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.support import waiting
+from tests.support import peers, waiting
+from tests.support.recordings import CALLS, record_calls, replayed_server
 
 DEADLINE = 60
 SECRET = "canary-7f3a9c51d2"
 ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "examples" / "audit" / "what-the-agent-did.jsonl"
 
 
 @dataclass
@@ -133,3 +135,20 @@ def cli(tmp_path) -> CommandLine:
 @pytest.fixture
 def until():
     return waiting.until
+
+
+@pytest.fixture(scope="session")
+def replayed(tmp_path_factory):
+    """A server whose tools change from path to path."""
+    with peers.running(replayed_server(tmp_path_factory.mktemp("replayed") / "notes.txt")) as running:
+        yield running
+
+
+@pytest.fixture
+def record(replayed, tmp_path):
+    """Records calls at that server in `run.jsonl`."""
+
+    def run(calls=CALLS):
+        record_calls(tmp_path / "run.jsonl", replayed.url("/base"), calls)
+
+    return run

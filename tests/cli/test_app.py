@@ -6,7 +6,7 @@ import pytest
 from knime_mcp.version import VERSION
 
 
-def test_version(cli):
+def test_the_version_is_printed(cli):
     assert cli("--version").out == f"knime-mcp {VERSION}\n"
 
 

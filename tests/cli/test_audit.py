@@ -13,6 +13,7 @@ from knime_mcp.headless.workflows.making import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
+from tests.support.files import json_lines
 from tests.support.host import described, get_host
 
 from .conftest import SECRET
@@ -26,6 +27,29 @@ def journal(cli, server, tmp_path):
     return tmp_path / "run.jsonl"
 
 
+def killed(process, until, begun):
+    """Waits until something has begun, and ends the process as a crash would."""
+    try:
+        until(begun, "the last call began", 60)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            pytest.fail("was killed, and still runs")
+
+
+def finished_calls(cli, journal):
+    """What is on disk of a run that was killed, after checking that it verifies up to there."""
+    done = cli("audit", "verify", journal)
+    assert done.code == 1
+    assert f"{journal.name}: truncated" in done.out
+    assert "has no closing record" in done.err
+    assert "altered" not in done.out + done.err
+    lines = json_lines(journal)
+    return [(line["tool_name"], line["status"], line["result"]) for line in lines if line["kind"] == "call"]
+
+
 def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     """With a mark at its beginning, line ends of Windows, a time without a zone, an endless duration."""
     text = journal.read_text("utf-8")
@@ -33,7 +57,7 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     assert cli("audit", "verify", "saved.jsonl").code == 0
     assert cli("batch", server.url, "echo", "p.csv", "--resume", "saved.jsonl").code == 1  # one row is bad
     assert cli("audit", "verify", "saved.jsonl").out.count(", complete") == 2
-    lines = lines_of(journal)
+    lines = json_lines(journal)
     lines[1] |= {"started_at": "2026-01-31T12:00:00", "duration": 9e11}
     (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
     assert cli("audit", "show", "edited.jsonl", "--html", "edited.html").code == 0
@@ -53,17 +77,13 @@ def test_a_table_is_not_written_over_itself(cli, journal):
     assert "is the file to show" in done.err
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def test_an_intact_journal(cli, journal):
     done = cli("audit", "verify", "run.jsonl")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("run.jsonl: intact\n")
     assert "3 calls, complete" in done.out
     head = re.search(r"head (sha256:[0-9a-f]{64})", done.out)[1]
-    assert head == lines_of(journal)[-1]["head"]
+    assert head == json_lines(journal)[-1]["head"]
     assert cli("audit", "verify", "run.jsonl", "--head", head).code == 0
     wrong = cli("audit", "verify", "run.jsonl", "--head", "sha256:" + "0" * 64)
     assert wrong.code == 1
@@ -82,7 +102,7 @@ def test_a_tampered_journal_is_named(cli, journal):
     assert (found.code, found.json["verdict"]) == (1, "altered")
 
 
-def test_missing_and_truncated(cli, journal, tmp_path):
+def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
     lines = journal.read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "a.jsonl").write_text("".join(lines[:2] + lines[3:]), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
@@ -104,7 +124,7 @@ def test_a_table_from_a_journal(cli, journal, ending):
     assert shown[0] == shown[1]
 
 
-def test_a_timeline(cli, journal):
+def test_the_calls_are_shown_as_a_timeline(cli, journal):
     done = cli("audit", "show", "run.jsonl")
     assert (done.code, done.err) == (0, "")
     for words in ("Run 2", "mcp echo", "invalid arguments", '{"text":"a","times":1}', "c c"):
@@ -122,7 +142,7 @@ def test_a_journal_of_many_calls_is_not_a_table_of_many_rows(cli, tmp_path):
     assert done.err == "100 more calls are not shown. All: --json, or --out FILE\n"
 
 
-def test_a_page(cli, journal, tmp_path):
+def test_the_page_shows_the_verdict_and_every_call(cli, journal, tmp_path):
     done = cli("audit", "show", "run.jsonl", "--html", "run.html")
     assert (done.code, done.out) == (0, "")
     page = (tmp_path / "run.html").read_text("utf-8")
@@ -145,7 +165,7 @@ def test_calls_go_into_one_journal_one_after_the_other(cli, server, tmp_path):
     assert cli("call", server.url, "echo", "text=a", "--audit", "c.jsonl").code == 0
     assert cli("call", server.url, "fail", "why=b", "--audit", "c.jsonl").code == 1
     done = cli("call", server.url, "echo", "text=c", "--audit", "c.jsonl", "--json")
-    lines = lines_of(tmp_path / "c.jsonl")
+    lines = json_lines(tmp_path / "c.jsonl")
     assert [line["kind"] for line in lines] == ["start", "call", "end"] * 3
     assert done.json["hash"] == lines[-1]["head"]
     assert lines[4]["previous_hash"] == lines[1]["hash"]
@@ -158,27 +178,18 @@ def test_a_canceled_call_is_recorded(cli, server, until, tmp_path):
     until(lambda: "started audited" in server.said(), "the call reached the server")
     process.send_signal(signal.SIGINT)
     assert cli.finish(process).code == 3
-    lines = lines_of(tmp_path / "c.jsonl")
+    lines = json_lines(tmp_path / "c.jsonl")
     assert [line.get("status") or line.get("outcome") for line in lines[1:]] == ["canceled", "canceled"]
 
 
 def test_killed_in_the_middle_of_a_batch(cli, server, until, tmp_path):
     (tmp_path / "p.csv").write_text("seconds,label\n0,k1\n0,k2\n60,k3\n0,k4\n", encoding="utf-8")
     process = cli.start("batch", server.url, "slow", "p.csv", "--concurrency", "1", "--audit", "k.jsonl")
-    until(lambda: "started k3" in server.said(), "the third call began")
-    os.killpg(process.pid, signal.SIGKILL)
-    try:
-        process.communicate(timeout=30)
-    except subprocess.TimeoutExpired:
-        pytest.fail("was killed, and still runs")
-    done = cli("audit", "verify", "k.jsonl")
-    assert done.code == 1
-    assert "k.jsonl: truncated" in done.out
-    assert "2 calls" in done.out
-    assert "altered" not in done.err
+    killed(process, until, lambda: "started k3" in server.said())
+    assert len(finished_calls(cli, tmp_path / "k.jsonl")) == 2
     (tmp_path / "p.csv").write_text("seconds,label\n0,k1\n0,k2\n0,k3\n0,k4\n", encoding="utf-8")
     assert cli("batch", server.url, "slow", "p.csv", "--resume", "k.jsonl").code == 0
-    lines = lines_of(tmp_path / "k.jsonl")
+    lines = json_lines(tmp_path / "k.jsonl")
     first = next(line for line in lines if line.get("resumed_from"))
     assert first["previous_hash"] == lines[2]["hash"]
     records = cli("audit", "show", "k.jsonl", "--json").json
@@ -225,29 +236,6 @@ def test_call_refuses_a_file_that_is_no_journal(cli, server, tmp_path, name, cod
     assert name in done.err
     assert (tmp_path / "diary.jsonl").read_text("utf-8") == "dear diary\n"
     assert len(server.said()) == before
-
-
-def killed(process, until, begun):
-    """Waits until something has begun, and ends the process as a crash would."""
-    try:
-        until(begun, "the last call began", 60)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        try:
-            process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            pytest.fail("was killed, and still runs")
-
-
-def finished_calls(cli, journal):
-    """What is on disk of a run that was killed, after checking that it verifies up to there."""
-    done = cli("audit", "verify", journal)
-    assert done.code == 1
-    assert f"{journal.name}: truncated" in done.out
-    assert "has no closing record" in done.err
-    assert "altered" not in done.out + done.err
-    lines = lines_of(journal)
-    return [(line["tool_name"], line["status"], line["result"]) for line in lines if line["kind"] == "call"]
 
 
 def test_killed_in_the_middle_of_an_agent(cli, server, until, tmp_path):

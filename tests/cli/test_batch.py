@@ -1,4 +1,3 @@
-import csv
 import json
 import signal
 from decimal import Decimal
@@ -7,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.files import csv_rows, json_lines
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 
@@ -19,22 +19,17 @@ def table(tmp_path):
     return write
 
 
-def results(file):
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def test_one_call_per_row_in_order(cli, server, table, tmp_path):
     done = cli("batch", server.url, "add", table("a,b\n1,2\n3,4\n"), "--out", "r.csv")
     assert done.code == 0
-    assert [row["Result"] for row in results(tmp_path / "r.csv")] == ["3", "7"]
+    assert [row["Result"] for row in csv_rows(tmp_path / "r.csv")] == ["3", "7"]
     assert "2 of 2" in done.err
 
 
 def test_a_bad_row_is_a_row(cli, server, table, tmp_path):
     done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\nc,\n"), "--out", "r.csv")
     assert done.code == 1
-    rows = results(tmp_path / "r.csv")
+    rows = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["ok", "invalid arguments", "ok"]
     assert "times" in rows[1]["Error"]
     assert "1 of 3 calls failed" in done.err
@@ -62,7 +57,7 @@ def test_types_of_parquet_that_json_and_csv_do_not_have(cli, server, tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
     done = cli("batch", server.url, "show", "p.parquet", "--out", "r.csv")
     assert done.code == 0, done.err
-    found = results(tmp_path / "r.csv")
+    found = csv_rows(tmp_path / "r.csv")
     assert [json.loads(row["Structured result"])["code"] for row in found] == ["2.00", "3.00"]
     assert [(row["raw"], row["l"]) for row in found] == [("\0\\xff", "[1]"), ("text", "")]
     pq.write_table(pa.table({"a": prices, "b": [1.0, 2.0]}), tmp_path / "p.parquet")
@@ -89,7 +84,7 @@ def test_stops_at_the_first_failure_if_asked(cli, server, table, tmp_path):
     assert "row 1: " in done.err
     assert "It went wrong: a" in done.err
     assert "1 of 2 calls were not made" in done.err
-    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["tool error", "canceled"]
+    assert [row["Status"] for row in csv_rows(tmp_path / "r.csv")] == ["tool error", "canceled"]
 
 
 def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tmp_path, until):
@@ -100,7 +95,7 @@ def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tm
     process.send_signal(signal.SIGINT)
     done = cli.finish(process)
     assert done.code == 3
-    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["ok", "ok", "canceled", "canceled"]
+    assert [row["Status"] for row in csv_rows(tmp_path / "r.csv")] == ["ok", "ok", "canceled", "canceled"]
     assert "--resume" in done.err
 
     table("seconds,label\n0,r1\n0,r2\n0.1,r3\n0,r4\n")
@@ -109,7 +104,7 @@ def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tm
         "batch", server.url, "slow", "p.csv", "--resume", "run.jsonl", "--concurrency", "1", "--out", "r2.csv"
     )
     assert done.code == 0
-    assert [row["Status"] for row in results(tmp_path / "r2.csv")] == ["ok"] * 4
+    assert [row["Status"] for row in csv_rows(tmp_path / "r2.csv")] == ["ok"] * 4
     assert [line for line in server.said()[before:] if line.startswith("started")] == [
         "started r3",
         "started r4",
@@ -118,16 +113,16 @@ def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tm
 
 def test_audit_is_a_line_per_call(cli, server, table, tmp_path):
     cli("batch", server.url, "echo", table("text\na\nb\n"), "--audit", "a.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = json_lines(tmp_path / "a.jsonl")
     assert [line["kind"] for line in lines] == ["start", "call", "call", "end"]
 
 
-def test_empty_table(cli, server, table):
+def test_a_table_without_rows_makes_no_call(cli, server, table):
     done = cli("batch", server.url, "echo", table("text\n"), "--json")
     assert (done.code, done.json) == (0, [])
 
 
-def test_missing_file(cli, server):
+def test_a_table_that_is_not_there_is_named(cli, server):
     done = cli("batch", server.url, "echo", "nowhere.csv")
     assert done.code in (1, 2)
     assert "nowhere.csv" in done.err
@@ -153,10 +148,17 @@ def test_an_altered_journal_is_not_resumed(cli, server, table, tmp_path):
     assert not (tmp_path / "r2.csv").exists()
 
 
+def test_a_journal_of_other_calls_gives_none(cli, server, table):
+    assert cli("batch", server.url, "echo", table("text\na\n"), "--audit", "a.jsonl").code == 0
+    done = cli("batch", server.url, "show", table("code\na\n"), "--resume", "a.jsonl")
+    assert done.code == 0
+    assert "0 of 1 calls were taken from a.jsonl" in done.err
+
+
 def test_rows_without_columns_are_calls_without_arguments(cli, server, table, tmp_path):
     done = cli("batch", server.url, "picture", table("{}\n{}\n", "p.jsonl"), "--out", "r.csv")
     assert done.code == 0, done.err
-    assert [row["Status"] for row in results(tmp_path / "r.csv")] == ["ok", "ok"]
+    assert [row["Status"] for row in csv_rows(tmp_path / "r.csv")] == ["ok", "ok"]
 
 
 def test_calls_in_flight_are_in_the_journal_whatever_ends_the_run(cli, server, table, tmp_path):
@@ -167,7 +169,7 @@ def test_calls_in_flight_are_in_the_journal_whatever_ends_the_run(cli, server, t
     done = cli("batch", server.url, "slow", table(f"seconds,label\n{rows}"), *words)
     assert done.code == 1
     started = {line.removeprefix("started ") for line in server.said() if line.startswith("started flying-")}
-    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf-8").splitlines()]
+    lines = json_lines(tmp_path / "run.jsonl")
     kept = {json.loads(line["arguments"])["label"] for line in lines if line["kind"] == "call"}
     assert started <= kept
     assert lines[-1]["kind"] == "end"
@@ -188,11 +190,19 @@ def test_columns_that_only_a_pattern_knows_are_sent_with_its_types(cli, table):
 
 
 def test_a_row_with_a_date_beyond_pythons_is_a_row(cli, server, tmp_path):
+    """The same dates in lists, and times of a zone that this machine does not know, lose no results."""
     dates = pa.array([10**15, 0], pa.timestamp("s"))
-    odd = {"text": dates, "id": pa.array([b"0" * 16] * 2, pa.uuid())}
+    odd = {
+        "text": dates,
+        "id": pa.array([b"0" * 16] * 2, pa.uuid()),
+        "inner": pa.array([[10**15], [0]], pa.list_(pa.timestamp("s"))),
+        "zone": pa.array([0, 1], pa.timestamp("s", "Mars/Olympus")),
+    }
     pq.write_table(pa.table(odd), tmp_path / "p.parquet", store_schema=True)
     done = cli("batch", server.url, "echo", "p.parquet", "--out", "r.csv")
     assert done.code == 1, done.err
-    rows = results(tmp_path / "r.csv")
+    rows = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert "Convert the column to text or numbers" in rows[0]["Error"]
+    assert [row["inner"] for row in rows] == ["<value out of range>", '["1970-01-01 00:00:00"]']
+    assert rows[1]["zone"] == "1970-01-01 00:00:01.000Z"

@@ -94,6 +94,14 @@ def test_an_argument_that_the_tool_does_not_declare_is_remarked_on(cli, server):
     assert "no argument 'tmies'. Did you mean 'times'?" in done.err
 
 
+def test_an_argument_that_is_given_twice(cli, server):
+    done = cli("call", server.url, "echo", "text=a", "text=b")
+    assert done.code == 2
+    assert "'text' is given 2 times" in done.err
+    done = cli("call", server.url, "echo", "--json-arguments", '{"text": "a"}', "text=b")
+    assert done.out == "b\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

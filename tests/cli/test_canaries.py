@@ -74,7 +74,7 @@ def left_behind(folder, *runs):
         ("template", "broken"),
     ],
 )
-def test_a_credential(cli, tmp_path, way, reply):
+def test_a_credential_that_servers_repeat_is_nowhere(cli, tmp_path, way, reply):
     options, env = WAYS[way]
     (tmp_path / "p.csv").write_text("text\na\n", encoding="utf-8")
     with ScriptedServer(modern(**REPLIES[reply])) as server:

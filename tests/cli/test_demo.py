@@ -1,5 +1,4 @@
 import json
-import os
 import re
 import signal
 from pathlib import Path
@@ -7,13 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+from tests.support.processes import gone
 
 
 def test_the_main_job_from_start_to_end(cli, tmp_path):
@@ -43,11 +36,11 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     assert (out / "results.csv").stat().st_size > 0
     pids = [int(pid) for pid in re.findall(r"process\s+(\d+)", done.out)]
     assert len(pids) == 2
-    assert not any(alive(pid) for pid in pids)
+    assert all(map(gone, pids))
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_outlives_it(cli, until, stop):
+def test_nothing_outlives_it(cli, stop):
     process = cli.start("demo", "--serve")
     line = process.stdout.readline()
     url = re.search(r"http://\S+", line)[0]
@@ -57,11 +50,11 @@ def test_nothing_outlives_it(cli, until, stop):
     process.send_signal(stop)
     process.communicate(timeout=30)
     assert process.returncode == (0 if stop != signal.SIGKILL else -signal.SIGKILL)
-    until(lambda: not alive(int(children[0])), "the server ended")
+    assert gone(int(children[0]))
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_stopped_in_the_middle_it_leaves_nothing_running(cli, until, stop):
+def test_stopped_in_the_middle_it_leaves_nothing_running(cli, stop):
     process = cli.start("demo")
     read = ""
     while len(pids := re.findall(r"process\s+(\d+)", read)) < 2:
@@ -71,10 +64,10 @@ def test_stopped_in_the_middle_it_leaves_nothing_running(cli, until, stop):
     process.send_signal(stop)
     done = cli.finish(process)
     assert done.code in ((0, 3) if stop != signal.SIGKILL else (-signal.SIGKILL,))
-    until(lambda: not any(alive(int(pid)) for pid in pids), "the servers ended")
+    assert all(map(gone, pids))
 
 
-def test_taken_port(cli, server):
+def test_a_port_that_is_taken_is_said(cli, server):
     done = cli("demo", "--serve", "--port", server.base.rpartition(":")[2])
     assert done.code == 1
     assert "did not start" in done.err

@@ -4,9 +4,9 @@ import zlib
 from pathlib import Path
 
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 
 from knime_mcp.cli import demo_files
-from knime_mcp.cli.demo_files import DemoFileError
 
 FOLDER = Path(__file__).parents[2] / "examples" / "demo" / "files"
 
@@ -59,7 +59,7 @@ def test_draws_a_readable_picture():
 
 @pytest.mark.parametrize("path", ["../demo/parameters.csv", "/etc/hostname", "no.txt", ".", ""])
 def test_never_leaves_the_folder(path):
-    with pytest.raises(DemoFileError, match=r"There are: climate\.csv, "):
+    with pytest.raises(ToolError, match=r"There are: climate\.csv, "):
         demo_files.count_words(FOLDER, path, 1, 1)
 
 
@@ -72,5 +72,5 @@ def test_never_leaves_the_folder(path):
     ],
 )
 def test_says_what_is_wrong(call, words):
-    with pytest.raises(DemoFileError, match=words):
+    with pytest.raises(ToolError, match=words):
         call()

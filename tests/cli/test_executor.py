@@ -1,15 +1,13 @@
 """``--executor``: the command line with calls made elsewhere."""
 
-import csv
 import signal
 
 import pytest
 
 from knime_mcp.audit.verify import Verdict, verify_file
 from tests.cli.conftest import SECRET
-from tests.support import peers
+from tests.support.files import csv_rows
 from tests.support.noting import local_cluster
-from tests.support.recordings import record_calls, replayed_server
 
 GUARDED = ("--credential", "tests", "--executor")
 PASSWORD = "KNIME_MCP_TESTS_PASSWORD"
@@ -35,13 +33,12 @@ def table(tmp_path):
     return "p.csv"
 
 
-def test_batch(cli, server, table, tmp_path, executor):
+def test_a_batch_goes_to_the_workers_and_its_journal_stays_here(cli, server, table, tmp_path, executor):
     options = ("--out", "r.csv", "--audit", "run.jsonl")
     url = f"{server.base}/guarded/mcp"
     done = cli("batch", url, "echo", table, *options, *GUARDED, executor, env={PASSWORD: SECRET})
     assert done.code == 0, done.err
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["Result"] for row in csv.DictReader(file)] == ["a", "a", "b", "c"]
+    assert [row["Result"] for row in csv_rows(tmp_path / "r.csv")] == ["a", "a", "b", "c"]
     assert verify_file(tmp_path / "run.jsonl").verdict is Verdict.INTACT
     written = (tmp_path / "r.csv").read_text("utf-8") + (tmp_path / "run.jsonl").read_text("utf-8")
     assert SECRET not in written
@@ -57,12 +54,9 @@ def test_pictures_are_saved_here(cli, server, tmp_path, executor):
     assert [record["image"] for record in done.json] == ["files/row-1-1.png", "files/row-2-1.png"]
 
 
-def test_replay(cli, tmp_path, executor):
-    with peers.running(replayed_server(tmp_path / "notes.txt")) as running:
-        record_calls(
-            tmp_path / "run.jsonl", running.url("/base"), [("add", {"a": n, "b": 2}) for n in range(5)]
-        )
-        done = cli("replay", "run.jsonl", "--executor", executor, "--audit", "again.jsonl")
+def test_a_replay_goes_to_the_workers(cli, record, tmp_path, executor):
+    record([("add", {"a": n, "b": 2}) for n in range(5)])
+    done = cli("replay", "run.jsonl", "--executor", executor, "--audit", "again.jsonl")
     assert done.code == 0, done.err
     assert "5 same" in done.out
     assert verify_file(tmp_path / "again.jsonl").verdict is Verdict.INTACT
@@ -78,8 +72,7 @@ def test_ctrl_c_says_what_ran(cli, server, tmp_path, until, executor):
     before = server.said().count("canceled")
     process.send_signal(signal.SIGINT)
     assert cli.finish(process).code == 3
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
+    found = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in found] == ["canceled"] * 6
     assert all("before this call" in row["Error"] for row in found[2:])
     assert not any("before this call" in row["Error"] for row in found[:2])

@@ -5,9 +5,8 @@ import socket
 
 import pytest
 
-from .conftest import ROOT
+from .conftest import RECORDED
 
-RECORDED = ROOT / "examples" / "audit" / "what-the-agent-did.jsonl"
 TOO_DEEP = "[" * 100_000
 
 
@@ -117,22 +116,6 @@ def test_a_folder_is_no_table_of_parameters(cli, server, folder):
     done = cli("batch", server.url, "echo", "folder.parquet")
     assert done.code == 1
     assert "folder.parquet: is a directory" in done.err
-
-
-def test_an_argument_that_is_given_twice(cli, server):
-    done = cli("call", server.url, "echo", "text=a", "text=b")
-    assert done.code == 2
-    assert "'text' is given 2 times" in done.err
-    done = cli("call", server.url, "echo", "--json-arguments", '{"text": "a"}', "text=b")
-    assert done.out == "b\n"
-
-
-@pytest.mark.parametrize("option", ["--server=http://nobody.invalid/mcp=URL", "--tool=nobody=else"])
-def test_a_replay_that_replaces_what_is_not_on_record(cli, server, option):
-    done = cli("replay", RECORDED, option.replace("URL", server.url))
-    assert done.code == 2
-    assert "No call on record" in done.err
-    assert "nobody" in done.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ def test_every_step_of_a_good_connection(cli, server):
         assert word in done.out
 
 
-def test_json(cli, server):
+def test_every_step_as_json(cli, server):
     found = cli("inspect", server.url, "--json").json
     assert found["ok"] is True
     assert {"phase", "what", "ok", "seconds"} <= found["steps"][0].keys()
@@ -18,7 +18,7 @@ def test_json(cli, server):
     assert found["tools"][0] == "echo"
 
 
-def test_wrong_port(cli):
+def test_a_port_where_nobody_listens(cli):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     done = cli("inspect", f"http://127.0.0.1:{port}/mcp", "--json")
@@ -43,7 +43,7 @@ def test_what_servers_answer_and_what_to_do(cli, server, path, words):
     assert "Next step" in done.out
 
 
-def test_unknown_host(cli):
+def test_a_host_that_does_not_exist(cli):
     done = cli("inspect", "http://no-such-host.invalid/mcp", "--json")
     assert (done.code, done.json["error"]["phase"]) == (1, "dns")
 

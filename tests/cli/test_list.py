@@ -1,4 +1,3 @@
-import csv
 import json
 import signal
 import socket
@@ -6,10 +5,12 @@ import socket
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.files import csv_rows
+
 TOOLS = ["echo", "add", "show", "fail", "picture", "slow", "nasty"]
 
 
-def test_shows_a_table(cli, server):
+def test_tools_are_shown_with_their_descriptions(cli, server):
     done = cli("list", server.url)
     assert done.code == 0
     for name in TOOLS:
@@ -17,7 +18,7 @@ def test_shows_a_table(cli, server):
     assert "Add two numbers." in done.out
 
 
-def test_json(cli, server):
+def test_tools_and_servers_as_json(cli, server):
     done = cli("list", server.url, "--json")
     assert [tool["tool_name"] for tool in done.json["tools"]] == TOOLS
     tool = done.json["tools"][0]
@@ -34,7 +35,7 @@ def test_several_servers_with_equal_names(cli, server):
     assert len({tool["tool_name"] for tool in done.json["tools"]}) == 4
 
 
-def test_filter_and_prefix(cli, server):
+def test_only_some_tools_with_a_prefix(cli, server):
     done = cli("list", server.url, "--exclude", "s*, fail", "--prefix", "t_", "--json")
     assert [tool["tool_name"] for tool in done.json["tools"]] == ["t_echo", "t_add", "t_picture", "t_nasty"]
 
@@ -48,15 +49,14 @@ def test_one_server_down_keeps_the_others(cli, server):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
-def test_writes_a_file(cli, server, tmp_path, ending):
+def test_the_tools_in_a_file(cli, server, tmp_path, ending):
     done = cli("list", server.url, "--out", f"tools.{ending}")
     assert done.code == 0
     assert f"tools.{ending}" in done.err
     file = tmp_path / f"tools.{ending}"
     match ending:
         case "csv":
-            with file.open(encoding="utf-8", newline="") as stream:
-                names = [row["Tool name"] for row in csv.DictReader(stream)]
+            names = [row["Tool name"] for row in csv_rows(file)]
         case "parquet":
             names = pq.read_table(file)["Tool name"].to_pylist()
         case _:

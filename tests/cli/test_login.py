@@ -15,11 +15,13 @@ from knime_mcp.tools.oauth.authorization import OAuth
 from knime_mcp.tools.oauth.grants import AuthorizationCode, ClientCredentials
 from knime_mcp.tools.oauth.store import MemoryStore
 from knime_mcp.tools.oauth.tokens import Client
+from tests.cli.conftest import CommandLine
 from tests.tools.oauth.world import CANARY, Person, open_world
 
 # A keyring in a file of the test, and a browser that is a short program.
 KEYRING = """
 import json, os
+from pathlib import Path
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
@@ -27,12 +29,11 @@ class TestKeyring(KeyringBackend):
     priority = 5
 
     def read(self):
-        path = os.environ["TEST_KEYRING_FILE"]
-        return json.load(open(path)) if os.path.exists(path) else {}
+        path = Path(os.environ["TEST_KEYRING_FILE"])
+        return json.loads(path.read_text()) if path.exists() else {}
 
     def write(self, entries):
-        with open(os.environ["TEST_KEYRING_FILE"], "w") as file:
-            json.dump(entries, file)
+        Path(os.environ["TEST_KEYRING_FILE"]).write_text(json.dumps(entries))
 
     def get_password(self, service, username):
         return self.read().get(f"{service}|{username}")
@@ -47,9 +48,6 @@ class TestKeyring(KeyringBackend):
         del entries[f"{service}|{username}"]
         self.write(entries)
 """
-RUN = "import typer; from knime_mcp.cli.login import login, logout; "
-RUN += "app = typer.Typer(pretty_exceptions_enable=False); "
-RUN += "app.command('login')(login); app.command('logout')(logout); app(prog_name='knime-mcp')"
 
 
 @pytest.fixture
@@ -58,43 +56,32 @@ def world():
         yield opened
 
 
-class Terminal:
-    """Runs the two commands in a process with a keyring and a browser."""
+class Terminal(CommandLine):
+    """The command line with a keyring and a browser."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         (folder / "test_keyring_backend.py").write_text(KEYRING)
         browser = folder / "browser.py"
         browser.write_text(
             "import sys, httpx; httpx.get(sys.argv[1], follow_redirects=True, trust_env=False)\n"
         )
         self.keyring = folder / "keyring.json"
-        self.env = os.environ | {
+        self.env = {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
             "PYTHON_KEYRING_BACKEND": "test_keyring_backend.TestKeyring",
             "TEST_KEYRING_FILE": str(self.keyring),
             "BROWSER": f"{sys.executable} {browser} %s &",
             "COLUMNS": "200",
+            "PYTHONWARNINGS": "error,ignore::ResourceWarning",  # Python waits for no browser
         }
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", RUN, *arguments],
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return super().start(*arguments, env=self.env | env)
 
     def __call__(self, *arguments: str, **env: str) -> tuple[int, str, str]:
-        process = self.start(*arguments, **env)
-        try:
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-            process.wait()
-        assert "Traceback" not in err, err
-        return process.returncode, out, err
+        done = self.finish(self.start(*arguments, **env))
+        return done.code, done.out, done.err
 
 
 @pytest.fixture

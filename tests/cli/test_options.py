@@ -54,6 +54,15 @@ def test_headers_with_a_secret_are_refused_without_showing_it():
     assert route(credential="p", header=["X-API-Key: {credential.password}"]).headers
 
 
+def test_a_header_is_sent_once():
+    assert route(header=["X-Team: a", "X-Team: a", "X-Other: b"]).headers == (
+        ("X-Team", "a"),
+        ("X-Other", "b"),
+    )
+    with pytest.raises(UsageError, match="--header names x-team twice"):
+        route(header=["X-Team: a", "x-team: b"])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

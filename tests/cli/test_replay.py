@@ -8,24 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import peers
-from tests.support.recordings import CALLS, record_calls, replayed_server
+from tests.support.files import csv_rows, json_lines
+
+from .conftest import RECORDED
 
 pytestmark = pytest.mark.requirement("T49")
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory):
-    with peers.running(replayed_server(tmp_path_factory.mktemp("replay") / "notes.txt")) as running:
-        yield running
-
-
-@pytest.fixture
-def record(replayed, tmp_path):
-    def run(calls=CALLS, path="/base"):
-        record_calls(tmp_path / "run.jsonl", replayed.url(path), calls)
-
-    return run
 
 
 SAME = [("add", {"a": 1, "b": 2}), ("fail", {"why": "no"}), ("note", {"text": "x"})]
@@ -39,7 +26,7 @@ def test_everything_is_the_same(cli, record):
     assert "2 same, 1 skipped" in done.out
 
 
-def test_differences(cli, record):
+def test_differences_are_told_with_a_patch_and_can_be_ignored(cli, record):
     record()
     done = cli("replay", "run.jsonl", "--json")
     assert done.code == 1
@@ -48,17 +35,16 @@ def test_differences(cli, record):
     assert cli("replay", "run.jsonl", *IGNORED).code == 0
 
 
-def test_files(cli, record, tmp_path):
+def test_page_table_and_journal_of_a_replay(cli, record, tmp_path):
     record()
     done = cli("replay", "run.jsonl", "--html", "r.html", "--out", "r.csv", "--audit", "again.jsonl")
     assert done.code == 1
     assert "On record" in (tmp_path / "r.html").read_text("utf-8")
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["Verdict"] for row in csv.DictReader(file)][:2] == ["same", "different"]
+    assert [row["Verdict"] for row in csv_rows(tmp_path / "r.csv")][:2] == ["same", "different"]
     assert cli("audit", "verify", "again.jsonl").code == 0
 
 
-def test_another_server(cli, record, replayed):
+def test_another_server_and_other_names_of_tools(cli, record, replayed):
     record(SAME)
     old = replayed.url("/base")
     done = cli("replay", "run.jsonl", "--server", f"{old}={replayed.url('/described')}")
@@ -76,8 +62,7 @@ def test_another_server(cli, record, replayed):
 
 def saved_again(path, delimiter):
     """As spreadsheets and pandas do: sorted otherwise, whole numbers as floats, everything quoted, CRLF."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(path)
     for row in rows:
         row["Call"], row["Attempts"] = f"{row['Call']}.0", f"{row['Attempts']}.0"
     rows.sort(key=lambda row: row["Call"], reverse=True)
@@ -116,7 +101,7 @@ def test_a_csv_that_lost_columns(cli, record, tmp_path):
 
 
 @pytest.mark.real_knime
-def test_pandas(cli, record, tmp_path):
+def test_tables_that_pandas_saved_again(cli, record, tmp_path):
     """With the real one, which KNIME's Python brings."""
     import pandas
 
@@ -145,13 +130,16 @@ def test_altered_records_are_no_success(cli, record, tmp_path):
     assert "Records altered" in done.err
 
 
-def test_a_head_that_is_not_there(cli, record):
+def test_a_head_that_is_not_there_is_no_success(cli, record, tmp_path):
     record(SAME)
-    done = cli("replay", "run.jsonl", "--head", "0" * 64)
+    done = cli("replay", "run.jsonl", "--head", "0" * 64, "--json")
     assert "truncated" in done.err
+    assert (done.code, done.json["good"]) == (1, False)
+    right = json_lines(tmp_path / "run.jsonl")[-1]["head"]
+    assert cli("replay", "run.jsonl", "--head", right).code == 0
 
 
-def test_nothing_was_called(cli, record):
+def test_a_dry_run_says_that_nothing_was_called(cli, record):
     record(SAME)
     done = cli("replay", "run.jsonl", "--dry-run")
     assert done.code == 0
@@ -168,6 +156,8 @@ def test_a_command_as_server(cli, tmp_path):
     assert "which command stdio:child is" in without.json["calls"][0]["reason"]
     done = cli("replay", "run.jsonl", "--call", "*", "--server", f"stdio:child={command}", "--json")
     assert (done.code, done.json["counts"]) == (0, {"same": 1})
+    over_http = cli("replay", "run.jsonl", "--server", "stdio:child=http://127.0.0.1:9/mcp", "--json")
+    assert "http://127.0.0.1:9/mcp" in over_http.json["calls"][0]["reason"]
 
 
 def test_credentials_are_not_sent_unasked(cli, record, tmp_path, replayed):
@@ -194,7 +184,7 @@ def test_a_secret_argument(cli, record, tmp_path):
     assert cli("replay", "run.jsonl", "--secret", f"{mark}=OTHER").code == 2
 
 
-def test_usage(cli, record, tmp_path):
+def test_options_that_cannot_work(cli, record, tmp_path):
     record(SAME)
     for arguments, words in (
         (("--server", "nowhere"), "--server OLD=NEW"),
@@ -204,11 +194,25 @@ def test_usage(cli, record, tmp_path):
         (("--html", "x.txt"), ".html"),
         (("--audit", "x.csv"), ".jsonl"),
         (("--ignore", "("), "regular expression"),
+        (("--rows", "4-9"), "No call on record is one of --rows; they are 1 to 3."),
+        (("--tool", "add=sum", "--tool", "add=total"), "--tool names 'add' twice"),
+        (
+            ("--secret", f"{'0' * 12}=HOME", "--secret", f"{'0' * 12}=PATH"),
+            "--secret names '000000000000' twice",
+        ),
     ):
         done = cli("replay", "run.jsonl", *arguments)
         assert done.code == 2
         assert words in done.err
     assert cli("replay", "missing.jsonl").code == 1
+
+
+@pytest.mark.parametrize("option", ["--server=http://nobody.invalid/mcp=URL", "--tool=nobody=else"])
+def test_a_replay_that_replaces_what_is_not_on_record(cli, server, option):
+    done = cli("replay", RECORDED, option.replace("URL", server.url))
+    assert done.code == 2
+    assert "No call on record" in done.err
+    assert "nobody" in done.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -229,8 +233,7 @@ def test_a_replay_that_is_stopped_keeps_what_is_done(cli, server, tmp_path, unti
     assert stopped.code == 3
     assert "Canceled after 1 of 3 calls." in stopped.err
     assert stopped.json["counts"] == {"same": 1}
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["Verdict"] for row in csv.DictReader(file)] == ["same"]
+    assert [row["Verdict"] for row in csv_rows(tmp_path / "r.csv")] == ["same"]
     assert "on record, " in (tmp_path / "r.html").read_text("utf-8")
     assert cli("audit", "verify", "again.jsonl", "--json").json["runs"][0]["outcome"] == "canceled"
 

@@ -24,7 +24,7 @@ def command(*habits):
     return shlex.join([sys.executable, str(CHILD), *habits])
 
 
-def test_list(cli):
+def test_a_command_is_listed_by_its_name(cli):
     done = cli("list", "--stdio", f"mine={command('modern')}", "--json")
     assert (done.code, done.err) == (0, "")
     assert "echo" in [tool["tool_name"] for tool in done.json["tools"]]
@@ -44,7 +44,7 @@ def test_the_name_is_that_of_the_program(cli):
 
 
 @pytest.mark.parametrize("position", ["before", "after"])
-def test_call(cli, position):
+def test_the_command_may_stand_before_or_behind_the_words(cli, position):
     stdio, words = ["--stdio", command()], ["echo", "text=grüß dich"]
     done = cli("call", *(stdio + words if position == "before" else words + stdio))
     assert (done.code, done.out.strip()) == (0, "grüß dich")

@@ -1,6 +1,5 @@
 """Streams, disks, encodings and signals as shells and systems have them, beside what a terminal is."""
 
-import csv
 import os
 import signal
 import subprocess
@@ -9,9 +8,9 @@ import time
 
 import pytest
 
-from .conftest import ROOT
+from tests.support.files import csv_rows
 
-RECORDED = ROOT / "examples" / "audit" / "what-the-agent-did.jsonl"
+from .conftest import RECORDED, ROOT
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -44,8 +43,7 @@ def test_results_do_not_need_a_reader_of_remarks(cli, server, tmp_path, where):
     command = f"sleep 0.2; {sys.executable} -m knime_mcp.cli.app {words}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, check=False, timeout=60)
     assert done.returncode == 0
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["Status"] for row in csv.DictReader(file)] == ["ok"] * 40
+    assert [row["Status"] for row in csv_rows(tmp_path / "r.csv")] == ["ok"] * 40
 
 
 def test_remarks_into_a_log_load_no_console():
@@ -82,7 +80,7 @@ def test_standard_output_on_a_full_disk(cli, server):
         ("full.parquet", "list URL --out full.parquet"),
         ("full.html", f"audit show {RECORDED} --html full.html"),
         ("full.csv", f"audit show {RECORDED} --out full.csv"),
-        ("full.html", f"replay {RECORDED} --rows 99 --html full.html"),
+        ("full.html", f"replay {RECORDED} --html full.html"),
     ],
 )
 def test_a_full_disk_names_the_file(cli, server, tmp_path, name, command):
@@ -91,7 +89,7 @@ def test_a_full_disk_names_the_file(cli, server, tmp_path, name, command):
     done = cli(*command.replace("URL", server.url).split())
     assert done.code == 1
     assert name in done.err.splitlines()[-1]
-    assert "no space left on device" in done.err
+    assert done.err.endswith(": no space left on device.\n")
 
 
 def test_a_disk_that_has_no_room_for_results_says_how_to_go_on(cli, server, tmp_path):
@@ -177,8 +175,7 @@ def test_terminated_twice_at_once_with_all_its_processes(cli, server, tmp_path, 
     time.sleep(0.05)
     os.killpg(process.pid, signal.SIGTERM)
     assert cli.finish(process).code == 3
-    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
+    found = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in found] == ["canceled"] * 4
     assert not any("unknown whether" in row["Error"] for row in found)
     until(lambda: server.said().count("canceled") >= before + 2, "the server was told of both")

@@ -1,0 +1,190 @@
+"""``knime-mcp agent``: a question, answered by a model with the help of tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .exits import CommandError, ExitCode, UsageError, how_here, reports_errors
+from .files import (
+    check_folder,
+    check_journal,
+    check_page,
+    read_stdin,
+    text_or_file,
+    write_page,
+)
+from .interrupt import Interrupt
+from .option_groups import takes
+from .options import ConnectionOptions, takes_connection
+from .shared_options import SaveDirOption  # noqa: TC001 - typer evaluates annotations
+from .terminal import complain, note, print_json, print_text
+
+if TYPE_CHECKING:
+    from .agent_run import AgentRun
+
+_MODEL = "The model"
+_LIMITS = "What the agent may do"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings:
+    """What the command line says about the agent; the help texts say what each option means."""
+
+    model_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="KNIME_MCP_MODEL_URL",
+            help="Base URL of an API in OpenAI's form, such as https://api.openai.com/v1 or, for Ollama,"
+            " http://localhost:11434/v1.",
+            rich_help_panel=_MODEL,
+        ),
+    ]
+    model: Annotated[
+        str,
+        typer.Option(metavar="NAME", envvar="KNIME_MCP_MODEL", help="Which model.", rich_help_panel=_MODEL),
+    ]
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="Send the API key in this environment variable to the model's endpoint.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            metavar="NAME",
+            help="Send this credential to the model's endpoint: its password is looked up like that of"
+            " --credential, in KNIME_MCP_<NAME>_PASSWORD or the system's keyring.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="How much chance there is in the answers.", rich_help_panel=_MODEL),
+    ] = None
+    system: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT|@FILE", help="Instructions for the model, instead of the usual ones."),
+    ] = None
+    include: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERNS",
+            help="Only these tools: names with * and ?, separated by commas.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = ""
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Which calls may be made: 'deny delete_*', 'deny * if destructive', 'allow *'; the first"
+            " rule that fits decides; may be repeated.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="Believe what this server says of its tools (read-only, destructive); may be repeated.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None
+    max_iterations: Annotated[
+        int,
+        typer.Option(min=0, help="How many times the model may ask for tools.", rich_help_panel=_LIMITS),
+    ] = 25
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds for the whole answer.", rich_help_panel=_LIMITS),
+    ] = None
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal."),
+    ] = None
+    save_dir: SaveDirOption = None
+
+
+@reports_errors
+@takes_connection
+@takes(AgentSettings, "settings")
+def agent(
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="The question or task; - reads it from standard input.")
+    ],
+    server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A server whose tools the model may call; may be repeated."),
+    ] = None,
+    workflow: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.knwf", help="A KNIME workflow that the model may call as a tool; may be repeated."
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print answer, conversation and calls as JSON.")
+    ] = False,
+    *,
+    settings: AgentSettings,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Let a model answer a question with the help of tools.
+
+    What happens is shown on standard error as it happens; the answer goes to standard output. The exit code
+    is 0 if there is an answer.
+
+    Example: knime-mcp agent "Which desks do we sell?" --server http://127.0.0.1:8931/mcp
+    --model-url http://localhost:11434/v1 --model qwen3
+    """
+    text = (read_stdin() if question == "-" else question).strip()
+    if not text:
+        raise UsageError("What is the question? Write it in quotes after the command.")
+    check_journal(settings.audit)
+    check_page(html)
+    for file in workflow or ():
+        if not file.is_file():
+            raise CommandError(f"There is no file {file}.")
+    check_folder(settings.save_dir)
+    if settings.api_key and settings.api_key_env:
+        raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
+    if settings.system is not None:
+        settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
+    urls = server or []
+    routes = connection.routes(urls) if urls or connection.servers else []
+    from .agent_run import AgentRun
+
+    with Interrupt() as interrupt:
+        run = AgentRun(settings, connection, interrupt)
+        run.ask(text, routes=routes, workflows=workflow or [])
+    if html is not None:
+        write_page(html, run.page())
+    return _show(run, as_json=as_json)
+
+
+def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
+    answered = run.answered
+    if as_json:
+        print_json(run.as_json())
+    elif answered.error is None:
+        print_text(answered.text)
+    if answered.error is not None:
+        if not as_json:
+            complain(f"{answered.error}{how_here(answered.error)}")
+        return ExitCode.FAILED
+    if warning := run.warning():
+        note(warning)
+    return ExitCode.OK

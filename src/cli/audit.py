@@ -1,0 +1,199 @@
+"""``knime-mcp audit``: records of calls, verified, shown and exported."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..tools.words import counted
+from .exits import ExitCode, UsageError, reports_errors
+from .files import (
+    check_output,
+    check_page,
+    check_table,
+    is_same,
+    reading_records,
+    write_page,
+    writing,
+)
+from .shared_options import RecordsArgument
+from .tables import json_record
+from .terminal import complain, note, one_line, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from ..audit.record import CallRecord
+
+_FINDINGS_SHOWN = 20
+_CALLS_SHOWN = 1000
+
+
+@reports_errors
+def verify(
+    file: RecordsArgument,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH",
+            help="The hash that the last call of a run must have, as KNIME's flow variable mcp_audit_head"
+            " says. Without it nobody can tell whether a table has lost its end, or a file was made anew.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> ExitCode:
+    """Verify that records of calls are complete and unchanged.
+
+    Says intact, rows missing, truncated, not verifiable or altered, and names the calls. The exit code is 0
+    only if everything is intact.
+
+    Example: knime-mcp audit verify run.jsonl
+    """
+    from ..audit.verify import verify_file
+
+    with reading_records():
+        found = verify_file(file, head=head)
+    if as_json:
+        print_json(
+            {
+                "verdict": found.verdict.value,
+                "runs": [
+                    {"run": run.run, "calls": run.count, "head": run.head, "outcome": run.outcome}
+                    for run in found.runs
+                ],
+                "findings": [
+                    {"verdict": finding.verdict.value, "run": finding.run, "text": finding.text}
+                    for finding in found.findings
+                ],
+                "notes": list(found.notes),
+            }
+        )
+        return ExitCode.OK if found.intact else ExitCode.FAILED
+    say(f"{file.name}: {found.verdict.value}", "bold green" if found.intact else "bold red")
+    for run in found.runs:
+        calls = counted(run.count, "call")
+        say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
+        if run.head:
+            say(f"  head {run.head}", "dim")
+    for finding in found.findings[:_FINDINGS_SHOWN]:
+        complain(f"{finding.verdict.value}: {finding.text}")
+    if len(found.findings) > _FINDINGS_SHOWN:
+        complain(f"… and {len(found.findings) - _FINDINGS_SHOWN} more findings; --json names all of them.")
+    for text in found.notes:
+        note(text)
+    return ExitCode.OK if found.intact else ExitCode.FAILED
+
+
+@reports_errors
+def show_records(
+    file: RecordsArgument,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.html", help="Write a page with all details instead, for a browser."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the table Tool calls into a .csv or .parquet file instead."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records as a JSON array.")] = False,
+) -> ExitCode:
+    """Show records of calls as a timeline.
+
+    Example: knime-mcp audit show run.jsonl --html run.html
+    """
+    check_table(out)
+    check_page(html)
+    if out is not None and is_same(out, file):
+        raise UsageError(f"{out} is the file to show. Write into another one.")
+    from ..audit.table import read_calls, write_calls
+
+    with reading_records():
+        records = read_calls(file)
+    records.sort(key=lambda record: (record.run, record.call))
+    if html is not None:
+        from ..audit.verify import verify_file
+        from .audit_page import audit_page
+
+        write_page(html, audit_page(file.name, records, verify_file(file)))
+    if out is not None:
+        with writing(out):
+            write_calls(records, out)
+        note(f"Wrote {counted(len(records), 'call')} to {out}")
+    if html is not None or out is not None:
+        return ExitCode.OK
+    if as_json:
+        print_json([json_record(record) for record in records])
+    else:
+        _show_timeline(records)
+    return ExitCode.OK
+
+
+@reports_errors
+def export(
+    file: RecordsArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT.knwf", help="The workflow to write.")],
+    question: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the agent was asked, to show above the calls.")
+    ] = "",
+    answer: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the agent answered, to show below the calls.")
+    ] = "",
+) -> ExitCode:
+    """Export calls as a KNIME workflow.
+
+    One configured MCP Tool Caller per call of an MCP tool, in recorded order. Credentials are in it by name;
+    secret arguments are placeholders. Open it in KNIME, or run it with: knime-mcp run OUT.knwf
+
+    Example: knime-mcp audit export run.jsonl run.knwf
+    """
+    if out.suffix.lower() != ".knwf":
+        raise UsageError(f"{out} should end in .knwf: it gets a KNIME workflow.")
+    check_output(out)
+    from ..audit.table import read_calls
+    from ..audit.verify import Verdict, verify_file
+    from ..headless import use_standin
+
+    use_standin()
+    from ..tools.audit_workflow import save_audit_workflow
+
+    with reading_records():
+        records = read_calls(file)
+        verified = verify_file(file)
+    with writing(out):
+        exported = save_audit_workflow(records, out, question=question, answer=answer)
+    note(f"Wrote {out}: {exported.text()}")
+    if verified.verdict is Verdict.ALTERED:
+        for finding in verified.findings:
+            complain(f"{finding.verdict.value}: {finding.text}")
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
+def _show_timeline(records: list[CallRecord]) -> None:
+    if not records:
+        note("There are no calls in this file.")
+    for run, calls in groupby(records[:_CALLS_SHOWN], key=attrgetter("run")):
+        rows = (
+            (
+                str(record.call or ""),
+                _time(record),
+                "" if record.duration is None else f"{record.duration:.3f} s",
+                record.input_row or "",
+                " ".join(filter(None, (record.tool_type, record.tool_name))),
+                record.status.value,
+                one_line(record.arguments, 60),
+                one_line(record.result or record.error, 80),
+            )
+            for record in calls
+        )
+        columns = ("call", "at (UTC)", "took", "row", "tool", "status", "arguments", "result")
+        show(table(f"Run {run}" if run else "Calls", columns, rows))
+    if len(records) > _CALLS_SHOWN:
+        note(f"{len(records) - _CALLS_SHOWN:,} more calls are not shown. All: --json, or --out FILE")
+
+
+def _time(record: CallRecord) -> str:
+    moment = record.moment
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"

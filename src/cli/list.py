@@ -1,0 +1,140 @@
+"""``knime-mcp list``: the tools of one or several servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..tools.words import counted
+from .exits import ExitCode, how_here, reports_errors
+from .files import TABLES, check_table, writing
+from .interrupt import Interrupt
+from .options import ConnectionOptions, takes_connection
+from .tables import TableFile, json_rows
+from .terminal import complain, note, one_line, print_json, show, table
+
+if TYPE_CHECKING:
+    from ..tools.provider.provide import ProvidedTool, Provision, ServerOutcome
+
+
+@reports_errors
+@takes_connection
+def list_tools(
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="URL", help="One or several servers. May be left out with --stdio."),
+    ] = None,
+    include: Annotated[
+        str,
+        typer.Option(metavar="PATTERNS", help="Only these tools: names with * and ?, separated by commas."),
+    ] = "",
+    exclude: Annotated[str, typer.Option(metavar="PATTERNS", help="Not these tools.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put this in front of the names.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print tools and servers as JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tools into a .csv, .parquet or .json file.")
+    ] = None,
+    *,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """List the tools of one or several servers.
+
+    The table is the one that KNIME's node MCP Tool Provider makes. A server that fails does not lose the
+    others.
+    """
+    check_table(out, (*TABLES, ".json"))
+    routes = connection.routes(urls or [])
+    from .sessions import Sessions
+
+    with Interrupt() as interrupt, Sessions(connection, interrupt) as sessions:
+        provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
+    _write(provision, out)
+    if as_json:
+        print_json(_as_json(provision))
+    elif out is None:
+        _print(provision)
+    return _report(provision)
+
+
+def _write(provision: Provision, out: Path | None) -> None:
+    if out is None:
+        return
+    if out.suffix.lower() == ".json":
+        text = json.dumps(_as_json(provision), ensure_ascii=False, indent=2)
+        with writing(out):
+            out.write_text(f"{text}\n", encoding="utf-8")
+    else:
+        with TableFile(out) as file:
+            file.write(_tools_table(provision))
+    note(f"Wrote {counted(len(provision.tools), 'tool')} to {out}")
+
+
+def _as_json(provision: Provision) -> dict[str, Any]:
+    from ..tools.provider.tools_table import servers_table
+
+    return {
+        "tools": json_rows(_tools_table(provision)),
+        "servers": json_rows(servers_table(provision.outcomes)),
+    }
+
+
+def _tools_table(provision: Provision) -> Any:
+    from ..tools.provider.tools_table import tools_table
+    from ..types.columns import ColumnForm
+
+    return tools_table(provision.tools, ColumnForm.PORTABLE)
+
+
+def _print(provision: Provision) -> None:
+    for outcome in provision.outcomes:
+        if outcome.error is None:
+            rows = [_row(tool) for tool in outcome.tools]
+            show(table(_title(outcome), ("tool", "parameters", "", "description"), rows))
+
+
+def _title(outcome: ServerOutcome) -> str:
+    server = outcome.server
+    if server is None:
+        return outcome.request.server
+    name = " ".join(part for part in (server.title or server.name, server.version) if part)
+    shown = (
+        f"{len(outcome.tools)} of {outcome.offered}"
+        if len(outcome.tools) < outcome.offered
+        else outcome.offered
+    )
+    protocol = f"protocol {server.protocol_version}"
+    return f"{name or 'A server'} at {outcome.request.server}: {shown} tools ({protocol})"
+
+
+def _row(tool: ProvidedTool) -> tuple[str, str, str, str]:
+    from ..tools.flow_choices import signature
+
+    definition = tool.definition
+    marks = [
+        "read only" if definition.read_only else "",
+        "destructive" if definition.destructive else "",
+        "look at its definition" if tool.findings else "",
+    ]
+    return (
+        tool.shown_name,
+        signature(definition.input_schema),
+        ", ".join(filter(None, marks)),
+        one_line(definition.description),
+    )
+
+
+def _report(provision: Provision) -> ExitCode:
+    from ..tools.provider.report import warnings
+
+    failed = provision.failed
+    for outcome in failed:
+        complain(f"{outcome.error}{how_here(outcome.error)}")
+    others = (
+        warnings(provision)[1:] if failed else warnings(provision)
+    )  # the first one counts the failed servers
+    for text in others:
+        note(text)
+    return ExitCode.FAILED if failed else ExitCode.OK

@@ -1,0 +1,191 @@
+"""``knime-mcp replay``: recorded calls made again and compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .executors import Concurrency, ExecutorOption, check_executor
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
+from .interrupt import Interrupt
+from .option_groups import takes
+from .options import ConnectionOptions, takes_connection
+from .shared_options import RecordsArgument
+from .terminal import print_json
+
+_WHAT = "What is called"
+_ON_RECORD = (
+    *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
+    *("header", "transport"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySettings:
+    """What the command line says about a replay; the help texts say what each option means."""
+
+    call: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--call",
+            metavar="PATTERN",
+            help="Also call tools of this name, with * for any text, although they are not declared as"
+            " read-only: each does again what it did. May be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    call_changed: Annotated[
+        bool,
+        typer.Option(
+            "--call-changed",
+            help="Also call tools whose definition is not the one on record.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Call nothing: ask the servers for their present tools, and check the arguments.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = False
+    rows: Annotated[
+        str,
+        typer.Option(
+            metavar="ROWS",
+            help="Replay only these: numbers of calls, ranges, RowIDs, such as 3,7-12,Row5.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = ""
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="Stop at the first difference.", rich_help_panel=_WHAT),
+    ] = False
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
+            " stdio:NAME='COMMAND'.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="The tool OLD on record is called NEW now; may be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    with_credential: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD[=NEW]",
+            help="Send the credential that the file names OLD, or NEW in its place. A file can name any"
+            " server: without this option none of your credentials is sent. May be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIGITS=VARIABLE",
+            help="The secret argument whose mark has these twelve digits is in this environment variable.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
+            " repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+
+
+@reports_errors
+@takes_connection
+@takes(ReplaySettings, "settings")
+def replay(
+    file: RecordsArgument,
+    concurrency: Concurrency = None,
+    executor: ExecutorOption = "threads",
+    head: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The hash that the last call of a run must have.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the table Replay as .csv or .parquet file.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT.html", help="Write a page with the differences side by side.")
+    ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Write the calls that are made now into this journal."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    *,
+    settings: ReplaySettings,
+    connection: ConnectionOptions,
+) -> ExitCode:
+    """Make recorded calls again and say what is different.
+
+    Only tools run that are declared as read-only and have not changed; all others get a dry run and are
+    skipped. The exit code is 0 only if every call that ran is the same, nothing is missing, changed or
+    failed, and the records are not altered and have the --head.
+
+    Example: knime-mcp replay run.jsonl --ignore /time
+    """
+    _check_files(file, out, html, audit)
+    _check_connection(connection)
+    check_executor(executor, connection)
+    from ..audit.replay.table import read_recording
+    from .replay_run import ReplayRun
+    from .replay_words import check_on_record, replay_options, with_commands
+
+    options = replay_options(settings)
+    connection = with_commands(connection, settings.server or ())
+    with reading_records():
+        recording = read_recording(file, head=head)
+    if not recording.calls and not recording.verification.runs:
+        raise CommandError(f"{file} holds no calls to replay.")
+    check_on_record(options, recording.calls)
+    with Interrupt() as interrupt:
+        run = ReplayRun(recording, options, connection, interrupt, head)
+        try:
+            run.execute(executor, concurrency, audit, out)
+        finally:
+            if html is not None:
+                write_page(html, run.page(file.name))
+    if as_json:
+        print_json(run.as_json())
+    else:
+        run.print()
+    return run.report()
+
+
+def _check_connection(connection: ConnectionOptions) -> None:
+    """Refuses options that say who to be at one server: a file names several, and each has its own."""
+    usual = ConnectionOptions()
+    if any(getattr(connection, name) != getattr(usual, name) for name in _ON_RECORD):
+        raise UsageError(
+            "Credentials, headers and transport are those that the file names. Allow a credential with"
+            " --with-credential NAME, or say it for a server: --server OLD=https://host/mcp#credential=NAME."
+        )
+
+
+def _check_files(file: Path, out: Path | None, html: Path | None, audit: Path | None) -> None:
+    check_table(out)
+    check_page(html)
+    check_journal(audit)
+    for written in (out, audit):
+        if written is not None and is_same(written, file):
+            raise UsageError(f"{written} is the file to replay. Write into another one.")

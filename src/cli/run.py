@@ -1,0 +1,301 @@
+"""``knime-mcp run``: a KNIME workflow without KNIME."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..tools.words import counted
+from .exits import CommandError, ExitCode, UsageError, reports_errors
+from .files import check_folder, writing
+from .interrupt import Interrupt
+from .options import ConnectionOptions
+from .progress import StatusLine
+from .shared_options import pairs
+from .terminal import complain, note, one_line, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..headless.host import ExtensionHost
+    from ..headless.workflows import CredentialValue, NodeOutcome, RunReport, Step
+    from ..knwf import Workflow
+
+_SERVERS = r"(.+?)=(https?:.+)"
+_ROWS_SHOWN = 20
+_COLUMNS_SHOWN = 8
+
+
+@reports_errors
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.knwf", help="A workflow that KNIME exported.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set what the workflow leaves open: the flow variable or parameter of a Configuration"
+            " node, or a workflow variable; may be repeated.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=TABLE",
+            help="Give a Workflow Input its table: a .csv, .parquet or .jsonl file, or a .knwf file, which"
+            " becomes a table with the workflow as a tool; may be repeated.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the tables at the end of the workflow there, as CSV and Parquet, the views of its"
+            " nodes as HTML, and the workflow's data area with the journals of calls.",
+        ),
+    ] = None,
+    credential: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=OTHER",
+            help="Where the workflow names the credential NAME, use OTHER; may be repeated. Without this"
+            " every credential is looked up by the workflow's own name: in the environment variables"
+            " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, then in the system's keyring"
+            " (keyring set knime-mcp:<NAME> USER).",
+        ),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Where nodes name the server OLD, call NEW; may be repeated. No credential goes to another"
+            " host unless NEW has #credential=NAME. OLD may be stdio:NAME, a server that was a command.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what became of every node as JSON, without tables.")
+    ] = False,
+) -> ExitCode:
+    """Run a KNIME workflow without KNIME.
+
+    Runs the nodes of this extension and the native nodes that they need; the error names every node that does
+    not run here, before anything runs. The exit code is 1 if a node fails; what is not behind it still runs.
+
+    Example: knime-mcp run examples/first-call.knwf --set server_url=http://127.0.0.1:8931/mcp
+    """
+    chosen = pairs(settings, "--set")
+    renamed = pairs(credential, "--credential")
+    tables = {name: Path(path) for name, path in pairs(inputs, "--input").items()}
+    unsaid = "does not say which server to call instead of which. Write OLD=NEW, NEW as URL."
+    servers = pairs(server, "--server", form=_SERVERS, wrong=unsaid)
+    with Interrupt() as interrupt:
+        report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
+    if as_json:
+        from ..headless.workflows.results import summary
+
+        print_json(summary(report, files))
+    elif out is None:
+        _show(report)
+    for path in files:
+        note(f"Wrote {path}")
+    return _ended(report)
+
+
+def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | None]:
+    """Finds credentials where the other commands find theirs."""
+    from ..headless.workflows import CredentialValue
+    from .credentials import Credentials
+
+    known = Credentials(ConnectionOptions())
+
+    def find(name: str) -> CredentialValue | None:
+        found = known(renamed.get(name, name))
+        return None if found is None else CredentialValue(found.username, found.password)
+
+    return find
+
+
+def _run(
+    file: Path,
+    settings: Mapping[str, str],
+    servers: Mapping[str, str],
+    tables: Mapping[str, Path],
+    out: Path | None,
+    find_credential: Callable[[str], CredentialValue | None],
+    interrupt: Interrupt,
+) -> tuple[RunReport, list[Path]]:
+    workflow, host = _loaded(file)
+    from ..headless.workflows import RunOptions, run_workflow
+    from ..headless.workflows.results import write_results
+
+    _check(workflow, settings, servers, tables, host.id)
+    check_folder(out)
+    folder = Path(tempfile.mkdtemp(prefix="knime-mcp-run-")) if out is None else out / "workflow"
+    report: RunReport | None = None
+    try:
+        with _Progress() as progress:
+            options = RunOptions(
+                workflow_dir=folder,
+                beside=file.absolute().parent,
+                servers=servers,
+                settings=settings,
+                find_credential=find_credential,
+                is_canceled=interrupt,
+                inputs={name: _read(path, host) for name, path in tables.items()},
+                watcher=progress,
+            )
+            report = run_workflow(workflow, host, options)
+        if out is None:
+            return report, []
+        with writing(out):
+            return report, write_results(report, out)
+    finally:
+        if out is None:
+            _leave(folder, keep=report is None or not report.ok)
+
+
+def _loaded(file: Path) -> tuple[Workflow, ExtensionHost]:
+    from ..audit.table_files import is_device
+    from ..headless import load_own_extension
+    from ..headless.errors import HeadlessError
+    from ..knwf import KnwfError, OtherNode, read_workflow
+    from ..knwf.workflow import node_label
+
+    if is_device(file):
+        raise CommandError(f"{file} is a device or a pipe, and no file.")
+    try:
+        workflow = read_workflow(file)
+    except KnwfError as error:
+        raise CommandError(f"{file} is no workflow that can be read: {error}.") from None
+    containers = {node_label(node) for node in workflow.nodes if isinstance(node, OtherNode)}
+    for problem in workflow.problems:
+        if problem.severity == "warning" and problem.where not in containers:
+            note(f"{problem.where}: {problem.what}")
+    try:
+        return workflow, load_own_extension()
+    except HeadlessError as error:
+        raise CommandError(f"The extension's nodes cannot be loaded: {error}.") from None
+
+
+def _check(
+    workflow: Workflow,
+    settings: Mapping[str, str],
+    servers: Mapping[str, str],
+    tables: Mapping[str, Path],
+    extension: str,
+) -> None:
+    """Refuses names that the workflow does not have."""
+    from ..headless.workflows import RunError
+    from ..headless.workflows.run import with_inputs, with_settings
+    from ..headless.workflows.servers import with_servers
+    from ..knwf import KnwfError
+    from ..types.errors import SettingInvalid
+
+    try:
+        with_servers(workflow, servers, extension)
+        with_settings(workflow, settings)
+        with_inputs(workflow, tables)
+    except (RunError, SettingInvalid) as error:
+        raise UsageError(str(error)) from None
+    except KnwfError:
+        pass  # a broken Configuration node: the run says which
+
+
+def _leave(folder: Path, *, keep: bool) -> None:
+    """Removes the workflow's own folder; one with journals of a run that did not go well stays."""
+    if keep and any(folder.rglob("*")):
+        note(f"Files of this run are in {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(file: Path, host: ExtensionHost) -> Any:
+    """A table from a file; of a workflow a table with the tool that it is."""
+    if file.suffix.lower() == ".knwf":
+        from ..headless.workflows import make_workflow_tool, tools_table
+
+        return tools_table(host, [make_workflow_tool(file, host=host)])
+    from .parameters import read_parameters
+
+    return read_parameters(file).table
+
+
+class _Progress(StatusLine):
+    """Says which node runs: one line that changes on a terminal, a line per node elsewhere."""
+
+    _head = ""
+
+    def started(self, step: Step, position: int, total: int) -> None:
+        """See `Watcher`."""
+        self._head = f"{position + 1} of {total}: {step.label}"
+        if not self.show(self._head):
+            note(self._head)
+
+    def progressed(self, step: Step, progress: float, message: str | None) -> None:  # noqa: ARG002
+        """See `Watcher`."""
+        self.show(f"{self._head} {progress:.0%} {message or ''}")
+
+    def finished(self, outcome: NodeOutcome) -> None:
+        """See `Watcher`."""
+        from ..headless.workflows import NodeStatus
+        from ..headless.workflows.results import row_counts
+
+        if outcome.status is NodeStatus.EXECUTED:
+            rows = ", ".join(counted(count, "row") for count in row_counts(outcome))
+            note(f"{self._head}: {outcome.seconds:.2f} s{rows and f', {rows}'}")
+        for warning in outcome.done.warnings:
+            note(f"{outcome.label}: {warning}")
+
+
+def _show(report: RunReport) -> None:
+    """Prints the tables at the end of the workflow, cut to what a terminal holds."""
+    from ..headless.workflows.results import end_tables, plain_table
+
+    for own in end_tables(report):
+        data = plain_table(own.table)
+        size = f"{counted(data.num_rows, 'row')}, {counted(data.num_columns, 'column')}"
+        say(f"{own.outcome.label} - {own.port}: {size}", "bold")
+        names = _telling(data)
+        shown = data.slice(0, _ROWS_SHOWN).select(names).to_pylist()
+        if len(shown) == 1 and len(names) > _COLUMNS_SHOWN:
+            show(table(None, ["", ""], [[name, _cell(shown[0][name], 400)] for name in names]))
+            continue
+        names = names[:_COLUMNS_SHOWN]
+        show(table(None, names, [[_cell(row[name], 160) for name in names] for row in shown]))
+        if data.num_rows > len(shown):
+            note(f"{data.num_rows - len(shown)} more rows; --out FOLDER writes all of them")
+
+
+def _telling(data: Any) -> list[str]:
+    """The columns that say something to people: not those without values, and tools after all others."""
+    filled = [n for n in data.column_names if data.column(n).null_count < data.num_rows] or data.column_names
+    return sorted(filled, key=lambda name: name in ("Tool", "Tool (JSON)", "Digest"))
+
+
+def _cell(value: Any, limit: int) -> str:
+    return "" if value is None else one_line(str(value), limit)
+
+
+def _ended(report: RunReport) -> ExitCode:
+    from ..headless.workflows import NodeStatus, label
+
+    for remark in report.plan.notes:
+        note(remark)
+    counts = {status: [o for o in report.outcomes if o.status is status] for status in NodeStatus}
+    for outcome in counts[NodeStatus.FAILED]:
+        complain(f"{outcome.label} failed: {outcome.message}")
+    for outcome in counts[NodeStatus.NOT_RUN]:
+        complain(f"{outcome.label} was not run: {outcome.message}.")
+    for own in report.plan.left_out:
+        note(f"{label(own.node)} was left out: {own.why}. No other node needs it")
+    executed = len(counts[NodeStatus.EXECUTED])
+    if report.canceled:
+        complain(f"Canceled after {executed} of {len(report.outcomes)} nodes.")
+        return ExitCode.CANCELED
+    note(f"{executed} of {len(report.outcomes)} nodes executed")
+    return ExitCode.OK if report.ok else ExitCode.FAILED
