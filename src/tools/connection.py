@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def header_lines(text: str) -> tuple[tuple[str, str], ...]:
-    """Reads the setting ``extra_headers``.
-
-    Args:
-        text: One header per line, as ``Name: value``.
-
-    Returns:
-        Pairs of name and value.
+    """The headers in the setting ``extra_headers``: one per line, as ``Name: value``.
 
     Raises:
         SettingInvalid: A line without a colon; the message shows its number, not its text.
@@ -47,15 +41,12 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def route_from_settings(node: Any, *, url: str | None = None, credential: str | None = None) -> ServerRoute:
-    """Makes a route from the parameters of a node.
+    """The route that the parameters of a node describe; what a fragment of the URL says wins over them.
 
     Args:
-        node: A node with the parameters of this module.
-        url: A URL that replaces the node's, such as one from a *Servers* table.
-        credential: Name of a credential that replaces the node's.
-
-    Returns:
-        The route; what a fragment of the URL says wins over the node's settings.
+        node: The node.
+        url: Replaces the node's URL, such as one from a *Servers* table.
+        credential: Replaces the node's name of a credential.
 
     Raises:
         SettingInvalid: A setting that cannot work, naming it and what to do.
@@ -79,13 +70,7 @@ def route_from_settings(node: Any, *, url: str | None = None, credential: str | 
 
 
 def timeouts_from_settings(node: Any) -> Timeouts:
-    """Makes the three clocks from the parameters of a node.
-
-    Args:
-        node: A node with the parameters of this module.
-
-    Returns:
-        The clocks.
+    """The three clocks of a node's parameters.
 
     Raises:
         SettingInvalid: A clock is no number, which only a flow variable can bring about.
@@ -108,17 +93,13 @@ def client_for(
     timeouts: Timeouts | None = None,
     trace: Callable[[Step], None] | None = None,
 ) -> MCPClient:
-    """Makes the client for a route from a credential that is at hand.
+    """The client for a route, which the caller closes.
 
     Args:
         route: Where and how to connect.
-        credential: The credential that the route names, or that of a credential port; None for no
-            credential.
+        credential: The one that the route names, or that of a credential port; None for none.
         timeouts: The clocks.
-        trace: Is told every step of connecting.
-
-    Returns:
-        A client, which the caller closes.
+        trace: Told every step of connecting.
 
     Raises:
         SettingInvalid: The credential cannot be sent that way.
@@ -137,13 +118,10 @@ def client_for(
 
 
 def refuse_commands(route: ServerRoute) -> None:
-    """Refuses a server that is a command: a table or a workflow must not start programs.
-
-    Args:
-        route: The route.
+    """Refuse a server that is a command: a table or a workflow must not start programs.
 
     Raises:
-        SettingInvalid: Its URL starts with ``stdio:``.
+        SettingInvalid: The URL starts with ``stdio:``.
     """
     if route.url.startswith("stdio:"):
         raise SettingInvalid(
@@ -155,14 +133,7 @@ def refuse_commands(route: ServerRoute) -> None:
 
 
 def as_setting_error(error: MCPError) -> Exception:
-    """Makes KNIME's error for settings that cannot work.
-
-    Args:
-        error: What is wrong.
-
-    Returns:
-        The error to raise in ``configure``, with the same text.
-    """
+    """KNIME's error for settings that cannot work, to raise in ``configure``, with the same text."""
     import knime.extension as knext
 
     return knext.InvalidParametersError(str(error))

@@ -82,27 +82,13 @@ class Filled:
 
 
 def chosen(name: str | None) -> str | None:
-    """Reads a setting that names a credential.
-
-    Args:
-        name: The setting, or a cell of a *Servers* table.
-
-    Returns:
-        The name, None for `NO_CREDENTIAL`, empty and missing.
-    """
+    """The name of a credential in a setting or a cell; None for `NO_CREDENTIAL`, empty and missing."""
     name = (name or "").strip()
     return None if name in ("", NO_CREDENTIAL) else name
 
 
 def find_credential(store: CredentialStore, name: str | None) -> Credential | None:
-    """Looks a credential up.
-
-    Args:
-        store: Where to look.
-        name: Its name; None for no credential.
-
-    Returns:
-        The credential, None for None.
+    """The credential of that name, None for None.
 
     Raises:
         SettingInvalid: There is no credential of that name; the message lists those that there are.
@@ -128,15 +114,12 @@ def find_credential(store: CredentialStore, name: str | None) -> Credential | No
 def fill(
     route: ServerRoute, credential: Credential | None, *, network: NetworkSettings | None = None
 ) -> Filled:
-    """Makes what is sent from a route and its credential.
+    """What is sent over a route with its credential: URL, headers and authorization, secrets included.
 
     Args:
         route: Where and how to send; names the credential.
         credential: The credential of that name, or that of a credential port; None for no credential.
         network: Trust store and proxy on the way to an authorization server.
-
-    Returns:
-        URL, headers and authorization, secrets included.
 
     Raises:
         SettingInvalid: A template without a credential, a credential without what has to be sent, or a
@@ -156,26 +139,14 @@ def fill(
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _filled(value, credential, in_url=False) for name, value in route.headers}
-    auth = None if _PASSWORD in used else authorization(route, credential, network=network)
+    auth = None if _PASSWORD in used else _authorization(route, credential, network)
     return Filled(_filled(route.url, credential, in_url=True), headers, auth)
 
 
-def authorization(
-    route: ServerRoute, credential: Credential, *, network: NetworkSettings | None = None
+def _authorization(
+    route: ServerRoute, credential: Credential, network: NetworkSettings | None
 ) -> Authorization:
-    """Makes the authorization that a route asks for.
-
-    Args:
-        route: Says how credentials are sent.
-        credential: The credential.
-        network: Trust store and proxy on the way to an authorization server.
-
-    Returns:
-        Bearer, basic or header authorization, or OAuth by client credentials.
-
-    Raises:
-        SettingInvalid: The credential lacks what has to be sent, or it cannot be sent that way.
-    """
+    """Bearer, basic or header authorization, or OAuth by client credentials, as the route says."""
     from .auth import BasicAuth, BearerAuth, HeaderAuth
 
     try:
@@ -230,13 +201,7 @@ def _client_credentials(
 
 
 def credential_from_port(port: Any) -> Credential:
-    """Takes the token of a port of type credential.
-
-    Args:
-        port: The port object, as the node gets it.
-
-    Returns:
-        A credential without user name, to be sent as Bearer token.
+    """The token of a port of type credential, as a credential without user name, to be sent as Bearer token.
 
     Raises:
         SettingInvalid: The node before has no token yet, or gives something else.
@@ -259,10 +224,7 @@ def credential_from_port(port: Any) -> Credential:
 
 
 def check_one_origin(urls: Iterable[str]) -> None:
-    """Refuses to hand the token of a credential port to several servers: it is meant for one.
-
-    Args:
-        urls: The servers that would get it.
+    """Refuse to hand the token of a credential port to several servers: it is meant for one.
 
     Raises:
         SettingInvalid: They are on more than one origin.
@@ -277,14 +239,7 @@ def check_one_origin(urls: Iterable[str]) -> None:
 
 
 def sent_in_clear(url: str) -> bool:
-    """Tells whether others could read a credential that is sent to a server.
-
-    Args:
-        url: The server's URL.
-
-    Returns:
-        Whether it goes over http to another machine.
-    """
+    """Whether others could read a credential that is sent there: it goes over http to another machine."""
     parts = urlsplit(url)
     return parts.scheme == "http" and not is_loopback_host(parts.hostname or "")
 

@@ -22,8 +22,8 @@ from ..types.errors import ConnectError, ResultTooLarge, origin_and_path
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
-from .server_url import is_loopback_host
-from .transports.http_channel import HttpChannel, is_usable, origin_of
+from .server_url import is_loopback_host, origin_of
+from .transports.http_channel import HttpChannel, is_usable
 from .transports.sockets import Backend
 
 BODY_BYTES: Final = 64 * 1024
@@ -111,6 +111,7 @@ class Guard:
         timeouts: The clocks of one fetch.
         trusted: Origins that the person has named, such as that of a configured issuer: may be in any
             network but those of `Zone.FORBIDDEN`.
+        is_canceled: Asked at least every 0.5 s while something is fetched, in the thread that wants it.
     """
 
     def __init__(
@@ -120,7 +121,9 @@ class Guard:
         network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
         timeouts: Timeouts = GUARD_TIMEOUTS,
         trusted: Collection[str] = (),
+        is_canceled: IsCanceled | None = None,
     ) -> None:
+        self.is_canceled = is_canceled
         self._server = origin_of(server_url)
         self._server_host = urlsplit(server_url).hostname or ""
         self._network = network
@@ -172,7 +175,6 @@ class Guard:
         headers: Mapping[str, str],
         body: bytes | None = None,
         confidential: bool = True,
-        is_canceled: IsCanceled | None = None,
     ) -> Fetched:
         """Send one request and read the whole reply.
 
@@ -182,7 +184,6 @@ class Guard:
             headers: Complete but for those of the connection.
             body: Of a POST.
             confidential: See `check`.
-            is_canceled: Asked at least every 0.5 s.
 
         Raises:
             ConnectError: The URL is refused, there is no connection, or the reply is too large.
@@ -190,7 +191,7 @@ class Guard:
             Canceled: `is_canceled` said so.
         """
         self.check(url, confidential=confidential)
-        wait = Wait(self._timeouts, is_canceled=is_canceled)
+        wait = Wait(self._timeouts, is_canceled=self.is_canceled)
         channel = self._channel(url)
         try:
             if self._network.proxy_for(url) is not None:

@@ -32,14 +32,7 @@ _REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: the mark of an object, and of 
 
 
 def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Finds the characters that a person does not see.
-
-    Args:
-        text: Any text.
-
-    Yields:
-        Position and character, for every one without an ordinary reason to be there.
-    """
+    """Position and character of all that a person does not see, without an ordinary reason."""
     # Thirty searches for one character take a tenth of the time of one for any of them.
     if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
         return
@@ -59,14 +52,7 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 
 def visible(text: str) -> str:
-    r"""Writes hidden characters as escapes, and leaves all others as they are.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The text with every hidden character as ``\u{200b}``, for people to see.
-    """
+    r"""The text for people to see, with every hidden character as an escape such as ``\u{200b}``."""
     parts: list[str] = []
     done = 0
     for position, character in hidden_characters(text):
@@ -76,13 +62,9 @@ def visible(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """Drops hidden characters, for comparing only: what is shown or sent is never changed.
+    """The text in Unicode's compatibility form, without hidden characters.
 
-    Args:
-        text: Any text.
-
-    Returns:
-        The text in Unicode's compatibility form, without hidden characters.
+    For comparing only: what is shown or sent is never changed.
     """
     positions = {position for position, _ in hidden_characters(text)}
     kept = "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
@@ -90,14 +72,9 @@ def without_hidden(text: str) -> str:
 
 
 def smuggled(characters: str) -> str:
-    """Reads what tag characters or variation selectors spell out.
+    """What hidden characters spell out, in their order.
 
-    Args:
-        characters: Hidden characters in their order.
-
-    Returns:
-        The text that tag characters (U+E0020 to U+E007E: ASCII) or variation selectors (one byte each)
-        stand for; empty if there are none.
+    Tag characters (U+E0020 to U+E007E) stand for ASCII, variation selectors for one byte each.
     """
     tags = "".join(chr(ord(c) - 0xE0000) for c in characters if 0xE0020 <= ord(c) <= 0xE007E)
     selectors = (ord(c) for c in characters if _is_selector(c))
@@ -106,26 +83,12 @@ def smuggled(characters: str) -> str:
 
 
 def escape(character: str) -> str:
-    r"""Writes one character as a visible escape.
-
-    Args:
-        character: The character.
-
-    Returns:
-        Such as ``\u{200b}``.
-    """
+    r"""One character as a visible escape, such as ``\u{200b}``."""
     return f"\\u{{{ord(character):04x}}}"
 
 
 def name_of(character: str) -> str:
-    """Names a character for people.
-
-    Args:
-        character: The character.
-
-    Returns:
-        Such as ``U+200B zero width space``.
-    """
+    """A character's name for people, such as ``U+200B zero width space``."""
     return f"U+{ord(character):04X} {unicodedata.name(character, 'control or private character').lower()}"
 
 

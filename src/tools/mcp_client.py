@@ -9,15 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
-from urllib.parse import parse_qsl, quote, urlsplit
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..types.errors import Canceled, MCPError, SettingInvalid
-from .auth import Authorization, header_secrets
+from .auth import Authorization
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
 from .client.conversation import Conversation, OnProgress, Progress, request_ids
-from .client.echoes import error_without, secrets_in, server_without, tools_without
+from .client.echoes import error_without, secrets_in, server_without, tools_without, values_in
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["MCPClient", "Progress", "ServerInfo", "StdioServer", "Step"]
 
 _logger = logging.getLogger(__name__)
-_SHORTEST_SECRET: Final = 6
 
 
 class MCPClient:
@@ -140,7 +138,7 @@ class MCPClient:
             url = checked_url(server_uri)
             if self._url is not None and url != self._url:
                 self.close()
-                self._calls.listings.drop()
+                self._calls.listings.current = None  # those of another server
             self._url, self._stdio = url, None
         with self._edge():
             self.conversation(self._wait(is_canceled))
@@ -355,17 +353,9 @@ class MCPClient:
     def _secrets(self) -> Iterator[str]:
         """Everything that must not be seen, in the forms in which a server could echo it."""
         yield from self.secrets()
-        custom = header_secrets(self._headers.values())
-        yield from (value for value in custom if len(value) >= _SHORTEST_SECRET)
+        yield from values_in(self._headers, self._url or "")
         if self._stdio is not None:
             yield from self._stdio.secrets()
-        query = urlsplit(self._url or "").query
-        for _, value in parse_qsl(query):
-            if len(value) >= _SHORTEST_SECRET:
-                yield value
-                yield quote(value, safe="")
-        if query:
-            yield query
 
 
 class _Edge:

@@ -1,4 +1,4 @@
-"""What the URL of a server must look like before anything is sent there."""
+"""The URL of a server: what it must look like before anything is sent there, and its origin."""
 
 import ipaddress
 import re
@@ -50,6 +50,16 @@ def checked_url(server_uri: str) -> str:
                 "The server URL names a host that cannot exist", setting="server_url", fix=fix
             )
     return url
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, in one spelling. Empty for one that has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
+    except ValueError:
+        return ""
 
 
 def is_loopback_host(host: str) -> bool:

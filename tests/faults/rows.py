@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from knime_mcp.tools import CallToolResult, MCPClient, Timeouts
 from knime_mcp.tools.caller.batch import run_batch
 from tests.support.scripted_server import (
-    LEGACY,
-    Part,
     ScriptedServer,
-    event,
-    http,
     legacy,
     modern,
     reply_event,
     rpc,
     stream,
     text,
-    tool,
 )
+from tests.support.sse_server import SseServer
 
 #: Era and form of a server's good replies.
 WAYS = ("modern-json", "modern-sse", "legacy-json", "legacy-sse")
@@ -111,8 +107,8 @@ def bound(clock):
     return getattr(HURRIED[clock], clock) + SLACK
 
 
-class OldServer(ScriptedServer):
-    """A server of the old transport (HTTP+SSE): replies come over one stream.
+class OldServer(SseServer):
+    """A server of the old transport (HTTP+SSE), whose results name their rows.
 
     Args:
         fault: Takes the server and the request of a bad row; returns the reply to the POST.
@@ -121,27 +117,13 @@ class OldServer(ScriptedServer):
     """
 
     def __init__(self, fault=None, *, endpoint="/messages?session=1", get=None):
-        super().__init__(path="/sse")
+        def row(request):
+            return text(f"row {request.params['arguments']['row']}")
+
+        super().__init__({"tools/call": row}, endpoint=endpoint, **({"GET": get} if get else {}))
         self._fault = fault
-        opened = stream(event(endpoint, name="endpoint"), Part.EVENTS, end=False)
-        self.script = {"GET": get or opened, "*": self._post}
 
     def _post(self, request):
-        if request.rpc == "tools/call":
-            if request.params["arguments"]["bad"]:
-                return self._fault(self, request)
-            self.answer(request, text(f"row {request.params['arguments']['row']}"))
-        elif request.rpc == "initialize":
-            self.answer(request, {"protocolVersion": LEGACY, "capabilities": {"tools": {}}})
-        elif request.rpc == "tools/list":
-            self.answer(request, {"tools": [tool()]})
-        elif request.rpc == "server/discover":
-            error = {"code": -32601, "message": "Method not found"}
-            self.push(event({"jsonrpc": "2.0", "id": request.json["id"], "error": error}))
-        return self.accepted()
-
-    def accepted(self):
-        return http(202, "Accepted", content_type="text/plain")
-
-    def answer(self, request, result):
-        self.push(event({"jsonrpc": "2.0", "id": request.json["id"], "result": result}))
+        if request.rpc == "tools/call" and request.params["arguments"]["bad"]:
+            return self._fault(self, request)
+        return super()._post(request)

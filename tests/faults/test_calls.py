@@ -207,6 +207,12 @@ FAULTS = {
     "JSON larger than allowed": Fault(
         result_with(json.dumps(text("x" * 400_000))), ResultTooLarge, "larger than 300.0 KB"
     ),
+    "JSON without an end": Fault(
+        [OK + b"Transfer-Encoding: chunked\r\n\r\n", *([b"2710\r\n" + b" " * 10_000 + b"\r\n"] * 100)],
+        ResultTooLarge,
+        "larger than 300.0 KB",
+        attributes={"limit": 300_000},
+    ),
     # event streams
     "stream without the reply": Fault(stream(event(notification("x"))), ConnectError, "without its reply"),
     "empty stream": Fault(stream(), ConnectError, "without its reply"),
@@ -243,6 +249,9 @@ FAULTS = {
     # compression
     "compression that nobody asked for": Fault(
         http(200, b"x", headers={"Content-Encoding": "br"}), ProtocolError, "nobody asked"
+    ),
+    "two compressions": Fault(
+        http(200, b"x", headers={"Content-Encoding": "gzip, gzip"}), ProtocolError, "nobody asked"
     ),
     "damaged compression": Fault(
         http(200, b"nonsense", headers={"Content-Encoding": "gzip"}), ProtocolError, "damaged"

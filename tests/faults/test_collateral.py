@@ -126,18 +126,18 @@ def test_sessions_that_others_have_lost_cost_a_row_none_of_its_attempts():
         return [after(begun[sessions[sessions.index(session) + 1]]), *GONE]
 
     def after(happened):
-        return lambda _: b"" if happened.wait(20) else b"late"
+        return lambda _: b"" if happened.wait(30) else b"late"
 
     script = legacy(tools__call=call) | {"initialize": begin}
     found = []
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         thread = threading.Thread(target=lambda: found.extend(run_rows(client, rows=1, bad=())))
         thread.start()
-        assert entered["s0"].wait(10)
+        assert entered["s0"].wait(30)
         for _ in range(2):
             with pytest.raises(SessionLost):
                 client.call_tool("echo", {"row": 1, "bad": True})
-        thread.join(20)
+        thread.join(60)
     assert found
     assert found[0].good
 

@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.tools import MCPClient, Timeouts
 from knime_mcp.types.errors import MCPError
-from tests.faults.rows import PATIENT, SLACK, OldServer, batch, good_reply, run_rows, script_for
+from tests.faults.rows import PATIENT, SLACK, OldServer, batch, run_rows, script_for
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
@@ -20,6 +20,7 @@ from tests.support.scripted_server import (
     stream,
     text,
 )
+from tests.support.sse_server import ACCEPTED
 
 
 def row_of(request):
@@ -115,22 +116,6 @@ def test_a_pause_that_does_not_fit_into_the_call_is_told_as_such():
         assert row.good or "wants to be asked for it only in 86400 s" in str(row.outcome)
 
 
-@pytest.mark.parametrize("status", [404, 410])
-def test_a_session_that_is_gone_is_opened_anew(status):
-    good = good_reply("legacy-json")
-    gone = [http(status, "Gone", content_type="text/plain")]
-
-    def call(request):
-        return gone.pop() if gone and request.params["arguments"]["row"] == 3 else good(request)
-
-    with (
-        ScriptedServer(legacy(session="s", tools__call=call)) as server,
-        MCPClient(server.url, timeouts=PATIENT) as client,
-    ):
-        assert all(row.good for row in run_rows(client, bad=()))
-    assert server.methods.count("initialize") == 2
-
-
 def test_a_server_that_never_answers_the_first_notification_is_connected_to():
     script = legacy(session="s") | {"notifications/initialized": [Part.STALL]}
     with ScriptedServer(script) as server, MCPClient(server.url, timeouts=PATIENT) as client:
@@ -196,7 +181,7 @@ def test_one_lost_post_of_the_old_transport_leaves_the_replies_of_the_others_alo
         if lost:
             return lost.pop()
         server.answer(request, row_of(request))
-        return server.accepted()
+        return ACCEPTED
 
     with Slow(fault, get=opened) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         rows = run_rows(client, bad=(2,))
@@ -208,7 +193,7 @@ def test_a_message_that_cannot_be_read_ends_its_call_at_once():
     def fault(server, request):
         deep = b"[" * 10_000 + b"]" * 10_000
         server.push(b'data: {"jsonrpc": "2.0", "id": %d, "result": %s}\n\n' % (request.json["id"], deep))
-        return server.accepted()
+        return ACCEPTED
 
     with OldServer(fault) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         rows = run_rows(client)

@@ -15,6 +15,7 @@ from knime_mcp.types.errors import (
 )
 from tests.faults.rows import BAD_ROWS, HURRIED, PATIENT, SLACK, OldServer, bound, run_rows
 from tests.support.scripted_server import Part, event, http, notification, stream, text
+from tests.support.sse_server import ACCEPTED
 
 LIMITS = Limits(result_bytes=200_000, event_bytes=200_000)
 
@@ -28,7 +29,7 @@ def pushed(make):
 
     def fault(server, request):
         server.push(make(request))
-        return server.accepted()
+        return ACCEPTED
 
     return fault
 
@@ -120,7 +121,7 @@ def test_the_second_of_two_replies_is_ignored():
 def test_what_ends_the_stream_ends_the_calls_on_it_and_later_rows_get_a_new_one():
     def fault(server, request):
         server.end_stream()
-        return server.accepted()
+        return ACCEPTED
 
     class Server(OldServer):
         def end_stream(self):
@@ -159,7 +160,7 @@ def test_a_session_that_is_lost_is_opened_anew():
             lost.clear()
             return http(404, "Could not find session", content_type="text/plain")
         server.answer(request, text("row 2"))
-        return server.accepted()
+        return ACCEPTED
 
     with OldServer(fault) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         rows = run_rows(client, rows=4, bad=(2,), in_flight=1)
@@ -170,6 +171,7 @@ def test_a_session_that_is_lost_is_opened_anew():
     ("endpoint", "words"),
     [
         ("http://127.0.0.2:1/messages", "another server"),
+        ("//other.example/messages", "another server"),
         ("http://[::1", "no usable URL"),
         ("/messages\x01", "no usable URL"),
         ("/" + "a" * 70_000, "no usable URL"),
@@ -216,7 +218,7 @@ def test_a_large_reply_that_arrives_slowly_is_not_silence():
         data = answer(request, text("x" * 150_000))
         for start in range(0, len(data), 10_000):
             server.push(data[start : start + 10_000])
-        return server.accepted()
+        return ACCEPTED
 
     class Slow(OldServer):
         def _send_events(self, sock):
@@ -247,7 +249,7 @@ def test_a_flood_of_requests_from_the_server_does_not_keep_a_call_alive():
         for number in range(200):
             server.push(event({"jsonrpc": "2.0", "id": number, "method": "ping"}))
             server.push(event(notification("notifications/message", data="x")))
-        return server.accepted()
+        return ACCEPTED
 
     with OldServer(fault) as server, MCPClient(server.url, timeouts=HURRIED["idle"]) as client:
         rows = run_rows(client, rows=1, bad=(0,), in_flight=1)
@@ -272,7 +274,7 @@ def test_a_post_that_fails_leaves_the_stream_to_the_others():
     def fault(server, request):
         asked.append(request)
         waiting.set()
-        return server.accepted()
+        return ACCEPTED
 
     with Server(fault) as server, MCPClient(server.url, timeouts=PATIENT) as client:
         client.connect()
@@ -304,14 +306,14 @@ def test_those_who_wait_are_told_that_the_session_is_lost():
     def fault(server, request):
         if request.params["arguments"]["row"] == 0:
             waiting.set()
-            return server.accepted()
+            return ACCEPTED
         return http(404, "Could not find session", content_type="text/plain")
 
     class Server(OldServer):
         def _post(self, request):
             if len(self.named("GET")) > 1 and request.rpc == "tools/call":  # the second session is fine
                 self.answer(request, text("row 1"))
-                return self.accepted()
+                return ACCEPTED
             return super()._post(request)
 
     with Server(fault) as server, MCPClient(server.url, timeouts=PATIENT) as client:

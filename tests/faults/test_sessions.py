@@ -13,6 +13,7 @@ from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import AuthError, ConnectError, MCPError
 from tests.faults.rows import PATIENT, WAYS, OldServer, bound, run_rows, script_for
 from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
+from tests.support.sse_server import ACCEPTED
 
 SECRET = "s3cret-s3cret"
 
@@ -206,7 +207,7 @@ def test_closing_the_client_ends_a_listing_and_connects_to_nobody(transport, wha
                 return http(503, headers={"Retry-After": "1"})
             if result is not None:
                 self.answer(request, result)
-            return self.accepted()
+            return ACCEPTED
 
     def reply(request):
         result = page(request)

@@ -67,7 +67,7 @@ def test_every_tool_is_listed_as_the_server_defines_it(client: MCPClient) -> Non
 
 
 @pytest.mark.requirement("T23")
-def test_echo(client: MCPClient) -> None:
+def test_text_comes_back_as_it_was_sent(client: MCPClient) -> None:
     result = client.call_tool("echo", {"message": "grüße 🎉\nsecond line"})
     assert result.content == (TextContent("Echo: grüße 🎉\nsecond line"),)
     assert result.text == "Echo: grüße 🎉\nsecond line"
@@ -75,7 +75,7 @@ def test_echo(client: MCPClient) -> None:
     assert result.structured_content is ABSENT
 
 
-def test_get_sum(client: MCPClient) -> None:
+def test_numbers_arrive_as_numbers(client: MCPClient) -> None:
     assert client.call_tool("get-sum", {"a": 2, "b": 40.5}).text == "The sum of 2 and 40.5 is 42.5."
 
 

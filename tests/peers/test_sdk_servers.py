@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.peer
 
-DEADLINE = 20.0
+DEADLINE = 30.0
 TOOLS = ["add", "echo", "describe", "order", "pixel", "divide", "countdown", "wait", "waiting", "headers"]
 
 
@@ -75,7 +75,7 @@ def test_transport_and_revision_are_found(peer: Peer, url: str) -> None:
     assert (info.name, info.instructions) == ("workshop", "Tools for tests.")
 
 
-@pytest.mark.requirement("T9")
+@pytest.mark.requirement("T9", "T27", "T28")
 def test_connect_list_call(peer: Peer, url: str) -> None:
     client = MCPClient()
     client.connect(url)
@@ -116,7 +116,7 @@ def test_failures_of_a_tool_are_results(peer: Peer, url: str) -> None:
         assert client.call_tool("divide", {"a": 1, "b": 4}).structured_content == {"result": 0.25}
 
 
-def test_progress(peer: Peer, url: str) -> None:
+def test_progress_is_reported_in_order(peer: Peer, url: str) -> None:
     seen: list[Progress] = []
     with MCPClient(url) as client:
         assert client.call_tool("countdown", {"steps": 5}, on_progress=seen.append).text == "counted 5 steps"

@@ -44,7 +44,7 @@ def test_era_and_transport_of_every_route(route: str, connected: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", ["empty", "no-tools-capability"])
-def test_no_tools(connected: Any, shape: str) -> None:
+def test_a_server_without_tools_has_an_empty_list(connected: Any, shape: str) -> None:
     with connected(shape) as client:
         assert client.list_tools() == []
 

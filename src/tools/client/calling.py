@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -237,14 +238,14 @@ class ToolCalls:
     def _explained(self, error: ServerError, name: str) -> MCPError:
         """Unknown tools are errors of their own; the specification has only a code for bad parameters."""
         text = error.what.lower()
-        names = [] if self.listings.current is None else list(self.listings.current.by_name)
-        is_unknown = "unknown tool" in text or "no such tool" in text
         if error.code == jsonrpc.INVALID_PARAMS:
-            is_unknown = is_unknown or "not found" in text
+            is_unknown = any(words in text for words in ("unknown tool", "no such tool", "not found"))
         else:  # many servers throw what their library then reports under the code of its choice
-            is_unknown = is_unknown and name.lower() in text and name not in names
+            is_unknown = re.search(rf"(unknown|no such) tool\W+{re.escape(name.lower())}(?!\w)", text)
         if not is_unknown:
             return error
+        listing = self.listings.current
+        names = set(listing.by_name) - {name} if listing is not None else set[str]()
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)

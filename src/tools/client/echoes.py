@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from ...types.errors import MCPError, ServerError
 from ...types.routing import looks_secret
@@ -54,6 +54,15 @@ def secrets_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
     for name, value in (*headers.items(), *parse_qsl(urlsplit(url).query)):
         if looks_secret(name, value):
             yield from header_secrets([value])
+
+
+def values_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
+    """All that a person has put there, whatever it looks like, and as it stands in a URL."""
+    query = urlsplit(url).query
+    values = [value for _, value in parse_qsl(query)]
+    values += [quote(value, safe="") for value in values]
+    yield from (value for value in (*header_secrets(headers.values()), *values) if len(value) >= _SHORTEST)
+    yield query
 
 
 def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:

@@ -72,20 +72,16 @@ class Listings:
         self._requests = requests
         self._limits = settings.limits
         self._trace = settings.trace
-        self._current: Listing | None = None
+        # The last one, fresh or not: definitions stay known for checks until the next one.
+        self.current: Listing | None = None
         self._lock = threading.Lock()
         self.changes = 0
         self.dropped: tuple[tuple[str, str], ...] = ()
 
     @property
-    def current(self) -> Listing | None:
-        """The last listing, fresh or not; definitions stay known for checks until the next one."""
-        return self._current
-
-    @property
     def is_kept(self) -> bool:
         """Whether the next one who asks gets the last listing."""
-        return self._current is not None and time.monotonic() < self._current.fresh_until
+        return self.current is not None and time.monotonic() < self.current.fresh_until
 
     def changed(self) -> None:
         """The server has said that its tools changed."""
@@ -93,19 +89,15 @@ class Listings:
             self.changes += 1
         self.forget()
 
-    def drop(self) -> None:
-        """Another server is asked from now on."""
-        self._current = None
-
     def forget(self) -> None:
         """The last listing is not to be given to anybody else."""
-        listing = self._current
+        listing = self.current
         if listing is not None:
             listing.fresh_until = 0.0
 
     def get(self, wait: Wait) -> Listing:
         """All tools, from the cache while the server's ``ttlMs`` allows it."""
-        listing = self._current
+        listing = self.current
         if listing is not None and self.is_kept:
             return listing
         started = time.monotonic()
@@ -114,7 +106,7 @@ class Listings:
         listing = self._read(pages)
         if changes != self.changes:  # while the pages arrived
             listing.fresh_until = 0.0
-        self._current = listing
+        self.current = listing
         if self._trace is not None:
             what = f"{counted(len(listing.tools), 'tool')} on {counted(pages.count, 'page')}"
             self._trace(Step("tools", "tools/list", True, what, time.monotonic() - started))

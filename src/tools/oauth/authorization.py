@@ -88,7 +88,9 @@ class OAuth:
         self._issuer = issuer
         self._scope = scope
         trusted = (issuer,) if issuer is not None else ()
-        self._guard = Guard(server_url, network=network, timeouts=timeouts, trusted=trusted)
+        self._guard = Guard(
+            server_url, network=network, timeouts=timeouts, trusted=trusted, is_canceled=self._is_canceled
+        )
         self._key = login_key(server_url)
         self._found: Discovered | None = None
         self._asker = _Asker()
@@ -266,9 +268,7 @@ class OAuth:
             "refresh_token": login.tokens.refresh_token,
             "resource": found.resource,
         }
-        new = request_tokens(
-            self._guard, found.server, login.client, fields, is_canceled=self._asker.is_canceled
-        )
+        new = request_tokens(self._guard, found.server, login.client, fields)
         # RFC 6749 §5.1, §6: what the answer leaves out stays as it was.
         tokens = dataclasses.replace(
             new,
@@ -290,7 +290,6 @@ class OAuth:
             store=self._store,
             pinned=self._issuer is not None,
             previous_issuer=previous_issuer,
-            is_canceled=self._asker.is_canceled,
         )
         issuer = found.server.issuer
         try:
@@ -331,13 +330,7 @@ class OAuth:
         return self._found.server.issuer if self._found is not None and self._found is not found else None
 
     def _discover(self, metadata_url: str | None) -> Discovered:
-        found = discover(
-            self._server_url,
-            self._guard,
-            metadata_url=metadata_url,
-            issuer=self._issuer,
-            is_canceled=self._asker.is_canceled,
-        )
+        found = discover(self._server_url, self._guard, metadata_url=metadata_url, issuer=self._issuer)
         self._found = found
         return found
 
@@ -372,10 +365,15 @@ class OAuth:
         if fresh:
             self._known_secrets = [*self._known_secrets, *fresh][-_MOST_SECRETS:]
 
+    def _is_canceled(self) -> bool:
+        """Whether nobody wants any more what this thread asks for."""
+        is_canceled = self._asker.is_canceled
+        return is_canceled is not None and is_canceled()
+
     @contextmanager
     def _alone(self) -> Generator[None, None, None]:
         """Inside, nobody else obtains or renews the same tokens; and only `AuthError` and cancel leave it."""
-        wait = Wait(_LONGEST_LOGIN, is_canceled=self._asker.is_canceled)
+        wait = Wait(_LONGEST_LOGIN, is_canceled=self._is_canceled)
         try:
             wait.for_lock(self._flight)
             try:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...types.errors import AuthError, ProtocolError, origin_and_path
-from ..clock import IsCanceled
 from ..guard import Guard
 from ..protocol.json_text import decode
 from ..protocol.jsonrpc import as_object
@@ -22,7 +21,6 @@ from .metadata import (
     read_resource_metadata,
     read_server_metadata,
     resource_metadata_urls,
-    root_metadata_url,
     server_metadata_urls,
 )
 
@@ -51,7 +49,6 @@ def discover(
     *,
     metadata_url: str | None = None,
     issuer: str | None = None,
-    is_canceled: IsCanceled | None = None,
 ) -> Discovered:
     """Find out who guards an MCP server.
 
@@ -60,22 +57,21 @@ def discover(
         guard: Fetches.
         metadata_url: Protected resource metadata, from the server's challenge.
         issuer: The only authorization server to accept; None for the first one that is named.
-        is_canceled: Asked at least every 0.5 s.
 
     Raises:
         AuthError: Metadata that cannot be had, or that must not be believed.
         ConnectError: A URL that the guard refuses, or no connection.
         TimedOut: A clock ran out.
-        Canceled: `is_canceled` said so.
+        Canceled: `Guard.is_canceled` said so.
     """
-    found = _resource_metadata(server_url, guard, metadata_url, is_canceled)
+    found = _resource_metadata(server_url, guard, metadata_url)
     if found is None:
-        server = _legacy_server(server_url, guard, is_canceled)
+        server = _legacy_server(server_url, guard)
         _require(server.issuer, (server.issuer,), issuer)
         return Discovered(canonical_resource(server_url), None, server)
     check_resource(found, server_url)
     chosen = _require(found.authorization_servers[0], found.authorization_servers, issuer)
-    server = _server_metadata(chosen, guard, is_canceled)
+    server = _server_metadata(chosen, guard)
     return Discovered(found.resource, found.scopes_supported, server)
 
 
@@ -95,14 +91,12 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
     )
 
 
-def _resource_metadata(
-    server_url: str, guard: Guard, metadata_url: str | None, is_canceled: IsCanceled | None
-) -> ResourceMetadata | None:
+def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) -> ResourceMetadata | None:
     """The first document that can be read; None if there is none, as before revision 2025-06-18."""
     trouble: str | None = None
     places = ([metadata_url] if metadata_url else []) + resource_metadata_urls(server_url)
     for url in dict.fromkeys(places):
-        status, document = _get(url, guard, is_canceled)
+        status, document = _get(url, guard)
         try:
             if status == 200:
                 return read_resource_metadata(document)
@@ -116,10 +110,10 @@ def _resource_metadata(
     return None
 
 
-def _server_metadata(issuer: str, guard: Guard, is_canceled: IsCanceled | None) -> ServerMetadata:
+def _server_metadata(issuer: str, guard: Guard) -> ServerMetadata:
     trouble = "no document in any of its places"
     for url in server_metadata_urls(issuer):
-        status, document = _get(url, guard, is_canceled)
+        status, document = _get(url, guard)
         if status == 429 or status >= 500:
             trouble = f"{origin_and_path(url)} answers {status}"
             break
@@ -131,11 +125,11 @@ def _server_metadata(issuer: str, guard: Guard, is_canceled: IsCanceled | None) 
     raise _unavailable(f"The metadata of authorization server {origin_and_path(issuer)[:200]}", trouble)
 
 
-def _legacy_server(server_url: str, guard: Guard, is_canceled: IsCanceled | None) -> ServerMetadata:
+def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
     """Revision 2025-03-26: the MCP server's origin is the authorization server, with or without metadata."""
-    url = root_metadata_url(server_url)
     assumed = assumed_metadata(server_url)
-    status, document = _get(url, guard, is_canceled)
+    url = server_metadata_urls(assumed.issuer)[0]
+    status, document = _get(url, guard)
     if status == 429 or status >= 500:
         raise _unavailable(
             "The server's authorization server metadata", f"{origin_and_path(url)} answers {status}"
@@ -159,9 +153,9 @@ def _checked(server: ServerMetadata, guard: Guard) -> ServerMetadata:
     return server
 
 
-def _get(url: str, guard: Guard, is_canceled: IsCanceled | None) -> tuple[int, Any]:
+def _get(url: str, guard: Guard) -> tuple[int, Any]:
     """Status and parsed body; a 2xx that is not JSON counts as no document."""
-    reply = guard.fetch("GET", url, headers=_HEADERS, confidential=False, is_canceled=is_canceled)
+    reply = guard.fetch("GET", url, headers=_HEADERS, confidential=False)
     _logger.debug("GET %s: %d, %d bytes", origin_and_path(url), reply.status, len(reply.body))
     if reply.status != 200:
         return reply.status, None

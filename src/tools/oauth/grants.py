@@ -1,7 +1,7 @@
 """The two ways to a token: a person logs in (authorization code), or a program does (client credentials)."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ...types.errors import AuthError, origin_and_path
 from ..clock import IsCanceled
@@ -51,7 +51,6 @@ class Situation:
         store: Keeps clients that were registered.
         pinned: The person has named this issuer.
         previous_issuer: Whose client the last login used, None if there was none.
-        is_canceled: Asked at least every 0.5 s.
     """
 
     server_url: str
@@ -60,7 +59,6 @@ class Situation:
     store: TokenStore
     pinned: bool
     previous_issuer: str | None
-    is_canceled: IsCanceled | None
 
     def may_use(self, client: Client) -> bool:
         """Whether a client that was registered by hand belongs to this issuer.
@@ -85,17 +83,15 @@ class Situation:
 
 
 class Grant(Protocol):
-    """A way to a token."""
+    """A way to a token.
 
-    @property
-    def name(self) -> GrantName:
-        """What is written down about it."""
-        ...
+    Attributes:
+        name: What is written down about it.
+        refreshable: Whether refresh tokens make sense.
+    """
 
-    @property
-    def refreshable(self) -> bool:
-        """Whether refresh tokens make sense."""
-        ...
+    name: ClassVar[GrantName]
+    refreshable: ClassVar[bool]
 
     @property
     def asks_person(self) -> bool:
@@ -131,10 +127,10 @@ class ClientCredentials:
         client: With a secret or a private key.
     """
 
-    client: Client
+    name: ClassVar[GrantName] = "client_credentials"
+    refreshable: ClassVar[bool] = False
 
-    name: GrantName = field(default="client_credentials", init=False)
-    refreshable: bool = field(default=False, init=False)
+    client: Client
     asks_person: bool = field(default=False, init=False)
 
     @property
@@ -156,9 +152,7 @@ class ClientCredentials:
                 fix=f"Register a client at {origin_and_path(situation.found.server.issuer)}",
             )
         fields = {"grant_type": "client_credentials", "scope": scope, "resource": situation.found.resource}
-        return self.client, request_tokens(
-            situation.guard, situation.found.server, self.client, fields, is_canceled=situation.is_canceled
-        )
+        return self.client, request_tokens(situation.guard, situation.found.server, self.client, fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +165,12 @@ class AuthorizationCode:
         client_metadata_url: Where a document about this client is published (CIMD), None if it is not.
     """
 
+    name: ClassVar[GrantName] = "authorization_code"
+    refreshable: ClassVar[bool] = True
+
     user_agent: UserAgent | None = None
     client: Client | None = None
     client_metadata_url: str | None = None
-
-    name: GrantName = field(default="authorization_code", init=False)
-    refreshable: bool = field(default=True, init=False)
 
     @property
     def asks_person(self) -> bool:
@@ -211,7 +205,7 @@ class AuthorizationCode:
             server, client_id=client.client_id, redirect_uri=redirect_uri, resource=resource, scope=scope
         )
         situation.guard.check(request.url)
-        code = read_redirect(request, self.user_agent.authorize(request.url, situation.is_canceled))
+        code = read_redirect(request, self.user_agent.authorize(request.url, situation.guard.is_canceled))
         fields = {
             "grant_type": "authorization_code",
             "code": code,
@@ -219,9 +213,7 @@ class AuthorizationCode:
             "code_verifier": request.verifier,
             "resource": resource,
         }
-        return client, request_tokens(
-            situation.guard, server, client, fields, is_canceled=situation.is_canceled
-        )
+        return client, request_tokens(situation.guard, server, client, fields)
 
     def _client(self, situation: Situation, user_agent: UserAgent, scope: str | None) -> tuple[Client, str]:
         """Who we are to this server: registered by hand, by a published document, or now.
@@ -250,13 +242,7 @@ class AuthorizationCode:
         redirect_uri = user_agent.redirect_uri(known.redirect_uri if known is not None else None)
         if known is not None and known.redirect_uri == redirect_uri:
             return known, redirect_uri
-        client = register(
-            situation.guard,
-            server,
-            redirect_uri=redirect_uri,
-            scope=scope,
-            is_canceled=situation.is_canceled,
-        )
+        client = register(situation.guard, server, redirect_uri=redirect_uri, scope=scope)
         situation.store.save(key, client_to_text(client))
         return client, redirect_uri
 

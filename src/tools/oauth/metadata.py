@@ -10,7 +10,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from ...types.errors import AuthError, origin_and_path
-from ..guard import origin_of
+from ..server_url import origin_of
 
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
@@ -104,11 +104,6 @@ def server_metadata_urls(issuer: str) -> list[str]:
     path = urlsplit(issuer).path.rstrip("/")
     paths = [_OAUTH + path, _OPENID + path, path + _OPENID] if path else [_OAUTH, _OPENID]
     return [_beside(issuer, each) for each in paths]
-
-
-def root_metadata_url(server_url: str) -> str:
-    """Where a server of revision 2025-03-26 keeps its authorization server metadata."""
-    return _beside(server_url, _OAUTH)
 
 
 def assumed_metadata(server_url: str) -> ServerMetadata:

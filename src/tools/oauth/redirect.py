@@ -43,9 +43,8 @@ def new_request(
     """Make an authorization request.
 
     Raises:
-        AuthError: The server has nowhere to log in, or does not offer PKCE with S256.
+        AuthError: The server has nowhere to log in.
     """
-    server.require_pkce()
     if server.authorization_endpoint is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} has no page to log in at",

@@ -49,6 +49,6 @@ def union(*scopes: str | None) -> str | None:
     return " ".join(dict.fromkeys(each for scope in scopes for each in (scope or "").split())) or None
 
 
-def covers(have: str | None, needed: str | None) -> bool:
-    """Whether the needed scopes are all there; unknown needs are not."""
-    return bool(needed) and set((needed or "").split()) <= set((have or "").split())
+def covers(have: str | None, needed: str) -> bool:
+    """Whether the needed scopes are all there."""
+    return set(needed.split()) <= set((have or "").split())

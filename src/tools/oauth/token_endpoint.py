@@ -14,7 +14,6 @@ from urllib.parse import quote, urlencode
 
 from ...types.errors import AuthError, ProtocolError, SettingInvalid, origin_and_path
 from ..auth import BearerAuth
-from ..clock import IsCanceled
 from ..guard import Fetched, Guard
 from ..protocol.json_text import decode
 from ..words import in_one_line
@@ -42,8 +41,6 @@ def request_tokens(
     server: ServerMetadata,
     client: Client,
     fields: Mapping[str, str | None],
-    *,
-    is_canceled: IsCanceled | None = None,
 ) -> Tokens:
     """Send a token request.
 
@@ -52,7 +49,6 @@ def request_tokens(
         server: Whose token endpoint.
         client: Who asks.
         fields: Grant type and what belongs to it; None values are left out.
-        is_canceled: Asked at least every 0.5 s.
 
     Raises:
         GrantRefused: The server says no.
@@ -63,9 +59,7 @@ def request_tokens(
     body = {name: value for name, value in fields.items() if value is not None}
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     _authenticate(client, server, headers, body)
-    reply = guard.fetch(
-        "POST", server.token_endpoint, headers=headers, body=urlencode(body).encode(), is_canceled=is_canceled
-    )
+    reply = guard.fetch("POST", server.token_endpoint, headers=headers, body=urlencode(body).encode())
     answer = _object(reply, "token endpoint", server)
     hidden = [value for name in _SECRET_FIELDS if (value := body.get(name))] + [client.secret or ""]
     if not 200 <= reply.status < 300 or "access_token" not in answer:
@@ -196,14 +190,7 @@ def _seconds(value: object) -> float | None:
     return float(value) if 0 <= value < 1e10 else None  # also refuses NaN
 
 
-def register(
-    guard: Guard,
-    server: ServerMetadata,
-    *,
-    redirect_uri: str,
-    scope: str | None,
-    is_canceled: IsCanceled | None = None,
-) -> Client:
+def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: str | None) -> Client:
     """Register a client (RFC 7591; deprecated since 2026-07-28, and what most servers have).
 
     Raises:
@@ -232,7 +219,6 @@ def register(
             server.registration_endpoint,
             headers={"Accept": "application/json", "Content-Type": "application/json"},
             body=json.dumps(wanted).encode(),
-            is_canceled=is_canceled,
         )
         answer = _object(reply, "registration endpoint", server)
         if answer.get("error") != "invalid_client_metadata" or wanted.pop("scope", None) is None:

@@ -13,10 +13,8 @@ ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """What a header name may consist of (RFC 9110 §5.6.2)."""
-_NAME_PARAMETER: Final = {
+_NAME_PARAMETER: Final = {  # of the requests that this client sends
     "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
     # The extension io.modelcontextprotocol/tasks, *Routing Headers*.
     "tasks/get": "taskId",
     "tasks/update": "taskId",
@@ -120,9 +118,9 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
         yield subschema, path
         for keyword, value in subschema.items():
             if keyword in _SCHEMA_MAPS and isinstance(value, dict):
+                above = path if keyword == "properties" else None
                 for name, child in cast("dict[str, Any]", value).items():
-                    direct = keyword == "properties" and path is not None
-                    stack.append((child, (*path, name) if direct and path is not None else None))
+                    stack.append((child, None if above is None else (*above, name)))
             elif keyword in _SCHEMA_LISTS and isinstance(value, list):
                 stack.extend((child, None) for child in cast("list[Any]", value))
             elif keyword in _SCHEMAS:

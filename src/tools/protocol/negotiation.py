@@ -125,7 +125,7 @@ class Negotiation:
         self._tried_http = not begin_with_sse
         self._discovered = 0
         self._initialized = 0
-        self._was_silent = False
+        self._is_unsure = False  # the probe was not answered: it may not have been heard
         self._refused_initialize: Refusal | None = None
 
     def start(self) -> Try:
@@ -169,13 +169,14 @@ class Negotiation:
             if not may_be_about_the_method:
                 return Failed(outcome)
         # Some gateways of legacy servers answer such a 403, or a 5xx, to methods that they do not know.
+        self._is_unsure = isinstance(outcome, Refusal) and outcome.is_transient
         return self._initialize_or(outcome)
 
     def _after_silence(self, outcome: Outcome) -> Action:
         silent = isinstance(outcome, TimedOut) and (
             outcome.kind == "idle" or (outcome.kind == "connect" and self._over_stream)
         )
-        self._was_silent = silent
+        self._is_unsure = True
         # Over stdio: the process has ended. Some servers do so on a method that they do not know.
         where = "protocol" if self._transport == "stdio" else "http"
         closed = isinstance(outcome, ConnectError) and outcome.phase == where
@@ -222,8 +223,8 @@ class Negotiation:
             action = self._after_version_error(_supported(error.data))
             if action is not None:
                 return action
-        if self._was_silent and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
-            # A modern server that was slow to wake up: the probe had not been answered yet.
+        if self._is_unsure and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
+            # A modern server that was slow to wake up, or was being restarted.
             return Discover(self._pinned or LATEST_MODERN)
         if self._may_be_sse(outcome, modern=error is not None and error.code in MODERN_CODES):
             self._refused_initialize = outcome if isinstance(outcome, Refusal) and error is not None else None

@@ -20,7 +20,7 @@ _MOST_WAITING: Final = 1000
 _MOST_THREADS: Final = 16
 
 
-class Answers:
+class AnswerQueue:
     """Answers on their way to one server. Safe for use by many threads at once.
 
     There are threads only while there is something to send.

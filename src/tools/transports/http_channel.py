@@ -22,6 +22,7 @@ from ..auth import Authorization, check_header_name, check_header_value
 from ..clock import Wait
 from ..limits import Limits
 from ..network import NetworkSettings, Proxy
+from ..server_url import origin_of
 from .base import Step, Trace, client_closed
 from .connections import Connections
 from .http_reply import Reply
@@ -352,16 +353,6 @@ def is_usable(url: str) -> bool:
     except (ValueError, httpx.InvalidURL):  # idna's errors are ValueErrors
         return False
     return True
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, in one spelling. Empty for one that has none."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-        return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
-    except ValueError:
-        return ""
 
 
 def _may_follow(url: str, target: str) -> bool:

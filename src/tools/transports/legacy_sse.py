@@ -18,9 +18,10 @@ from ..limits import Limits
 from ..protocol.answers import Answer, Refusal, Response
 from ..protocol.server_info import TransportKind
 from ..protocol.sse import TOO_LARGE, iter_events, read_event, too_large
-from .answering import Answers
+from ..server_url import origin_of
+from .answering import AnswerQueue
 from .base import Call, Inbox, client_closed
-from .http_channel import HttpChannel, origin_of, resolved
+from .http_channel import HttpChannel, resolved
 from .http_reply import EVENTS, Reply
 from .pending import Pending, PendingCalls, id_of
 from .server_stream import GET_STREAM
@@ -46,7 +47,7 @@ class LegacySse:
     def __init__(self, channel: HttpChannel, limits: Limits, inbox: Inbox) -> None:
         self._channel = channel
         self._event_bytes = min(limits.event_bytes, limits.result_bytes)
-        self._answers = Answers(self.notify)
+        self._answers = AnswerQueue(self.notify)
         self._calls = PendingCalls(inbox, self._answers.put)
         self._endpoint = ""
         self._is_lost = False

@@ -86,14 +86,9 @@ class PendingCalls:
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
-        self._ended: MCPError | None = None
+        self.ended: MCPError | None = None  # what those are told who come too late
         self._then: Callable[[], None] | None = None
         self._is_modern = False
-
-    @property
-    def ended(self) -> MCPError | None:
-        """What those are told who come too late; None while the stream stands."""
-        return self._ended
 
     def add(self, call_id: int, pending: Pending) -> None:
         """A call is about to be sent.
@@ -102,8 +97,8 @@ class PendingCalls:
             MCPError: The stream has ended.
         """
         with self._lock:
-            if self._ended is not None:
-                raise self._ended.at()
+            if self.ended is not None:
+                raise self.ended.at()
             self._calls[call_id] = pending
 
     def remove(self, call_id: int) -> None:
@@ -135,7 +130,7 @@ class PendingCalls:
             afterwards: What those are told who come later; the first one holds.
         """
         with self._lock:
-            self._ended = self._ended or afterwards
+            self.ended = self.ended or afterwards
 
     def end(self, error: MCPError, afterwards: MCPError) -> None:
         """The stream has ended.
@@ -145,7 +140,7 @@ class PendingCalls:
             afterwards: What those are told who come later; the first one holds.
         """
         with self._lock:
-            self._ended = self._ended or afterwards
+            self.ended = self.ended or afterwards
             waiting, self._calls = list(self._calls.values()), {}
         for pending in waiting:
             pending.finish(error=error)

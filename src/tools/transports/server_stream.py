@@ -22,6 +22,8 @@ from .listener import Listener
 
 _logger = logging.getLogger(__name__)
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
+SessionHeaders = tuple[tuple[str, str], ...]
+"""The revision and, where the server keeps a session, its id."""
 
 
 class ServerStream(Listener):
@@ -39,7 +41,7 @@ class ServerStream(Listener):
     def __init__(
         self,
         channel: HttpChannel,
-        session: tuple[tuple[str, str], ...],
+        session: SessionHeaders,
         limits: Limits,
         hear: Callable[[Message], None],
         *,

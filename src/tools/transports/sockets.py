@@ -51,6 +51,12 @@ def is_waiting() -> bool:
     return _current.wait is not None
 
 
+def _clocks() -> Wait:
+    wait = _current.wait
+    assert wait is not None, "network waits are inside `waiting` only"
+    return wait
+
+
 class Stream(httpcore.NetworkStream):
     """One connection, plain or TLS.
 
@@ -64,57 +70,52 @@ class Stream(httpcore.NetworkStream):
         self._backend = backend
         self._held = bytearray()
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - httpcore's
         """See httpcore. Waits under the current clocks."""
         with contextlib.suppress(httpcore.WriteError):  # it may have refused the rest, and say why
-            self._flush(timeout)
+            self._flush()
         if not isinstance(self._sock, ssl.SSLSocket):  # which may hold bytes that the system no longer has
-            self._await(httpcore.ReadTimeout, timeout)
+            self._await()
         while True:
             try:
                 return self._sock.recv(max_bytes)
             except (BlockingIOError, ssl.SSLWantReadError):
-                self._await(httpcore.ReadTimeout, timeout)
+                self._await()
             except ssl.SSLWantWriteError:
-                self._await(httpcore.ReadTimeout, timeout, writing=True)
+                self._await(writing=True)
             except OSError as error:
                 raise httpcore.ReadError(describe_os_error(error)) from None
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
         """See httpcore. Waits under the current clocks, if there is much to send."""
         self._held += buffer
         if len(self._held) > _HELD_BYTES:
-            self._flush(timeout)
+            self._flush()
 
-    def _flush(self, timeout: float | None) -> None:
+    def _flush(self) -> None:
         """Send what is held, and note it."""
         if not self._held:
             return
-        wait = _current.wait
+        wait = _clocks()
         rest, self._held = memoryview(self._held), bytearray()
         while rest:
             try:
                 rest = rest[self._sock.send(rest) :]
-                if wait is not None and rest:
+                if rest:
                     wait.reset_idle()  # while we speak, nobody waits for the server
             except (BlockingIOError, ssl.SSLWantWriteError):
-                self._await(httpcore.WriteTimeout, timeout, writing=True)
+                self._await(writing=True)
             except ssl.SSLWantReadError:
-                self._await(httpcore.WriteTimeout, timeout)
+                self._await()
             except OSError as error:
-                if wait is not None:
-                    wait.unsent = True  # an incomplete request never ran
+                wait.unsent = True  # an incomplete request never ran
                 raise httpcore.WriteError(describe_os_error(error)) from None
-        if wait is not None:
-            wait.wake = self.shut_down
-            wait.sent()
+        wait.wake = self.shut_down
+        wait.sent()
 
-    def _await(self, timed_out: type[Exception], timeout: float | None, *, writing: bool = False) -> None:
+    def _await(self, *, writing: bool = False) -> None:
         """Block until the system has room or bytes for us, or until the next look at the clocks."""
-        wait = _current.wait
-        is_ready = _is_ready(self._sock, timeout if wait is None else wait.slice(), writing=writing)
-        if wait is None and not is_ready:
-            raise timed_out("nothing could be sent or read in time")
+        _is_ready(self._sock, _clocks().slice(), writing=writing)
 
     def shut_down(self) -> None:
         """Wake whoever is blocked in `read`; the connection is then over."""
@@ -188,8 +189,7 @@ class Backend(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
         """See httpcore."""
-        wait = _current.wait
-        assert wait is not None, "connections are opened inside `waiting` only"
+        wait = _clocks()
         with wait.connecting():
             addresses = self._resolve(host, port, wait)
             started = time.monotonic()
@@ -231,8 +231,7 @@ class Backend(httpcore.NetworkBackend):
 
     def handshake(self, sock: socket.socket, context: ssl.SSLContext, hostname: str | None) -> ssl.SSLSocket:
         """TLS over an open connection; closes it on failure."""
-        wait = _current.wait
-        assert wait is not None, "connections are opened inside `waiting` only"
+        wait = _clocks()
         started = time.monotonic()
         outcome: list[ssl.SSLSocket | Exception] = []
         sock.settimeout(wait.timeouts.connect)
@@ -336,7 +335,7 @@ def _certificate(sock: ssl.SSLSocket) -> str:
     return ", ".join(facts)
 
 
-def _is_ready(sock: socket.socket, seconds: float | None, *, writing: bool = False) -> bool:
+def _is_ready(sock: socket.socket, seconds: float, *, writing: bool = False) -> bool:
     """Wait until something can be read, or written; what has failed or is closed is ready, too."""
     if sock.fileno() < 0:
         return True
@@ -345,4 +344,4 @@ def _is_ready(sock: socket.socket, seconds: float | None, *, writing: bool = Fal
         return any(select.select([] if writing else [sock], [sock] if writing else [], [sock], seconds))
     poll = select.poll()
     poll.register(sock, select.POLLOUT if writing else select.POLLIN)
-    return bool(poll.poll(None if seconds is None else 1000 * seconds))
+    return bool(poll.poll(1000 * seconds))

@@ -203,7 +203,7 @@ class _Stream:
             self._is_alive.wait(min(max(left, 0.0), wait.slice()))
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
-        """See `Listener`."""
+        """See `OutputListener`."""
         self._is_alive.set()
         if is_last:  # first: whoever gets its answer may call again at once
             self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
@@ -242,12 +242,12 @@ class _Stream:
         return f". It wrote {counted(self._skipped, 'line')} of something else, such as: {' / '.join(shown)}"
 
     def growing(self) -> None:
-        """See `Listener`."""
+        """See `OutputListener`."""
         self._is_alive.set()
         self.calls.heard()
 
     def oversized(self, head: bytes, tail: bytes) -> None:
-        """See `Listener`."""
+        """See `OutputListener`."""
         self._is_alive.set()
         error = ResultTooLarge(
             f"The server sent a message of more than {self._line_bytes} bytes",
@@ -268,7 +268,7 @@ class _Stream:
         )
 
     def ended(self, reason: str) -> None:
-        """See `Listener`."""
+        """See `OutputListener`."""
         self._is_alive.set()
         what = f"The server's process {reason}{self.noise()}"
         self.calls.end(

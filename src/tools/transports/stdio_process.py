@@ -39,7 +39,7 @@ _LAST_LINES, _LONGEST_WORDS = 5, 600
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-class Listener(Protocol):
+class OutputListener(Protocol):
     """Told what the process says; in the process's own threads."""
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
@@ -136,7 +136,7 @@ class StdioProcess:
         ConnectError: It cannot be started; phase ``process``.
     """
 
-    def __init__(self, server: StdioServer, listener: Listener, *, line_bytes: int) -> None:
+    def __init__(self, server: StdioServer, listener: OutputListener, *, line_bytes: int) -> None:
         self._server = server
         self._listener = listener
         self._line_bytes = line_bytes

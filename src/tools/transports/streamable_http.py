@@ -26,11 +26,11 @@ from ..protocol.jsonrpc import (
 from ..protocol.server_info import TransportKind
 from ..protocol.sse import Cursor, iter_events
 from ..protocol.versions import BATCH_VERSIONS, Era, era_of
-from .answering import Answers
+from .answering import AnswerQueue
 from .base import Call, Inbox
 from .http_channel import HttpChannel
 from .http_reply import EVENTS, Reply
-from .server_stream import GET_STREAM, ServerStream
+from .server_stream import GET_STREAM, ServerStream, SessionHeaders
 
 _logger = logging.getLogger(__name__)
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
@@ -62,20 +62,15 @@ class StreamableHttp:
         self._limits = limits
         self._inbox = inbox
         self._may_be_asked = may_be_asked
-        self._answers = Answers(self.notify)
+        self._answers = AnswerQueue(self.notify)
         self._listening: dict[int, Inbox] = {}
         self._stream: ServerStream | None = None
         self._is_heard = False
         self._is_closed = False
         self._lock = threading.Lock()
-        self._session: tuple[tuple[str, str], ...] = ()
+        self._session: SessionHeaders = ()
         self._version: str | None = None
         self._open_ends = 0  # in a row
-
-    @property
-    def has_session(self) -> bool:
-        """Whether the server keeps a session for us."""
-        return any(name == "Mcp-Session-Id" for name, _ in self._session)
 
     def adopt(self, version: str, session_id: str | None) -> None:
         """See the protocol class."""
@@ -86,7 +81,7 @@ class StreamableHttp:
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
         session = () if call.is_handshake else self._session
-        if len(session) < 2:
+        if not _has_id(session):
             return self._exchange(call, session, wait, inbox)
         self._listening[call.id] = inbox
         try:
@@ -106,16 +101,16 @@ class StreamableHttp:
 
     def listen(self) -> None:
         """See the protocol class: a session has a stream for that."""
-        if self.has_session:
+        if _has_id(self._session):
             self._open_stream()
 
-    def _exchange(self, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox) -> Answer:
+    def _exchange(self, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox) -> Answer:
         reply = self._channel.send(
             "POST", self._channel.url, (*_POST, *session, *call.headers.items()), call.body, wait
         )
         try:
             if not reply.is_success:
-                refusal = reply.refusal(sent_session=len(session) > 1)
+                refusal = reply.refusal(sent_session=_has_id(session))
                 message = refusal.message
                 if message is not None and has_result(message) and answers(message, call.id):
                     return Response(message, reply.headers)  # the tool has run, whatever the status says
@@ -154,7 +149,7 @@ class StreamableHttp:
         if stream is not None:
             stream.stop()
         session, self._session = self._session, ()
-        if len(session) > 1:
+        if _has_id(session):
             url = self._channel.url
             self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
 
@@ -223,7 +218,7 @@ class StreamableHttp:
         raise ProtocolError(f"The server's reply is a JSON {kind} where one object is due")
 
     def _from_stream(
-        self, reply: Reply, call: Call, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
+        self, reply: Reply, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str]:
         cursor = Cursor()
         found = self._read(reply, call, cursor, wait, inbox)
@@ -261,7 +256,7 @@ class StreamableHttp:
         return found
 
     def _resume(
-        self, call: Call, cursor: Cursor, session: tuple[tuple[str, str], ...], wait: Wait, inbox: Inbox
+        self, call: Call, cursor: Cursor, session: SessionHeaders, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str] | None:
         _logger.debug("resuming the stream of request %d", call.id)
         headers = (*GET_STREAM, *session, ("Last-Event-ID", cursor.last_id))
@@ -325,10 +320,15 @@ class StreamableHttp:
             self._answers.put(answer)
 
 
-def _session_header(session_id: str | None) -> tuple[tuple[str, str], ...]:
+def _session_header(session_id: str | None) -> SessionHeaders:
     if not session_id or not all("!" <= c <= "~" for c in session_id):
         return ()
     return (("Mcp-Session-Id", session_id),)
+
+
+def _has_id(session: SessionHeaders) -> bool:
+    """Whether the server keeps a session for us: beside the revision there is an id."""
+    return len(session) > 1
 
 
 def _asked(message: Message, inbox: Inbox) -> Message | None:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from knime_mcp.tools.client.connecting import memory
+from tests.support.scripted_server import legacy, modern
 from tests.support.waiting import until
 
 
@@ -12,6 +13,12 @@ from tests.support.waiting import until
 def _nothing_remembered():
     # Ports are used again by the operating system; what one server spoke says nothing about the next one.
     memory.clear()
+
+
+@pytest.fixture(params=[legacy, modern])
+def era(request):
+    """The script of a server, of either era."""
+    return request.param
 
 
 @pytest.fixture

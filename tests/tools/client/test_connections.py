@@ -14,14 +14,14 @@ from knime_mcp.tools.clock import Wait
 from knime_mcp.tools.transports.http_channel import HttpChannel
 from knime_mcp.tools.transports.sockets import Backend, waiting
 from knime_mcp.types.errors import ConnectError
-from tests.support.scripted_server import Part, ScriptedServer, legacy, modern, rpc, text, tool
+from tests.support.scripted_server import Part, ScriptedServer, modern, rpc, text, tool
 
 AT_ONCE = 40
 CUT = [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", Part.CLOSE]
 
 
 def test_forty_calls_at_once_use_forty_connections_again_and_again():
-    together = threading.Barrier(AT_ONCE, timeout=20)
+    together = threading.Barrier(AT_ONCE, timeout=30)
 
     def answer(request):
         together.wait()
@@ -33,7 +33,7 @@ def test_forty_calls_at_once_use_forty_connections_again_and_again():
         ThreadPoolExecutor(AT_ONCE) as threads,
     ):
         for _ in range(3):
-            calls = [threads.submit(client.call_tool, "echo", timeout=20) for _ in range(AT_ONCE)]
+            calls = [threads.submit(client.call_tool, "echo", timeout=60) for _ in range(AT_ONCE)]
             assert all(call.result().text == "ok" for call in calls)
         assert server.connections == AT_ONCE
 
@@ -50,7 +50,6 @@ def test_a_connection_is_not_kept_for_as_long_as_the_server_keeps_it(said, conne
         assert server.connections == connections
 
 
-@pytest.mark.parametrize("era", [modern, legacy])
 @pytest.mark.parametrize("ending", [[Part.CLOSE], [Part.RESET]])
 @pytest.mark.parametrize(
     ("hints", "calls"),

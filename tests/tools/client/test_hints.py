@@ -52,10 +52,3 @@ def test_the_codes_of_node_are_no_variables(said):
     with pytest.raises(ConnectError) as raised:
         MCPClient(stdio=server).connect()
     assert "--env" not in raised.value.fix
-
-
-def test_a_variable_that_is_missing_is_named():
-    server = StdioServer("broken", [sys.executable, "-c", "import os; os.environ['API_KEY']"])
-    with pytest.raises(ConnectError) as raised:
-        MCPClient(stdio=server).connect()
-    assert "API_KEY" in raised.value.fix

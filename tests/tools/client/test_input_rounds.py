@@ -59,14 +59,12 @@ def test_input_that_nobody_can_give_is_a_clear_error():
     assert server.methods.count("tools/call") == 1
 
 
-def test_endless_input_rounds_end():
+def test_input_is_given_ten_times_at_most():
     script = modern(tools__call=rpc({"resultType": "input_required"}))
-    from knime_mcp.tools import Limits
-
     with (
         ScriptedServer(script) as server,
-        MCPClient(server.url, limits=Limits(input_rounds=2)) as client,
-        pytest.raises(ProtocolError, match="3 times"),
+        MCPClient(server.url) as client,
+        pytest.raises(ProtocolError, match="11 times"),
     ):
         client.call_tool("echo")
-    assert server.methods.count("tools/call") == 3
+    assert server.methods.count("tools/call") == 11

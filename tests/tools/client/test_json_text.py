@@ -47,21 +47,6 @@ def test_the_depth_is_bounded_beside_many_values(width, levels, fine):
         json_text.decode(text.encode())
 
 
-@given(st.binary(), st.text(alphabet='[]{}"\\ a'))
-def test_the_look_at_a_text_ends_whatever_the_text_is(data, text):
-    assert json_text.is_surely_shallow(data, 5) in (True, False)
-    assert json_text.is_surely_shallow(text, 5) in (True, False)
-
-
-@given(st.binary())
-def test_any_bytes_decode_or_raise_our_error(data):
-    try:
-        value = json_text.decode(data)
-    except ProtocolError:
-        return
-    json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [

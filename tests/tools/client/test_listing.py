@@ -21,9 +21,6 @@ from tests.support.scripted_server import (
     tool,
 )
 
-ERAS = {"legacy": legacy, "modern": modern}
-both_eras = pytest.mark.parametrize("era", ERAS.values(), ids=ERAS)
-
 
 def listed(script, **options):
     with ScriptedServer(script) as server, MCPClient(server.url, **options) as client:
@@ -44,34 +41,6 @@ def test_pages_are_followed_to_the_last_one():
     assert (second.params["cursor"], third.params["cursor"]) == ("", "2")
 
 
-def test_pages_in_circles_and_endless_pages_end():
-    pages = [rpc({"tools": [tool(name)], "nextCursor": name}) for name in "aba"]
-    with (
-        ScriptedServer(modern(tools__list=pages)) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="circles after 3 pages"),
-    ):
-        client.list_tools()
-    assert server.methods.count("tools/list") == 3
-
-    def page(request):
-        number = int(request.params.get("cursor", "0"))
-        return rpc({"tools": [{"name": "t"}] * 3, "nextCursor": str(number + 1)})(request)
-
-    with ScriptedServer(modern(tools__list=page)) as server:
-        with (
-            MCPClient(server.url, limits=Limits(pages=3)) as client,
-            pytest.raises(ResultTooLarge, match="3 pages"),
-        ):
-            client.list_tools()
-        with (
-            MCPClient(server.url, limits=Limits(tools=5)) as client,
-            pytest.raises(ResultTooLarge, match="5 tools"),
-        ):
-            client.list_tools()
-
-
-@both_eras
 @pytest.mark.parametrize("form", ["json", "stream"])
 def test_all_pages_together_end_at_the_limit(era, form):
     """Each of them is small enough by itself."""
@@ -92,13 +61,11 @@ def test_all_pages_together_end_at_the_limit(era, form):
     assert len(server.named("tools/list")) < 11
 
 
-@both_eras
 @pytest.mark.parametrize("result", [{"tools": None}, {}, {"tools": [], "nextCursor": None}])
 def test_no_tools_in_the_words_of_several_libraries(era, result):
     assert listed(era(tools__list=rpc(result))) == []
 
 
-@both_eras
 def test_pages_go_on_until_the_cursor_is_null(era):
     pages = [
         {"tools": [tool("a")], "nextCursor": ""},
@@ -113,7 +80,6 @@ def test_pages_go_on_until_the_cursor_is_null(era):
     assert [r.params.get("cursor", "none") for r in server.named("tools/list")] == ["none", "", "x"]
 
 
-@both_eras
 @pytest.mark.parametrize("cursor", ["", "8"])
 def test_a_cursor_that_leads_to_the_same_page_means_the_end(era, cursor):
     """An empty one may mean that there is no more; gateways such as mcp-proxy pass none on."""
@@ -123,7 +89,6 @@ def test_a_cursor_that_leads_to_the_same_page_means_the_end(era, cursor):
         assert [name for name, _ in client.dropped_tools] == (["(further tools)"] if cursor else [])
 
 
-@both_eras
 def test_a_number_that_nobody_can_read_costs_its_tool_its_checks_alone(era):
     def page(request):
         odd = tool("a", inputSchema={"properties": {"x": {"maximum": 0.5}}})
@@ -135,14 +100,12 @@ def test_a_number_that_nobody_can_read_costs_its_tool_its_checks_alone(era):
     assert ArgumentValidator.for_schema(b.input_schema_json).fault is None
 
 
-@both_eras
 def test_a_list_in_the_words_of_php(era):
     """Where entries were taken out of it, its numbers become names."""
     page = {"tools": {"0": tool("a"), "2": tool("b")}}
     assert [found.name for found in listed(era(tools__list=rpc(page)))] == ["a", "b"]
 
 
-@both_eras
 @pytest.mark.parametrize("schema", [None, True, [], "x", {}])
 def test_a_tool_without_a_usable_schema_takes_anything(era, schema):
     definition = {"name": "echo", "inputSchema": schema, "description": None, "annotations": None}
@@ -172,7 +135,7 @@ def test_capabilities_are_not_believed_more_than_answers():
         assert [definition.name for definition in client.list_tools()] == ["echo"]
 
 
-@pytest.mark.parametrize(("ttl", "requests"), [(60_000, 1), (0, 2), (-5, 2), (None, 2), ("x", 2), (True, 2)])
+@pytest.mark.parametrize(("ttl", "requests"), [(60_000, 1), (0, 2), (None, 2)])
 def test_a_listing_is_kept_for_as_long_as_the_server_says(ttl, requests):
     with (
         ScriptedServer(modern(tools__list=rpc({"tools": [tool()], "ttlMs": ttl}))) as server,
@@ -209,18 +172,10 @@ def test_list_changed_ends_the_cache_at_once():
     assert server.methods.count("tools/list") == 2
 
 
-def test_a_listing_that_is_no_list_is_a_protocol_error():
-    with (
-        ScriptedServer(modern(tools__list=rpc({"tools": "x"}))) as server,
-        MCPClient(server.url) as client,
-        pytest.raises(ProtocolError, match="not a list"),
-    ):
-        client.list_tools()
-
-
-def test_a_listing_that_is_something_else_is_not_taken_for_an_empty_one():
+@pytest.mark.parametrize("result", [{"tools": "x"}, {"resultType": "input_required", "requestState": "x"}])
+def test_a_listing_that_is_something_else_is_not_taken_for_an_empty_one(result):
     with pytest.raises(ProtocolError, match="not a list"):
-        listed(modern(tools__list=rpc({"resultType": "input_required", "requestState": "x"})))
+        listed(modern(tools__list=rpc(result)))
 
 
 @pytest.mark.requirement("T3")

@@ -41,9 +41,3 @@ def test_what_a_server_speaks_is_remembered_for_the_same_caller_only():
 )
 def test_a_listing_is_kept_for_a_day_at_most(ttl, seconds):
     assert ttl_seconds({"ttlMs": ttl}) == seconds
-
-
-def test_input_is_asked_for_ten_times_at_most():
-    from knime_mcp.tools import Limits
-
-    assert Limits().input_rounds == 10

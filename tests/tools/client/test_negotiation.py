@@ -161,10 +161,14 @@ def test_a_4xx_to_initialize_leads_to_the_old_transport(status):
     assert agreed(last, MODERN)
 
 
-def test_a_modern_server_that_was_slow_is_asked_once_more():
-    *_, third, last = run(Negotiation(), silent, error(-32601, status=404), discovered)
+@pytest.mark.parametrize("unheard", [silent, closed, Refusal(503)])
+def test_a_modern_server_that_was_slow_or_being_restarted_is_asked_once_more(unheard):
+    *_, third, last = run(Negotiation(), unheard, error(-32601, status=404), discovered)
     assert third == DISCOVER
     assert agreed(last, MODERN)
+
+
+def test_a_modern_server_is_not_asked_again_and_again():
     *_, last = run(Negotiation(), silent, error(-32601, status=404), silent)
     assert last == Failed(silent)
 

@@ -8,39 +8,13 @@ import pytest
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.tools.limits import Timeouts
 from knime_mcp.types.errors import AuthError, Canceled
-from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
+from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc, text
 from tests.support.waiting import until
+from tests.tools.client.logins import NO_TOKEN, Renewing
 
-ERAS = pytest.mark.parametrize("era", [legacy, modern])
-NO_TOKEN = http(401, '{"hint": "log in"}', headers={"WWW-Authenticate": "Bearer"})
 NO_SCOPE = http(403, "more", headers={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="b"'})
 
 
-class Renewing:
-    """Gets another token whenever it is asked to, until it is told otherwise."""
-
-    identity = "renewing"
-
-    def __init__(self, outcome=lambda count: True):
-        self.seen = []
-        self._outcome = outcome
-
-    def headers(self, _=None):
-        return {"Authorization": f"Bearer token-{len(self.seen)}"}
-
-    def challenged(self, status, challenge, is_canceled=None):
-        self.seen.append(status)
-        self.is_canceled = is_canceled
-        return self._outcome(len(self.seen))
-
-    def describe(self):
-        return "a Bearer token"
-
-    def secrets(self):
-        return ()
-
-
-@ERAS
 def test_a_login_and_a_step_up_on_one_request(era):
     auth = Renewing()
     script = era(tools__call=[NO_TOKEN, NO_SCOPE, rpc(text("in"))])

@@ -2,10 +2,9 @@ import pytest
 
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ResultInvalid
-from tests.support.scripted_server import ScriptedServer, legacy, modern, rpc, text, tool
+from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-ERAS = pytest.mark.parametrize("era", [legacy, modern])
 
 
 def call(era, result, schema=SCHEMA, *, listed=True, **options):
@@ -16,7 +15,6 @@ def call(era, result, schema=SCHEMA, *, listed=True, **options):
         return client.call_tool("echo")
 
 
-@ERAS
 def test_a_result_that_violates_its_schema_is_an_error_with_a_pointer(era):
     with pytest.raises(ResultInvalid, match="must be an integer") as caught:
         call(era, text("x", structuredContent={"n": "3"}))
@@ -24,7 +22,6 @@ def test_a_result_that_violates_its_schema_is_an_error_with_a_pointer(era):
     assert caught.value.tool == "echo"
 
 
-@ERAS
 def test_what_libraries_write_for_values_that_they_cannot_write_is_no_violation(era):
     """JSON has no NaN, and PHP's empty object is a list."""
     schema = {
@@ -42,7 +39,6 @@ def test_what_libraries_write_for_values_that_they_cannot_write_is_no_violation(
             call(era, text("x", structuredContent=wrong), schema)
 
 
-@ERAS
 @pytest.mark.parametrize(
     "result",
     [

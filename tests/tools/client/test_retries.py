@@ -22,13 +22,11 @@ from tests.support.scripted_server import (
     tool,
 )
 
-ERAS = pytest.mark.parametrize("era", [legacy, modern])
 CLOSED = [Part.CLOSE]
 CUT = [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", Part.CLOSE]
 BROKEN = [CLOSED, [Part.RESET], CUT, http(500), http(502), http(503), http(408)]
 
 
-@ERAS
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_listing_is_repeated_after_an_outage(era, broken):
     with (
@@ -39,7 +37,6 @@ def test_a_listing_is_repeated_after_an_outage(era, broken):
     assert server.methods.count("tools/list") == 2
 
 
-@ERAS
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_call_that_may_have_run_is_never_repeated(era, broken):
     with (
@@ -53,7 +50,6 @@ def test_a_call_that_may_have_run_is_never_repeated(era, broken):
     assert server.methods.count("tools/call") == 1
 
 
-@ERAS
 def test_a_call_that_was_turned_away_is_repeated_when_the_server_says(era):
     script = era(tools__call=[http(429, headers={"Retry-After": "1"}), rpc(text("ok"))])
     with ScriptedServer(script) as server, MCPClient(server.url) as client:

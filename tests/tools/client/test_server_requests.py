@@ -75,5 +75,8 @@ def test_input_rounds_are_answered_by_key_or_named():
 
 
 @given(json_values)
-def test_any_parameters_are_answered(params):
-    ServerRequests("defaults").respond({"id": 1, "method": "elicitation/create", "params": params})
+def test_a_form_of_any_shape_is_accepted_or_declined(params):
+    answer = ServerRequests("defaults").answer("elicitation/create", {"requestedSchema": params})
+    assert answer["action"] in ("accept", "decline")
+    fields = params.get("properties", {}) if isinstance(params, dict) else {}
+    assert set(answer.get("content", {})) <= set(fields)

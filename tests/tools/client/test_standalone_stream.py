@@ -22,6 +22,7 @@ from tests.support.scripted_server import (
     text,
 )
 from tests.support.waiting import until
+from tests.tools.client.logins import Renewing
 
 ASKED = {
     "jsonrpc": "2.0",
@@ -209,30 +210,13 @@ def test_a_stream_that_never_says_anything_is_given_up(reply):
 
 
 def test_401_on_the_stream_asks_nobody_to_log_in():
-    class Counting:
-        identity = "me"
-        asked = 0
-
-        def headers(self, _=None):
-            return {"Authorization": "Bearer x"}
-
-        def challenged(self, status, challenge, _=None):
-            self.asked += 1
-            return True
-
-        def describe(self):
-            return "a Bearer token"
-
-        def secrets(self):
-            return ()
-
-    auth = Counting()
+    auth = Renewing()
     script = legacy(session="s-1", GET=http(401, content_type=None))
     with ScriptedServer(script) as server, MCPClient(server.url, auth=auth, elicitation="decline") as client:
         assert client.call_tool("echo").text == "hi"
         until(lambda: not reader_threads())
     assert len(server.named("GET")) == 1
-    assert auth.asked == 0
+    assert auth.seen == []
 
 
 @pytest.mark.parametrize("held", [HELD, [Part.STALL], stream(b": hello\n\n", Part.STALL, end=False)])

@@ -73,7 +73,7 @@ def test_a_form_is_declined_when_the_caller_says_so():
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_progress(era):
+def test_progress_finds_its_call(era):
     told = []
     with connected(era) as client:
         assert client.call_tool("count", on_progress=told.append).text == "counted"
@@ -109,7 +109,7 @@ def test_cancel_and_timeout_are_told_to_the_server(era, error):
     assert cancelled.startswith("cancelled ")
 
 
-def test_a_large_result():
+def test_large_results_and_arguments_arrive_whole():
     with connected() as client:
         assert len(client.call_tool("big", {"bytes": 5_000_000}).text) == 5_000_000
         assert client.call_tool("echo", {"text": "z" * 3_000_000}).text == "z" * 3_000_000

@@ -85,7 +85,7 @@ def connected(server, **options):
         os.killpg(pid, 0)
 
 
-def test_everything():
+def test_server_everything_with_progress_and_its_own_environment():
     with connected(node_server("server-everything", "stdio", env={"GREETING": "hello"})) as client:
         assert client.server.protocol_version == "2025-11-25"
         assert len(client.list_tools()) > 10
@@ -100,7 +100,7 @@ def test_everything():
         assert not {"PYTHONPATH", "PWD", "VIRTUAL_ENV"} & set(shown)
 
 
-def test_filesystem(tmp_path):
+def test_server_filesystem_reads_writes_and_refuses(tmp_path):
     (tmp_path / "note.txt").write_text("x" * 300_000)
     with connected(node_server("server-filesystem", str(tmp_path))) as client:
         assert len(client.call_tool("read_text_file", {"path": str(tmp_path / "note.txt")}).text) == 300_000
@@ -109,7 +109,7 @@ def test_filesystem(tmp_path):
     assert (tmp_path / "new.txt").read_text() == "a\nb"
 
 
-def test_memory(tmp_path):
+def test_server_memory_keeps_what_it_was_told(tmp_path):
     server = node_server("server-memory", env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")})
     entity = {"name": "KNIME", "entityType": "tool", "observations": ["speaks MCP"]}
     with connected(server) as client:
@@ -118,7 +118,7 @@ def test_memory(tmp_path):
         assert client.call_tool("read_graph").structured_content["entities"][0]["name"] == "KNIME"
 
 
-def test_time():
+def test_a_server_of_the_modern_era():
     _needs("mcp2")
     program = build_peers.python("mcp2").with_name("mcp-server-time")
     with connected(StdioServer("time", [str(program)])) as client:
@@ -149,7 +149,7 @@ def test_the_official_sdk_cancels_what_we_cancel(sdk):
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
-def test_every_revision(version):
+def test_every_revision_can_be_asked_for(version):
     with connected(python_server("mcp2", "-c", SDKS["mcp2"]), protocol_version=version) as client:
         assert client.server.protocol_version == version
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"

@@ -46,7 +46,7 @@ PUBLIC = "https://mcp.example/mcp"
         ("240.0.0.1", Zone.FORBIDDEN),
     ],
 )
-def test_zones(address, zone):
+def test_an_address_is_judged_by_the_network_it_leads_to(address, zone):
     assert zone_of(address) is zone
 
 

@@ -33,7 +33,7 @@ def use(world, authorization):
     ("offered", "way"),
     [(["client_secret_basic"], "basic"), (["client_secret_post"], "post"), (None, "basic")],
 )
-def test_a_secret(world, offered, way):
+def test_a_secret_is_sent_in_the_way_that_the_server_offers(world, offered, way):
     world.auth.metadata["token_endpoint_auth_methods_supported"] = offered
     world.auth.metadata["code_challenge_methods_supported"] = None  # of no interest without a browser
     world.auth.metadata["authorization_endpoint"] = None

@@ -38,7 +38,7 @@ TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"
         ('Bearer scope=""', BearerChallenge()),
     ],
 )
-def test_challenges(header, expected):
+def test_the_first_bearer_challenge_counts_whatever_stands_beside_it(header, expected):
     assert BearerChallenge.read(header) == expected
 
 
@@ -137,7 +137,9 @@ def test_the_canonical_resource(url, expected):
         (None, "offline_access", None, None, True, None),
     ],
 )
-def test_scopes(wanted, challenged, resource, server, refreshable, expected):
+def test_scopes_are_those_asked_for_then_challenged_then_listed(
+    wanted, challenged, resource, server, refreshable, expected
+):
     chosen = scopes.choose_scope(
         wanted=wanted,
         challenged=challenged,
@@ -153,7 +155,7 @@ def test_the_union_of_scopes_keeps_order_and_covers_both():
     assert scopes.union(None, "") is None
     assert scopes.covers("a b c", "c a")
     assert not scopes.covers("a", "a b")
-    assert not scopes.covers("a", None)
+    assert not scopes.covers(None, "a")
 
 
 def test_the_code_challenge_is_that_of_the_rfc():

@@ -153,7 +153,7 @@ def test_a_redirect_from_the_token_endpoint_is_not_followed(world, person):
 
 
 @pytest.mark.parametrize("where", ["resource", "server"])
-def test_huge_metadata(world, person, where):
+def test_huge_metadata_is_refused(world, person, where):
     huge = Canned(body=b'{"x":"' + b"x" * 70_000 + b'"}')
     origin, path = (world.mcp, PRM + "/mcp") if where == "resource" else (world.auth.http, ASM)
     origin.canned[path] = huge
@@ -168,7 +168,7 @@ def test_huge_metadata_in_a_small_package(world, person):
     refused(world, person, "larger than 64 KiB")
 
 
-def test_slow_metadata(world, person):
+def test_slow_metadata_ends_at_the_clock(world, person):
     world.mcp.canned[PRM + "/mcp"] = Canned(body=b" " * 1000, drip=0.05)
     started = time.monotonic()
     refused(world, person, "No login: No reply within", timeouts=Timeouts(connect=1, idle=1, total=0.5))
