@@ -134,7 +134,8 @@ class LangchainToolConverter:
             name: Its bound name; None takes the one that it has without others beside it.
 
         Returns:
-            A tool with ``invoke`` and ``ainvoke``. Its artifact is the `ToolReply`.
+            A tool with ``invoke`` and ``ainvoke``. Its content is text; its artifact is the `ToolReply`, with
+            the images.
 
         Raises:
             ToolFormatError: The cell holds malformed JSON.
@@ -175,7 +176,8 @@ class LangchainToolConverter:
 def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply | str]) -> StructuredTool:
     def function(params: dict[str, Any]) -> tuple[Any, ToolReply | None]:
         reply = execute(tool, params)
-        return (reply.content, reply) if isinstance(reply, ToolReply) else (reply, None)
+        # Text alone: most vendors' endpoints refuse a conversation for an image in the result of a tool.
+        return (reply.text, reply) if isinstance(reply, ToolReply) else (reply, None)
 
     async def coroutine(params: dict[str, Any]) -> Any:
         return await in_thread(function, params)

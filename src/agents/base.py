@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import knime.extension as knext
 
 from ..tools import audit_workflow, connection, connection_settings, tool_settings
+from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import Canceled, MCPError
 from .model.chat_model_port import chat_model_port_type
 from .prompter import settings, settings_checks
@@ -178,14 +179,12 @@ class MCPAgentPrompter:
         credential: Any,  # noqa: ARG002
     ) -> Any:
         """Checks the settings and promises the columns; contacts nobody."""
-        from .prompter.call_table import calls_schema
-
         try:
             if model is not None:
                 model.check(ctx)
             settings_checks.check(self, tools, history, data)
             conversation = settings_checks.layout_of(self, history).schema()
-            return conversation, calls_schema(), [None] * _data_outputs(ctx)
+            return conversation, _calls_schema(), [None] * _data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
 
@@ -195,9 +194,9 @@ class MCPAgentPrompter:
         """Answers the prompts."""
         from ..audit.journal import SUFFIX, Journal, new_run_id
         from ..audit.resume import latest_to_resume
+        from ..audit.table import calls_table
         from ..tools.caller.run import JOURNALS
         from ..tools.caller.sessions import Sessions, data_area
-        from .prompter.call_table import calls_table
         from .prompter.finished import Finished
         from .prompter.run_rows import PromptRuns
 
@@ -247,7 +246,7 @@ class MCPAgentPrompter:
             ctx.set_warning(warning)
         return (
             _table(layout.table(runs.entries)),
-            _table(calls_table(prompter.records)),
+            _table(calls_table(runs.calls(), form=choose_form("auto"))),
             runs.data(),
             knext.view_html(self._page(model, runs, warning, path)),
         )
@@ -337,11 +336,9 @@ class MCPAgentPrompter:
     def _tool_options(self) -> ToolOptions:
         from .toolbox.approval import ApprovalPolicy
         from .toolbox.executor import ToolOptions
-        from .toolbox.tool_errors import ErrorPolicy
 
-        stop = self.on_tool_error == settings.ToolErrorHandling.stop.name
         return ToolOptions(
-            on_error=ErrorPolicy.STOP if stop else ErrorPolicy.TO_MODEL,
+            stop_on_error=self.on_tool_error == settings.ToolErrorHandling.stop.name,
             approval=ApprovalPolicy.parse(self.approval, self.trusted_servers),
             longest_result=self.result_limit,
             search_above=self.tool_budget,
@@ -358,6 +355,15 @@ class MCPAgentPrompter:
             ("Journal", str(journal)),
         )
         return timeline_page(runs.timelines, warning=warning, facts=facts)
+
+
+def _calls_schema() -> Any:
+    from ..audit.table import COLUMNS
+    from ..types.column_kinds import knime_columns
+
+    form = choose_form("auto")
+    columns = knime_columns((name, kind) for name, _, kind in COLUMNS)
+    return knext.Schema.from_columns([knext.Column(knime_type(form), column_name(form)), *columns])
 
 
 def _data_outputs(ctx: Any) -> int:

@@ -136,7 +136,7 @@ class ToolCallReplayer:
         ctx.flow_variables["mcp_audit_head"] = run.head
         records = [call.record for call in recording.calls]
         unsaved = audit_workflow.save_after_run(records, self.save_audit_workflow_to, run.folder, run.run_id)
-        warnings = [run.summary.warning(), unsaved]
+        warnings = [settings.nothing_to_compare(calls.schema), run.summary.warning(), unsaved]
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
         view = knext.view_html(replay_page("Tool Call Replayer", run.summary, run.shown))

@@ -63,7 +63,7 @@ def rows_of(result, port=0):
     return [{"RowID": row_id, **row} for row_id, row in zip(table.row_ids, table.to_pylist(), strict=True)]
 
 
-def test_verdicts(replay, recorded):
+def test_every_call_gets_a_verdict_and_the_summary_counts_them(replay, recorded):
     table, head = recorded()
     result = replay(table, expected_head=head)
     rows = rows_of(result)
@@ -113,13 +113,19 @@ def test_results_of_the_caller(replay, host, server, form, tmp_path):
     assert rows_of(result, 1)[-1]["Verdict"] == "not verifiable"  # Results have no hashes
 
 
-def test_a_table_without_tools(replay, recorded):
+def test_a_table_without_a_tool_column_is_replayed_from_names_and_servers(replay, recorded):
     table, _ = recorded()
     kept = table.select(
         ["Tool name", "Server", "Digest", "Arguments", "Result", "Structured result", "Status"]
     )
     rows = rows_of(replay(kept.slice(0, 3)))
     assert [row["Verdict"] for row in rows] == ["same", "different", "skipped"]
+
+
+def test_a_table_without_results_says_that_there_was_nothing_to_compare(replay, recorded):
+    table, _ = recorded(CALLS[:1])
+    (warning,) = replay(table.select(["Tool name", "Server", "Digest", "Arguments"])).warnings
+    assert "The table has no column Result, so there was nothing to compare with" in warning
 
 
 def test_tampering_and_filtering_are_told(replay, recorded):
@@ -212,7 +218,7 @@ def test_settings_that_cannot_work(host, replay, recorded):
     assert "no column Tool name and no column Arguments" in result.failure["message"]
 
 
-def test_the_view(replay, recorded):
+def test_the_view_shows_both_results_side_by_side(replay, recorded):
     table, _ = recorded()
     view = replay(table).view_html
     for words in (
@@ -234,14 +240,14 @@ def test_an_audit_workflow_is_saved(replay, recorded, tmp_path):
     assert len([n for n in zipfile.ZipFile(file).namelist() if "MCP Tool Caller" in n]) == len(CALLS)
 
 
-def test_an_empty_table(replay, recorded):
+def test_an_empty_table_has_no_rows_and_counts_nothing(replay, recorded):
     table, _ = recorded(CALLS[:1])
     result = replay(table.slice(0, 0))
     assert rows_of(result) == []
     assert {row["Calls"] for row in rows_of(result, 1)} == {0}
 
 
-def test_cancel(replay, recorded, tmp_path):
+def test_a_cancel_closes_the_journal_as_canceled(replay, recorded, tmp_path):
     table, _ = recorded([("add", {"a": number}) for number in range(30)])
     result = replay(table, cancel=3, concurrency=1)
     assert not result.ok

@@ -56,10 +56,7 @@ class AnswerForm:
         return self._finish is not None
 
     def take(self, document: object) -> None:
-        """Takes a piece of a stream, or a whole answer.
-
-        Args:
-            document: As the endpoint sent it.
+        """Takes a piece of a stream, or a whole answer, as the endpoint sent it.
 
         Raises:
             AnsweredError: It is an error in place of an answer.
@@ -122,11 +119,7 @@ class AnswerForm:
                     self._on_text(text)
 
     def document(self) -> dict[str, Any]:
-        """The whole answer.
-
-        Returns:
-            A document with one choice, whose message has text and calls in the usual form, the arguments of
-            calls as text.
+        """The whole answer: one choice, whose message has text and calls in the usual form.
 
         Raises:
             ModelAnswerInvalid: There was none.

@@ -12,14 +12,7 @@ message, under ``calls`` those of each tool call, by id."""
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
-    """Gives the objects in a list.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        The objects; none if it is no list.
-    """
+    """Gives the objects in a list; none of what is no list."""
     entries = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
@@ -46,11 +39,7 @@ class CallPieces:
         self._calls: list[_Call] = []
 
     def take(self, piece: dict[str, Any]) -> None:
-        """Takes a piece, or a whole call.
-
-        Args:
-            piece: As the endpoint sent it.
-        """
+        """Takes a piece, or a whole call, as the endpoint sent it."""
         function: dict[str, Any] = piece["function"] if isinstance(piece.get("function"), dict) else {}
         name = function.get("name")
         call = self._place(piece.get("index"), _text(piece.get("id")), name if isinstance(name, str) else "")

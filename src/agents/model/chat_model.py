@@ -101,12 +101,6 @@ class ChatModelSettings:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Reads what `to_json` wrote.
 
-        Args:
-            document: The document.
-
-        Returns:
-            The settings.
-
         Raises:
             SettingInvalid: It is no such document.
         """
@@ -131,15 +125,7 @@ class ChatModelSettings:
 def model_route(
     base_url: str, *, credential: str | None = None, headers: tuple[tuple[str, str], ...] = ()
 ) -> ServerRoute:
-    """Checks a base URL and what is sent with it.
-
-    Args:
-        base_url: As the provider's documentation gives it, with or without ``/chat/completions``.
-        credential: Name of the credential.
-        headers: Extra headers, templates instead of secrets.
-
-    Returns:
-        The route.
+    """Checks a base URL, with or without ``/chat/completions``, and what is sent with it.
 
     Raises:
         SettingInvalid: It cannot work, or holds a secret; speaks of the base URL.
@@ -173,7 +159,7 @@ def create_model(
         headers: Further headers, which may hold secrets and are never shown.
 
     Returns:
-        A chat model without retries of its own. It contacts nobody yet.
+        The model, which contacts nobody yet.
 
     Raises:
         SettingInvalid: The credential cannot be sent.

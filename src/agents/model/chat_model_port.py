@@ -39,22 +39,13 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
     def check(self, ctx: Any) -> None:
         """Looks at whether the model can be made; for ``configure``, contacts nobody.
 
-        Args:
-            ctx: KNIME's context.
-
         Raises:
             SettingInvalid: It cannot, such as for a credential that is not there.
         """
         self.credential(ctx)
 
     def credential(self, ctx: Any) -> Credential | None:
-        """Looks up what proves to the endpoint who is asking.
-
-        Args:
-            ctx: KNIME's context.
-
-        Returns:
-            The credential, None for an endpoint that wants none.
+        """Looks up what proves to the endpoint who is asking, None for an endpoint that wants nothing.
 
         Raises:
             SettingInvalid: There is none of that name.
@@ -88,13 +79,7 @@ class ChatModelPortObject(knext.PortObject):
         return self._spec
 
     def create_model(self, ctx: Any) -> EndpointModel:
-        """Makes the LangChain model; imports what is heavy.
-
-        Args:
-            ctx: KNIME's execution context, for the credential.
-
-        Returns:
-            A model without retries of its own, for `knime_mcp.agents.run.loop.run_agent`.
+        """Makes the LangChain model, with the credential of an execution context; imports what is heavy.
 
         Raises:
             SettingInvalid: The credential is not there or cannot be sent.

@@ -26,15 +26,12 @@ _LONGEST: Final = 4 * 1024 * 1024
 def list_models(
     endpoint: Endpoint, *, seconds: float, is_canceled: Callable[[], bool] | None = None
 ) -> tuple[str, ...] | None:
-    """Asks an endpoint for its models.
+    """Asks an endpoint for the names of its models; None if it gives no list.
 
     Args:
         endpoint: The endpoint.
         seconds: How long to wait at most, all in all.
         is_canceled: Asked about every 0.1 s.
-
-    Returns:
-        Their names, sorted; None if the endpoint gives no list.
 
     Raises:
         ModelError: No connection, or the endpoint does not let us in.

@@ -40,15 +40,7 @@ class EndpointModel(ChatOpenAI):
 
     @classmethod
     def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
-        """Makes the model of its settings.
-
-        Args:
-            settings: Which model, and where.
-            endpoint: The endpoint, with everything that it is sent.
-
-        Returns:
-            The model, without retries of its own. Neither it nor its clients hold the secret.
-        """
+        """Makes the model, without retries of its own. Neither it nor its clients hold the secret."""
         timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         async_client = endpoint.async_client(timeout)
         fields = dict(settings.more or {})

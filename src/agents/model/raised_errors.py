@@ -57,16 +57,13 @@ _USED_UP: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached")
 def model_error(
     error: Exception, *, model: str = "", server: str | None = None, secrets: Iterable[str] = ()
 ) -> ModelError:
-    """Makes a `ModelError` of what a call of a model raised.
+    """Makes a `ModelError`, which says what to do, of what a call of a model raised.
 
     Args:
         error: What was raised.
         model: The model's name.
         server: The base URL.
         secrets: What must not be shown, should the endpoint repeat it.
-
-    Returns:
-        An error that says what to do.
     """
     import httpx
     import openai

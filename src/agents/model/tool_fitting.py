@@ -62,14 +62,7 @@ class ToolFitting:
         self._left_out: set[str] = set()
 
     def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Makes what is sent.
-
-        Args:
-            definitions: The functions as they should be.
-
-        Returns:
-            The functions that the endpoint takes; the same ones as long as it refused none.
-        """
+        """Makes the functions that the endpoint takes; the same ones as long as it refused none."""
         with self._lock:
             return [
                 self._fitted(dict(definition))
@@ -150,14 +143,10 @@ class ToolFitting:
 
 
 def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes the schema of a tool that strict endpoints take, as near to the server's as possible.
+    """Makes a schema that strict endpoints take, as near to the server's as possible.
 
-    Args:
-        schema: The server's schema.
-
-    Returns:
-        An object with properties, without alternatives at the top, where every object has ``properties``
-        and every array ``items``, and choices are among texts.
+    It is an object with properties, without alternatives at the top, where every object has ``properties``
+    and every array ``items``, and choices are among texts.
     """
     whole = cast("dict[str, Any]", _completed(dict(schema), 0))
     simple = {**whole, **resolve(whole, whole)}

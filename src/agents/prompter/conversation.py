@@ -141,14 +141,7 @@ class ConversationLayout:
         )
 
     def table(self, entries: Iterable[Entry]) -> pa.Table:
-        """Makes the table.
-
-        Args:
-            entries: The rows; tools under the names that people know.
-
-        Returns:
-            An Arrow table with KNIME's types. It has no RowIDs.
-        """
+        """Makes an Arrow table with KNIME's types, without RowIDs."""
         import pyarrow as pa
 
         rows = [self.cells(entry) for entry in entries]

@@ -100,11 +100,9 @@ class Finished:
         return len(self._taken)
 
     def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
-        """Takes over what the interrupted runs made of these prompts.
+        """Takes over what the interrupted runs made of prompts of the same row, text and history.
 
-        Args:
-            prompts: The prompts: row, text and history must be the same.
-            keep: Takes the records of their calls.
+        `keep` takes the records of their calls.
         """
         for prompt in prompts if self._earlier else ():
             found = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
@@ -117,23 +115,12 @@ class Finished:
         self.unfinished = [record for record in self.unfinished if record.input_row in asked]
 
     def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
-        """Finds what was taken over for a prompt.
-
-        Args:
-            prompt: The prompt.
-            data: The tables for tools.
-
-        Returns:
-            The conversation; None if it was not finished.
-        """
+        """Finds the conversation that was taken over for a prompt; `data` are the tables for tools."""
         line = self._taken.get(prompt.row)
         return None if line is None else _answered(prompt, line, DataRegistry(data))
 
     def keep(self, answered: Answered) -> None:
         """Writes a conversation, if it is one of several and has an answer.
-
-        Args:
-            answered: What became of a prompt.
 
         Raises:
             OSError: It cannot be written.
@@ -195,14 +182,7 @@ class Finished:
 
 
 def repeated_calls(records: Iterable[CallRecord]) -> str:
-    """Names the calls that matter if they are made again.
-
-    Args:
-        records: Calls of prompts that were not finished.
-
-    Returns:
-        Tools and rows of those that may have changed something; empty if there is none.
-    """
+    """Names tools and rows of the calls that may have changed something, for they may be made again."""
     found = (record for record in records if _may_change(record))
     named = list(dict.fromkeys(_call_name(record) for record in found))
     more = [f"{len(named) - _SHOWN_CALLS} others"] if len(named) > _SHOWN_CALLS else []

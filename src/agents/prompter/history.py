@@ -28,14 +28,7 @@ _ROLES: Final = {
 
 
 def conversation_columns(schema: Any) -> list[str]:
-    """Finds the columns that can hold a conversation.
-
-    Args:
-        schema: The schema of a table.
-
-    Returns:
-        Columns of Message cells; without one, and with a column *Role*, the columns of text.
-    """
+    """Finds the columns of Message cells; without one, and with a column *Role*, those of text."""
     import knime.api.schema as ks
 
     cells = [column.name for column in schema if is_message_column(column)]
@@ -47,14 +40,9 @@ def conversation_columns(schema: Any) -> list[str]:
 
 
 def default_column(schema: Any) -> str | None:
-    """Chooses the column with the conversation.
+    """Chooses the column with the conversation, None if there is none.
 
-    Args:
-        schema: The schema of a table.
-
-    Returns:
-        The last column of Message cells, as KNIME's agents do; without one the text that stands right behind
-        *Role*; None if there is no conversation.
+    It is the last column of Message cells, as for KNIME's agents; without one the text right behind *Role*.
     """
     names = conversation_columns(schema)
     if not names:
@@ -129,14 +117,7 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
 
 
 def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
-    """Reads a message from a row with a column for each part.
-
-    Args:
-        row: The cells, by column.
-        text: The cell with the text.
-
-    Returns:
-        The message, None where nobody speaks.
+    """Reads a message from a row with a column for each part; None where nobody speaks.
 
     Raises:
         ValueError: Somebody speaks who is not known, or a cell holds no JSON.
@@ -172,14 +153,7 @@ def _calls(calls: Any) -> Iterator[dict[str, Any]]:
 
 
 def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
-    """Chooses what belongs to one prompt.
-
-    Args:
-        entries: What a history holds.
-        row: RowID of the prompt, None for a single prompt.
-
-    Returns:
-        Its own rows, and those that belong to no prompt.
+    """Chooses the rows of a prompt, None for a single one, and those that belong to no prompt.
 
     Raises:
         MCPError: There is a single prompt, but the history holds the conversations of several.
@@ -194,15 +168,7 @@ def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
 
 
 def renamed(message: BaseMessage, name_of: Callable[[str], str]) -> BaseMessage:
-    """Changes the names of tools in a message.
-
-    Args:
-        message: The message.
-        name_of: Gives the name to put in place of one.
-
-    Returns:
-        The message, a copy if it names tools.
-    """
+    """Changes the names of tools in a message, a copy if it names any."""
     from langchain_core.messages import AIMessage, ToolMessage
 
     match message:

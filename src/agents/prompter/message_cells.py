@@ -27,11 +27,7 @@ _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
 
 def message_type() -> Any | None:
-    """Finds KNIME's type of Message cells.
-
-    Returns:
-        KNIME's logical type, or None where the AI extension is not installed.
-    """
+    """Finds KNIME's logical type of Message cells; None where the AI extension is not installed."""
     import importlib
 
     import knime.api.schema as ks
@@ -43,13 +39,7 @@ def message_type() -> Any | None:
 
 
 def to_cell(message: BaseMessage) -> dict[str, Any]:
-    """Writes a message as a cell's storage.
-
-    Args:
-        message: What a user, the model or a tool said.
-
-    Returns:
-        The five fields.
+    """Writes what a user, the model or a tool said as the five fields of a cell's storage.
 
     Raises:
         ValueError: It is a message of another kind; instructions to the model are no part of a conversation.
@@ -78,13 +68,7 @@ def to_cell(message: BaseMessage) -> dict[str, Any]:
 
 
 def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
-    """Reads a message from a cell's storage.
-
-    Args:
-        cell: The five fields.
-
-    Returns:
-        The message.
+    """Reads a message from the five fields of a cell's storage.
 
     Raises:
         ValueError: Nobody of that kind speaks in a conversation.
@@ -109,15 +93,9 @@ def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
 
 
 def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) -> AIMessage:
-    """Makes a model's message.
+    """Makes a model's message of its content and its calls, as `calls_of` gives them.
 
-    Args:
-        content: Its text or content blocks.
-        calls: Its tool calls, as `calls_of` gives them.
-        **more: Name and id.
-
-    Returns:
-        The message; calls whose arguments are no object are kept as unreadable ones.
+    Calls whose arguments are no object are kept as unreadable ones.
     """
     from langchain_core.messages import AIMessage
 
@@ -141,14 +119,7 @@ def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) ->
 
 
 def json_text(value: object) -> str:
-    """Writes a value that came from a model.
-
-    Args:
-        value: Anything that Python reads from JSON; numbers that JSON does not have become texts.
-
-    Returns:
-        JSON that every reader takes.
-    """
+    """Writes a value that came from a model as JSON; numbers that JSON does not have become texts."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -158,14 +129,7 @@ def json_text(value: object) -> str:
 
 
 def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Makes the content of a message from blocks.
-
-    Args:
-        blocks: Content blocks.
-
-    Returns:
-        Plain text where there is nothing but text; all chat models take that.
-    """
+    """Makes the content of a message: plain text where nothing else is, for all chat models take that."""
     if all(block.get("type") == "text" for block in blocks):
         return "".join(str(block["text"]) for block in blocks)
     return list(blocks)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..run.events import AgentEvent
     from ..run.loop import AgentOptions, AgentOutcome
     from ..toolbox.toolset import Toolset
-    from .prompt_threads import HostThread
+    from .workflow_host import HostThread
 
 ERROR_ENDING: Final = "error"
 
@@ -156,17 +156,49 @@ class Prompter:
         Raises:
             Canceled: The person stopped it.
         """
-        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
-        timeline = PromptTimeline(row=prompt.row)
+        from ..run.loop import run_agent
+
         if prompt.says_nothing:
             fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
             return self.failed(prompt, MCPError("The prompt is missing", row=prompt.row, fix=fix))
+        registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
+        timeline, over = PromptTimeline(row=prompt.row), threading.Event()
+
+        def tell(event: AgentEvent) -> None:
+            if isinstance(event, PromptGiven):
+                event = replace(event, text=prompt.text or event.text)
+            timeline.take(event)
+            if on_event is not None:
+                on_event(event)
+
+        executor = ToolExecutor(
+            self.toolset,
+            self._dispatcher(host, over),
+            on_record=lambda record: self.keep(replace(record, input_row=prompt.row)),
+            under_way=self.under_way,
+            registry=registry,
+            options=self.tool_options,
+            earlier=_origins(prompt.history),
+        )
         messages = self._messages(prompt, registry)
-        run = _Run(self, prompt, registry, timeline, on_event, host)
-        outcome = run.run(messages, is_canceled)
+        try:
+            outcome = run_agent(
+                self.model, executor, messages, self.options, on_event=tell, is_canceled=is_canceled
+            )
+        finally:
+            over.set()
         if isinstance(outcome.error, Canceled):
             raise outcome.error
-        return self._answered(prompt, registry, timeline, outcome, tuple(run.notes))
+        return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
+
+    def _dispatcher(self, host: HostThread, over: threading.Event) -> Dispatcher:
+        """The dispatcher of one run: workflows run in the host's thread, none after the run is over."""
+        run_workflow, digest = self.dispatcher.run_workflow, self.dispatcher.workflow_digest
+        return replace(
+            self.dispatcher,
+            run_workflow=None if run_workflow is None else host.here(_unless(over, run_workflow)),
+            workflow_digest=None if digest is None else host.here(digest),
+        )
 
     def _messages(self, prompt: Prompt, registry: DataRegistry) -> list[BaseMessage]:
         """System message, history, list of the data, prompt: in KNIME's order."""
@@ -244,15 +276,7 @@ class Prompter:
         return kept
 
     def failed(self, prompt: Prompt, error: MCPError) -> Answered:
-        """Makes what becomes of a prompt that was never put to the model.
-
-        Args:
-            prompt: The prompt.
-            error: Why.
-
-        Returns:
-            Its history, and the error.
-        """
+        """Makes what becomes of a prompt that was never put to the model: its history, and the error."""
         kept = [entry.message for entry in prompt.history if entry.message is not None]
         return Answered(
             prompt=prompt,
@@ -263,80 +287,17 @@ class Prompter:
         )
 
 
-class _Run:
-    """One prompt on its way: its executor, and the thread that workflows run in."""
+def _unless(over: threading.Event, run_workflow: WorkflowRunner) -> WorkflowRunner:
+    """Runs no workflow whose turn comes after the run has ended, as by its time limit."""
 
-    def __init__(
-        self,
-        prompter: Prompter,
-        prompt: Prompt,
-        registry: DataRegistry,
-        timeline: PromptTimeline,
-        on_event: Callable[[AgentEvent], None] | None,
-        host: HostThread,
-    ) -> None:
-        self._prompter = prompter
-        self._prompt = prompt
-        self._timeline = timeline
-        self._on_event = on_event
-        self._over = threading.Event()
-        run_workflow, digest = prompter.dispatcher.run_workflow, prompter.dispatcher.workflow_digest
-        self._executor = ToolExecutor(
-            prompter.toolset,
-            replace(
-                prompter.dispatcher,
-                run_workflow=None if run_workflow is None else host.here(self._unless_over(run_workflow)),
-                workflow_digest=None if digest is None else host.here(digest),
-            ),
-            on_record=self._record,
-            under_way=prompter.under_way,
-            registry=registry,
-            options=prompter.tool_options,
-            earlier=_origins(prompt.history),
-        )
+    def run(
+        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
+    ) -> tuple[str, tuple[Any, ...]]:
+        if over.is_set():
+            raise Canceled("The run ended before the workflow began")
+        return run_workflow(tool, arguments, tables)
 
-    @property
-    def notes(self) -> list[str]:
-        """Things to warn of."""
-        return list(self._executor.notes)
-
-    def run(self, messages: Sequence[BaseMessage], is_canceled: Callable[[], bool]) -> AgentOutcome:
-        """Runs the agent in the calling thread, and its workflows in the host's."""
-        from ..run.loop import run_agent
-
-        try:
-            return run_agent(
-                self._prompter.model,
-                self._executor,
-                messages,
-                self._prompter.options,
-                on_event=self._event,
-                is_canceled=is_canceled,
-            )
-        finally:
-            self._over.set()
-
-    def _unless_over(self, run_workflow: WorkflowRunner) -> WorkflowRunner:
-        """Runs no workflow whose turn comes after the run has ended, as by its time limit."""
-
-        def run(
-            tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
-        ) -> tuple[str, tuple[Any, ...]]:
-            if self._over.is_set():
-                raise Canceled("The run ended before the workflow began")
-            return run_workflow(tool, arguments, tables)
-
-        return run
-
-    def _event(self, event: AgentEvent) -> None:
-        if isinstance(event, PromptGiven):
-            event = replace(event, text=self._prompt.text or event.text)
-        self._timeline.take(event)
-        if self._on_event is not None:
-            self._on_event(event)
-
-    def _record(self, record: CallRecord) -> CallRecord:
-        return self._prompter.keep(replace(record, input_row=self._prompt.row))
+    return run
 
 
 def _rows(

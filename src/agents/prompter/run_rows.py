@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..run.events import AgentEvent
     from .conversation import Entry
     from .finished import Finished
-    from .prompt_threads import HostThread
     from .prompter import Answered, Prompt, Prompter
+    from .workflow_host import HostThread
 
 _log = logging.getLogger(__name__)
 
@@ -119,6 +119,10 @@ class PromptRuns:
             registry.add(table, name="", description="")
         return registry.last_tables(self.outputs)
 
+    def calls(self) -> list[CallRecord]:
+        """The records of all calls, in the order in which they ended."""
+        return sorted(self.prompter.records, key=lambda record: record.call)
+
     def question_and_answer(self) -> tuple[str, str]:
         """What was asked and answered, of a single prompt; for several, how many there were."""
         if len(self.timelines) != 1:
@@ -129,8 +133,8 @@ class PromptRuns:
     def warning(self) -> str | None:
         """Says everything that the person should know, in one text; None if there is nothing."""
         total = self.failures + len(self.endings)
-        calls = self.prompter.records
-        bad = [record for record in sorted(calls, key=lambda record: record.call) if not record.ok]
+        calls = self.calls()
+        bad = [record for record in calls if not record.ok]
         sentences: list[str] = []
         if self.failures:
             which = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""

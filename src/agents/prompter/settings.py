@@ -195,7 +195,8 @@ resume = knext.BoolParameter(
 tool_budget = knext.IntParameter(
     "Tokens for tools",
     "How much of the model's context the definitions of the tools may take in each turn, about. If they"
-    " need more, the model gets a tool to search for tools, and then those that it found last.",
+    " need more, or are more than the 128 that OpenAI's service takes, the model gets a tool to search for"
+    " tools, and then those that it found last.",
     default_value=20_000,
     min_value=0,
     max_value=10_000_000,

@@ -1,4 +1,8 @@
-"""What the agent's settings mean together with what is connected: columns, and what cannot work."""
+"""What the agent's settings mean together with what is connected: columns, and what cannot work.
+
+``node`` is a node with the parameters of `settings`; ``history``, ``tools`` and ``data`` are schemas of its
+inputs, None where nothing is connected or known yet.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +36,6 @@ def prompt_column_of(node: Any) -> str | None:
 def layout_of(node: Any, history: Any | None) -> ConversationLayout:
     """Decides on the columns of *Conversation*.
 
-    Args:
-        node: A node with the parameters of this module.
-        history: Schema of the *Conversation history*, None without one.
-
-    Returns:
-        The layout.
-
     Raises:
         SettingInvalid: There is no column for it.
     """
@@ -66,14 +63,7 @@ def layout_of(node: Any, history: Any | None) -> ConversationLayout:
 
 
 def history_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with the messages.
-
-    Args:
-        node: A node with the parameters of this module.
-        history: Schema of the *Conversation history*, None without one.
-
-    Returns:
-        The column, None without a history.
+    """Finds the column of the history with the messages, None without a history.
 
     Raises:
         SettingInvalid: There is none.
@@ -96,14 +86,7 @@ def history_column(node: Any, history: Any | None) -> str | None:
 
 
 def history_error_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with errors.
-
-    Args:
-        node: A node with the parameters of this module.
-        history: Schema of the *Conversation history*, None without one.
-
-    Returns:
-        The column; None if there is no history, or its errors are not to be kept.
+    """Finds the column of the history with errors; None without a history, or if they are not to be kept.
 
     Raises:
         SettingInvalid: It is not there.
@@ -125,12 +108,6 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
     """Checks the settings against what is connected; contacts nobody.
-
-    Args:
-        node: A node with the parameters of this module.
-        tools: Schema of the *Tools*, None if not connected.
-        history: Schema of the *Conversation history*, None if not connected.
-        data: Schemas of the *Data inputs*, None for those that are not known yet.
 
     Raises:
         SettingInvalid: A setting that cannot work, with what to do.

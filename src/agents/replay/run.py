@@ -30,15 +30,7 @@ _ROW_ID: Final = "<RowID>"
 
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
-    """Reads the input of the node.
-
-    Args:
-        calls: KNIME's table.
-        tool_column: The setting.
-        head: The head hash that is expected, or empty.
-
-    Returns:
-        The calls.
+    """Reads the input of the node; `head` is the head hash that is expected, or empty.
 
     Raises:
         MCPError: The table holds no calls, or a cell cannot be read.
@@ -63,14 +55,7 @@ def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
 
 
 def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:
-    """Looks up the credentials that secret arguments are taken from.
-
-    Args:
-        ctx: KNIME's execution context.
-        secrets: The setting: objects with ``digest`` and ``credential``.
-
-    Returns:
-        Password by name.
+    """Looks up the passwords, by name, of the credentials that the setting ``secrets`` names.
 
     Raises:
         SettingInvalid: There is no credential of that name.
@@ -135,7 +120,11 @@ class ReplayRun:
         journal = Journal(
             self.folder / JOURNALS / f"{self.run_id}{SUFFIX}", run=self.run_id, about="tool_call_replayer"
         )
-        dispatcher = replace(self.sessions.dispatcher(self.run_id, Pinning.IGNORE, _no_blob), save_blob=None)
+        dispatcher = self.sessions.dispatcher(
+            self.run_id, Pinning.IGNORE, lambda _call, _number, _data, _kind: ""
+        )
+        # Pictures are compared by what the text of a result says of them; they are not kept a second time.
+        dispatcher = replace(dispatcher, save_blob=None)
         replayer = Replayer(
             dispatcher=dispatcher,
             options=self.options,
@@ -163,11 +152,6 @@ class ReplayRun:
             if waiting or not calls:
                 write(_piece(waiting))
             self.head = journal.head
-
-
-def _no_blob(*_: object) -> str:
-    """Pictures are compared by what the text of a result says of them; they are not kept a second time."""
-    return ""
 
 
 def _piece(calls: list[ReplayedCall]) -> Any:

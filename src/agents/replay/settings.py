@@ -171,11 +171,7 @@ concurrency = knext.IntParameter(
 
 
 def check(node: Any, schema: Any) -> None:
-    """Checks the settings; contacts nobody.
-
-    Args:
-        node: A node with the parameters of this module.
-        schema: Spec of the input.
+    """Checks the settings of a node with the parameters of this module; contacts nobody.
 
     Raises:
         SettingInvalid: A setting that cannot work, with what to do.
@@ -192,15 +188,15 @@ def check(node: Any, schema: Any) -> None:
         )
 
 
+def nothing_to_compare(schema: Any) -> str | None:
+    """Warns of an input without results, where every call that has one now is different."""
+    if {"Result", "Structured result"} & {column.name for column in schema}:
+        return None
+    return "The table has no column Result, so there was nothing to compare with what tools answer now."
+
+
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
-    """Reads the settings.
-
-    Args:
-        node: A node with the parameters of this module.
-        passwords: Password by name of the credentials that ``secrets`` names, as far as they are known.
-
-    Returns:
-        The options.
+    """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name.
 
     Raises:
         SettingInvalid: A setting that cannot work.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..model.model_errors import ModelAnswerInvalid, ModelBusy
+from .content import text_of
 from .events import TokenUsage
-from .messages import text_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -18,14 +18,7 @@ _FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_c
 
 
 def usage_of(message: AIMessage) -> TokenUsage:
-    """The tokens of one answer.
-
-    Args:
-        message: The answer.
-
-    Returns:
-        What the endpoint counted, or that it did not.
-    """
+    """The tokens of one answer as the endpoint counted them, or that it did not."""
     counted = message.usage_metadata
     if not counted or not (counted["input_tokens"] or counted["output_tokens"]):
         return TokenUsage(unreported=1)  # some endpoints send zeros, which nobody counted
@@ -33,15 +26,7 @@ def usage_of(message: AIMessage) -> TokenUsage:
 
 
 def finish_reason(message: AIMessage) -> str:
-    """Why the model stopped.
-
-    Args:
-        message: Its answer.
-
-    Returns:
-        ``stop``, ``tool_calls``, ``length``, ``content_filter`` or what else the endpoint says, in lower
-        case; may be empty.
-    """
+    """Why the model stopped: ``stop``, ``length``, ``content_filter`` or what else the endpoint says."""
     reason = str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
     if reason in _CUT_OFF:
         return "length"
@@ -49,14 +34,7 @@ def finish_reason(message: AIMessage) -> str:
 
 
 def refusal_of(message: AIMessage) -> str | None:
-    """What the model said when it refused.
-
-    Args:
-        message: Its answer.
-
-    Returns:
-        The words of the refusal, or None if it is none.
-    """
+    """What the model said when it refused; None if it did not."""
     refusal = message.additional_kwargs.get("refusal")
     if refusal:
         return str(refusal)
@@ -68,9 +46,6 @@ def refusal_of(message: AIMessage) -> str | None:
 def require_content(message: AIMessage) -> None:
     """Checks that an answer is whole, and says something: text, tool calls, or that the model refuses.
 
-    Args:
-        message: The answer.
-
     Raises:
         ModelBusy: The endpoint gave it up.
         ModelAnswerInvalid: It says nothing.
@@ -80,12 +55,8 @@ def require_content(message: AIMessage) -> None:
             f"The endpoint gave up in the middle of the answer ({finish_reason(message)})",
             fix="Try again later, or choose another model",
         )
-    if (
-        message.tool_calls
-        or message.invalid_tool_calls
-        or text_of(message)
-        or refusal_of(message) is not None
-    ):
+    asks = message.tool_calls or message.invalid_tool_calls
+    if asks or text_of(message) or refusal_of(message) is not None:
         return
     if finish_reason(message) == "length":
         error = ModelAnswerInvalid(

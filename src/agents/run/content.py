@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
 
 def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
-    """Lists what a message holds.
-
-    Args:
-        message: The message.
-
-    Returns:
-        Content blocks in LangChain's form; an empty text is no block.
-    """
+    """Lists what a message holds as content blocks in LangChain's form; an empty text is no block."""
     content = cast("str | list[str | dict[str, Any]]", message.content)
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -28,13 +21,9 @@ def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
 
 
 def calls_of(message: AIMessage) -> list[dict[str, Any]]:
-    """Lists the tool calls of a model's message, the unreadable ones, too.
+    """Lists the tool calls of a model's message as ``id``, ``name`` and ``arguments``.
 
-    Args:
-        message: The message.
-
-    Returns:
-        Per call ``id``, ``name`` and ``arguments``: a dict, or text that could not be read as one.
+    The arguments are a dict, or text that could not be read as one.
     """
     good = [
         {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
@@ -47,27 +36,18 @@ def calls_of(message: AIMessage) -> list[dict[str, Any]]:
     return good + bad
 
 
+def text_of(message: BaseMessage) -> str:
+    """Reads the text of a message: its text blocks, joined and stripped."""
+    return "".join(str(block.get("text", "")) for block in blocks_of(message)).strip()
+
+
 def shown_text(message: BaseMessage) -> str:
-    """Reads the text of a message.
-
-    Args:
-        message: The message.
-
-    Returns:
-        All its text, and in place of each image its type and size.
-    """
+    """Reads the text of a message for people, with type and size of each image in its place."""
     return "\n".join(filter(None, (shown_block(block) for block in blocks_of(message))))
 
 
 def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
-    """Reads an image block.
-
-    Args:
-        block: A content block.
-
-    Returns:
-        Bytes and MIME type; None if it is no image, or only the address of one.
-    """
+    """Reads bytes and MIME type of an image block; None if it is none, or only the address of an image."""
     if block.get("type") == "image":
         data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
     elif block.get("type") == "image_url":

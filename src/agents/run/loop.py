@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -24,8 +24,9 @@ from ..model.model_errors import IterationLimit, PromptFiltered
 from ..toolbox.tool_threads import in_thread
 from ..toolbox.toolbox import ToolReply, ToolRequest
 from .answers import finish_reason, refusal_of
+from .content import text_of
 from .events import Ending, ModelAnswered, PromptGiven, RunEnded, TokenUsage, ToolFinished, ToolStarted
-from .messages import answer, answer_of, called_in_text, repair, settle, text_of
+from .messages import answer, answer_of, called_in_text, repair, settle
 from .model_calls import ModelCalls, Turn
 from .outcome import AgentOptions, AgentOutcome
 
@@ -182,7 +183,7 @@ class _Run:
                 return self._final(message)
             stopped = await self._run_tools(message, calls)
             if stopped is not None:
-                return Ending.STOPPED, _text(stopped.content)
+                return Ending.STOPPED, stopped.text
         return await self._answer_at_limit()
 
     def _prompt(self) -> str:
@@ -321,12 +322,6 @@ def _without_calls(message: AIMessage) -> AIMessage:
 
 def _unfinished(request: ToolRequest) -> ToolReply:
     return ToolReply(request=request, content=_CANCELED, failed=True, unfinished=True)
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
 def _nothing(event: AgentEvent) -> None:

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ..model.call_pieces import GIVEN_BACK, read_arguments
 from ..toolbox.toolbox import ToolReply, ToolRequest
+from .content import blocks_of, calls_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,15 +48,17 @@ def settle(
         The message with every call as a valid one (unreadable arguments become none), and the calls as the
         model meant them.
     """
-    raw = _raw_calls(message)
+    raw = calls_of(message)
     calls = tuple(
-        _request(*call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
+        _request(call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
     )
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
     back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
     if back:
-        renamed = zip((own or "" for _, _, own in raw), calls, strict=True)
-        by_id = {call.id: back["calls"][own] for own, call in renamed if own in back.get("calls", {})}
+        signed = back.get("calls", {})
+        by_id = {
+            call.id: signed[own["id"]] for own, call in zip(raw, calls, strict=True) if own["id"] in signed
+        }
         kwargs[GIVEN_BACK] = {**back, "calls": by_id}
     settled = AIMessage(
         content=cast("Any", message.content),
@@ -72,14 +75,7 @@ def settle(
 
 
 def call_name(name: str) -> str:
-    """The name that a call has in the history: endpoints check names there, too.
-
-    Args:
-        name: The name as a model wrote it.
-
-    Returns:
-        Letters, digits, ``_`` and ``-``, 1 to 64 of them.
-    """
+    """The name that a call has in the history, 1 to 64 characters: endpoints check names there, too."""
     return _BAD_IN_NAME.sub("_", name)[:_LONGEST_NAME] or "unnamed"
 
 
@@ -105,17 +101,17 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
         if not isinstance(message, AIMessage):
             repaired.append(message)
             continue
-        raw = [call_id for _, _, call_id in _raw_calls(message)]
+        ids = [call["id"] for call in calls_of(message)]
         settled, calls = settle(message, taken=taken)
         if not calls and not text_of(message):
             counts["empty"] += 1
             continue
         counts["malformed"] += sum(
-            call.error is not None or call.id != own for call, own in zip(calls, raw, strict=True)
+            call.error is not None or call.id != own for call, own in zip(calls, ids, strict=True)
         )
         repaired.append(settled if calls else message)
-        for call, own in zip(calls, raw, strict=True):
-            known = answers.get(own or "", [])
+        for call, own in zip(calls, ids, strict=True):
+            known = answers.get(own, [])
             counts["unanswered"] += not known
             if known:
                 repaired.append(known.pop(0).model_copy(update={"tool_call_id": call.id}))
@@ -126,14 +122,7 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
 
 
 def answer(reply: ToolReply) -> ToolMessage:
-    """Makes the message that answers a call.
-
-    Args:
-        reply: The answer; the model is told the server that wrote it.
-
-    Returns:
-        The message.
-    """
+    """Makes the message that answers a call; it tells the model the server that wrote it."""
     content = reply.content
     if reply.origin:
         line = f"[from {reply.origin}]"
@@ -147,17 +136,8 @@ def answer(reply: ToolReply) -> ToolMessage:
 
 
 def origin_of(message: ToolMessage) -> str:
-    """Reads who wrote the result of a tool.
-
-    Args:
-        message: The message that answers a call, of this run or of a history.
-
-    Returns:
-        The server; empty where the message does not say it, see `answer`.
-    """
-    content = cast("str | list[Any]", message.content)
-    first: Any = content if isinstance(content, str) else next(iter(content), "")
-    text = str(cast("dict[str, Any]", first).get("text", "") if isinstance(first, dict) else first)
+    """Reads the server that wrote the result of a tool; empty where the message does not say it."""
+    text = next((str(block.get("text", "")) for block in blocks_of(message)), "")
     found = _ORIGIN.fullmatch(text.partition("\n")[0])
     return found[1] if found else ""
 
@@ -191,10 +171,8 @@ def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[Ba
             sent.append(message)
             continue
         texts: list[str] = []
-        for block in cast("list[Any]", message.content):
-            if isinstance(block, str):
-                texts.append(block)
-            elif block.get("type") not in _IMAGES:
+        for block in blocks_of(message):
+            if block.get("type") not in _IMAGES:
                 texts.append(str(block.get("text", "")))
             elif images:
                 if not shown:
@@ -210,91 +188,44 @@ def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[Ba
 
 
 def has_images(messages: Sequence[BaseMessage]) -> bool:
-    """Tells whether a history holds images of tools.
-
-    Args:
-        messages: A history.
-
-    Returns:
-        Whether it does.
-    """
+    """Tells whether a history holds images of tools."""
     return any(
-        isinstance(block, dict) and cast("dict[str, Any]", block).get("type") in _IMAGES
+        block.get("type") in _IMAGES
         for message in messages
-        if isinstance(message, ToolMessage) and not isinstance(message.content, str)
-        for block in cast("list[Any]", message.content)
+        if isinstance(message, ToolMessage)
+        for block in blocks_of(message)
     )
 
 
-def text_of(message: BaseMessage) -> str:
-    """The text of a message.
-
-    Args:
-        message: Any message.
-
-    Returns:
-        Its text blocks, joined; stripped.
-    """
-    if isinstance(message.content, str):
-        return message.content.strip()
-    parts = [b if isinstance(b, str) else str(b.get("text", "")) for b in cast("list[Any]", message.content)]
-    return "".join(parts).strip()
-
-
 def answer_of(message: BaseMessage) -> str:
-    """The text of a message without the thoughts before it.
+    """The text of a model's answer without the thoughts before it; all of it if nothing is left otherwise.
 
     Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
     without the opening mark, which is part of the model's prompt then.
-
-    Args:
-        message: A model's answer.
-
-    Returns:
-        Its text; all of it if nothing is left otherwise.
     """
     text = text_of(message)
     return _THOUGHTS.sub("", text).strip() or text
 
 
 def called_in_text(message: BaseMessage) -> bool:
-    """Tells whether a model wrote a tool call into its answer, in a form that its server should have read.
-
-    Args:
-        message: A model's answer without tool calls.
-
-    Returns:
-        Whether the answer begins with one.
-    """
+    """Tells whether a model's answer begins with a tool call in a form that its server should have read."""
     return _CALL_IN_TEXT.match(answer_of(message)) is not None
 
 
-def _raw_calls(message: AIMessage) -> list[tuple[str | None, Any, str | None]]:
-    """Name, arguments and id of each call; the arguments as text where LangChain could not read them."""
-    calls: list[tuple[str | None, Any, str | None]] = [
-        (call["name"], call["args"], call.get("id")) for call in message.tool_calls
-    ]
-    for bad in message.invalid_tool_calls:
-        calls.append((bad.get("name"), bad.get("args") or "", bad.get("id")))
-    return calls
-
-
-def _request(
-    name: str | None, arguments: object, own_id: str | None, *, number: int, taken: set[str], iteration: int
-) -> ToolRequest:
-    chosen = own_id or ""
+def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration: int) -> ToolRequest:
+    chosen = call["id"]
     while not chosen or chosen in taken:
-        chosen = f"{own_id or 'call'}_{number}"
+        chosen = f"{call['id'] or 'call'}_{number}"
         number += 1
     taken.add(chosen)
-    read, error = read_arguments(arguments)
+    read, error = read_arguments(call["arguments"])
     return ToolRequest(
         id=chosen,
-        name=(name or "").strip(),
+        name=call["name"].strip(),
         arguments=read,
         iteration=iteration,
         error=error,
-        written="" if error is None else _quoted(str(arguments)),
+        written="" if error is None else _quoted(str(call["arguments"])),
     )
 
 

@@ -20,8 +20,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from ..model.model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
 from ..model.raised_errors import model_error
 from .answers import require_content, usage_of
+from .content import text_of
 from .events import ModelRetried, TextDelta, TokenUsage
-from .messages import has_images, sendable, text_of
+from .messages import has_images, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

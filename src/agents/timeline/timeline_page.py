@@ -86,16 +86,13 @@ def timeline_page(
     warning: str | None = None,
     facts: Iterable[tuple[str, str | None]] = (),
 ) -> str:
-    """Writes the page.
+    """Writes a self-contained HTML page.
 
     Args:
         prompts: The runs, one per prompt.
         title: Its title.
         warning: What the person should know.
         facts: Names and values to show above: the model, the journal.
-
-    Returns:
-        A self-contained HTML page.
     """
     shown = prompts[:_MOST_PROMPTS]
     several = len(prompts) > 1 or any(prompt.row is not None for prompt in prompts)

@@ -73,9 +73,6 @@ def kind_of(
         tool: The tool, None for one of the agent's own or one that nobody knows.
         recorded: Whether the call is on record; calls of the agent's own tools are not.
         unfinished: Whether the run ended before the call did.
-
-    Returns:
-        The kind.
     """
     match tool:
         case None if unfinished:

@@ -112,14 +112,7 @@ class ApprovalPolicy:
 
     @classmethod
     def parse(cls, rules: str, trusted: str = "") -> Self:
-        """Reads what a person typed.
-
-        Args:
-            rules: The rules, one per line.
-            trusted: Patterns of servers, separated by commas, spaces or line breaks.
-
-        Returns:
-            The policy.
+        """Reads what a person typed: rules, one per line, and patterns of trusted servers.
 
         Raises:
             SettingInvalid: A line cannot be read; names the line.
@@ -131,25 +124,18 @@ class ApprovalPolicy:
         )
 
     def trusts(self, server: str) -> bool:
-        """Tells whether a server is trusted.
-
-        Args:
-            server: Its URL, without secrets.
-        """
+        """Tells whether a server is trusted, by its URL without secrets."""
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
     def denial(
         self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
     ) -> str | None:
-        """Tells whether a tool may be called.
+        """Tells whether a tool may be called: None if it may, else the rule that denies it.
 
         Args:
             tool: The tool.
             shown_name: The name that people see, if it is not the tool's own.
             after_untrusted: Whether the model has read what a server wrote that is not trusted.
-
-        Returns:
-            None if it may, else the rule that denies it.
         """
         if not self.rules:
             return None

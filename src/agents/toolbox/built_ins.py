@@ -15,7 +15,6 @@ from ...types.errors import ArgumentsInvalid
 from ...types.tool import MCPTool, WorkflowTool
 from . import large_results
 from .functions import built_in_definition, token_estimate
-from .names import free_name
 from .tool_errors import unreadable_arguments
 from .toolbox import ToolReply
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .toolset import Toolset
 
 _FOUND: Final = 10
-_MOST_BOUND: Final = 100  # OpenAI's service takes 128 functions
+_MOST: Final = 127  # functions beside `read_result`: OpenAI's service takes 128 in all
 _SHOWN_TEXT: Final = 300
 _SHOWN_SERVERS: Final = 20
 _QUERY: Final = {
@@ -47,11 +46,10 @@ class BuiltIns:
         toolset: The real tools.
         large: The long results.
         search_above: Estimated tokens of all functions above which the model searches, and which those that
-            it found may cost; None never.
+            it found may cost; with more functions than endpoints take it always does. None never.
 
     Attributes:
         finder: Name of the tool that finds tools, None if all are bound from the beginning.
-        reader: Name of the tool that reads on in long results.
     """
 
     def __init__(self, toolset: Toolset, large: LargeResults, *, search_above: int | None) -> None:
@@ -62,11 +60,9 @@ class BuiltIns:
         self._uses = itertools.count()
         self._budget = search_above or 0
         self._all = [bound.definition for bound in toolset.bound]
-        taken = [bound.name for bound in toolset.bound]
-        self.reader = free_name("read_result", taken)
-        searches = search_above is not None and toolset.tokens > search_above
-        self.finder = free_name("find_tools", taken) if searches else None
-        self._read = built_in_definition(self.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
+        searches = search_above is not None and (toolset.tokens > search_above or len(toolset) > _MOST)
+        self.finder = toolset.free_name("find_tools") if searches else None
+        self._read = built_in_definition(large.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
         self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
 
     def definitions(self) -> list[dict[str, Any]]:
@@ -79,15 +75,8 @@ class BuiltIns:
         return [*definitions, self._read] if self._large.any else definitions
 
     def run(self, request: ToolRequest) -> ToolReply | None:
-        """Runs a call of a built-in tool.
-
-        Args:
-            request: What the model asks for.
-
-        Returns:
-            The answer; None if the call is for a real tool, which is then bound from now on.
-        """
-        if request.name == self.reader and self._large.any:
+        """Runs a call of a built-in tool; None if it is for a real one, which is then bound from now on."""
+        if request.name == self._large.reader and self._large.any:
             return self._answer(request, self._read)
         if self._find is None:
             return None
@@ -106,7 +95,7 @@ class BuiltIns:
             schema = compact_json(definition["function"]["parameters"])
             arguments, _ = ArgumentValidator.for_schema(schema).check(request.arguments)
             origin = ""
-            if request.name == self.reader:
+            if request.name == self._large.reader:
                 origin = self._large.origin_of(arguments["id"])
                 text = self._large.read(
                     arguments["id"], arguments.get("offset", 0), arguments.get("limit", 0)
@@ -140,7 +129,7 @@ class BuiltIns:
             for place, bound in enumerate(map(self._toolset.find, last_used)):
                 assert bound is not None
                 room -= token_estimate([bound.definition])
-                if place >= _FOUND and (room < 0 or place >= _MOST_BOUND):
+                if place >= _FOUND and (room < 0 or place >= _MOST - 1):
                     del self._found[bound.name]
 
 

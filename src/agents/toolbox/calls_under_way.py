@@ -44,16 +44,7 @@ class CallsUnderWay:
     def run(
         self, call: Call, dispatcher: Dispatcher, keep: Callable[[CallRecord], CallRecord]
     ) -> CallOutcome:
-        """Runs a call and has its record kept.
-
-        Args:
-            call: The call.
-            dispatcher: What runs it.
-            keep: Takes the record, and gives it back as it was kept.
-
-        Returns:
-            The finished call, with its record as it was kept.
-        """
+        """Runs a call and has its record kept; `keep` takes it, and gives it back as it was kept."""
         number, at = next(self._numbers), utc_text(datetime.now(UTC))
         with self._changed:
             self._calls[number] = _Begun(call=call, dispatcher=dispatcher, keep=keep, at=at)
@@ -65,11 +56,7 @@ class CallsUnderWay:
             return replace(outcome, record=keep(outcome.record))
 
     def end(self, seconds: float) -> None:
-        """Has everything on record, at the end of a run.
-
-        Args:
-            seconds: How long to wait for calls that are under way.
-        """
+        """Has everything on record at the end of a run; waits so many seconds for calls under way."""
         with self._changed:
             self._changed.wait_for(lambda: not self._calls, timeout=seconds)
             left, self._calls = list(self._calls.values()), {}

@@ -82,17 +82,7 @@ class DataRegistry:
         return [item.data for item in self._items[self._given :] if item.type == TABLE]
 
     def add(self, data: Any, *, name: str, description: str, type: str = TABLE) -> DataItem:  # noqa: A002
-        """Registers data.
-
-        Args:
-            data: A table of the host, an Arrow table, or bytes.
-            name: What it is called.
-            description: What it is.
-            type: ``Table``, or the media type of bytes.
-
-        Returns:
-            The item with its id.
-        """
+        """Gives data an id: a table of the host, an Arrow table, or bytes, whose media type is `type`."""
         with self._lock:
             item = DataItem(
                 id=str(len(self._items)), name=name, description=description, type=type, data=data
@@ -123,14 +113,7 @@ class DataRegistry:
         return self._host_table(item)
 
     def last_tables(self, count: int) -> list[Any]:
-        """Gives the tables for the node's outputs, as KNIME's agents do.
-
-        Args:
-            count: How many outputs there are.
-
-        Returns:
-            That many tables: the ones registered last, in the order of their ids, then empty ones.
-        """
+        """Gives so many tables for outputs, as KNIME's agents do: the last ones, then empty ones."""
         if count <= 0:
             return []
         tables = [self._host_table(item) for item in self._items if item.type == TABLE][-count:]
@@ -141,14 +124,7 @@ class DataRegistry:
         return self._prefix + (self.describe(self._items) or _NO_DATA)
 
     def describe(self, items: Sequence[DataItem]) -> str:
-        """Lists data for a model.
-
-        Args:
-            items: The data.
-
-        Returns:
-            One line of JSON per item: id, name, description, type; rows and columns of tables.
-        """
+        """Lists data for a model, a line of JSON each: id, name, description, type; rows and columns."""
         return "\n".join(compact_json(_described(item)) for item in items)
 
     def _host_table(self, item: DataItem) -> Any:

@@ -17,7 +17,7 @@ from .calls_under_way import CallsUnderWay
 from .data_registry import DataRegistry
 from .large_results import LargeResults
 from .replies import ReplyMaker, origin_of
-from .tool_errors import ErrorPolicy, failure_text, unknown_tool, unreadable_arguments
+from .tool_errors import failure_text, unknown_tool, unreadable_arguments
 from .tool_threads import nobody_waits
 from .toolbox import ToolReply, ToolRequest
 from .workflow_calls import workflow_arguments
@@ -40,14 +40,15 @@ class ToolOptions:
     """How tools are offered and run.
 
     Attributes:
-        on_error: What a failed tool means for the run.
+        stop_on_error: Whether the run ends when a tool, its server or its workflow fails. What a model can
+            put right at once does not count: arguments, an unknown name, a call that is not allowed.
         approval: Which calls are allowed.
         longest_result: How many characters of one result the model is shown.
         search_above: Estimated tokens of all functions above which the model searches for tools; None shows
             it all of them whatever they cost.
     """
 
-    on_error: ErrorPolicy = ErrorPolicy.TO_MODEL
+    stop_on_error: bool = False
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     longest_result: int = 20_000
     search_above: int | None = None
@@ -104,7 +105,7 @@ class ToolExecutor:
         self._on_record = on_record
         self._under_way = under_way or CallsUnderWay()
         self._options = options
-        large = LargeResults(options.longest_result)
+        large = LargeResults(options.longest_result, toolset.free_name("read_result"))
         self._replies = ReplyMaker(registry=self.registry, large=large, notes=self.notes)
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
@@ -122,18 +123,7 @@ class ToolExecutor:
         return self._toolset.shown_name(name)
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
-        """Runs one call, blocking. Never raises for what a tool, a server or the model did.
-
-        Args:
-            request: What the model asks for.
-            is_canceled: Ends the call.
-
-        Returns:
-            The answer.
-
-        Raises:
-            Canceled: `is_canceled` said so while the call ran.
-        """
+        """Runs one call, see `Toolbox.run`."""
         built_in = self._built_ins.run(request)
         if built_in is not None:
             return built_in
@@ -150,14 +140,8 @@ class ToolExecutor:
     def langchain_tool(self, name: str) -> StructuredTool:
         """Gives a tool in LangChain's form, which runs through this executor.
 
-        Args:
-            name: Its bound name.
-
-        Returns:
-            The tool.
-
         Raises:
-            KeyError: There is none of that name.
+            KeyError: No tool has this bound name.
         """
         found = self._structured.get(name)
         if found is None:
@@ -172,13 +156,6 @@ class ToolExecutor:
 
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
         """Runs a tool on an MCP server through the run's sessions.
-
-        Args:
-            mcp_tool: The tool.
-            params: The arguments.
-
-        Returns:
-            The answer.
 
         Raises:
             Canceled: The run was canceled.
@@ -195,14 +172,7 @@ class ToolExecutor:
         return self._reply(bound, running, self._record(call, running))
 
     def _execute_workflow_tool(self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /) -> ToolReply:
-        """Runs a workflow in the host, with tables from the data registry.
-
-        Args:
-            workflow_tool: The tool.
-            params: ``configuration`` and ``data_inputs``.
-
-        Returns:
-            The answer.
+        """Runs a workflow in the host; `params` are ``configuration``, and ``data_inputs`` from the registry.
 
         Raises:
             Canceled: The run was canceled.
@@ -293,11 +263,11 @@ class ToolExecutor:
         failed = record.status is not CallStatus.OK
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
-            content = self._replies.content(bound, outcome.answer, self._built_ins.reader)
+            content = self._replies.content(bound, outcome.answer)
         else:
             told = failure_text(outcome, bound)
             asked = None if record.started_at is None else bound
-            content = self._replies.failure(asked, told, outcome.answer, self._built_ins.reader)
+            content = self._replies.failure(asked, told, outcome.answer)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
         if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
             self._untrusted_since = running.request.iteration
@@ -308,5 +278,11 @@ class ToolExecutor:
             tool=None if bound is None else bound.tool,
             origin=origin,
             failed=failed,
-            stop=self._options.on_error.stops(record),
+            stop=self._options.stop_on_error and _has_failed(record),
         )
+
+
+def _has_failed(record: CallRecord) -> bool:
+    """Whether a tool failed, or its server knows it no more."""
+    gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
+    return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}

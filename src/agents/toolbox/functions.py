@@ -24,40 +24,17 @@ DATA_INPUTS: Final = "data_inputs"
 
 
 def function_definition(tool: Tool, name: str) -> dict[str, Any]:
-    """Describes a tool to a model.
-
-    Args:
-        tool: The tool.
-        name: Its bound name.
-
-    Returns:
-        The function. Its parameters may be shared: do not change them.
-    """
+    """Describes a tool to a model. The parameters may be shared: do not change them."""
     return _function(name, description_for_model(tool), arguments_schema(tool))
 
 
 def built_in_definition(name: str, description: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Describes a tool of the agent itself to a model.
-
-    Args:
-        name: Its bound name.
-        description: What it does.
-        properties: The arguments; those without a default are required.
-
-    Returns:
-        The function.
-    """
+    """Describes a tool of the agent itself to a model; arguments without a default are required."""
     return _function(name, description, _object(dict(properties)))
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
-    """Gives the schema of the arguments that a model writes.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        A JSON Schema: the server's own, or the one made for a workflow. It is shared: do not change it.
+    """Gives the schema of the arguments: the server's own, or one made for a workflow. Do not change it.
 
     Raises:
         ToolFormatError: The cell holds malformed JSON.
@@ -72,14 +49,7 @@ def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
 
 
 def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
-    """Gives the text that tells a model what a tool is for.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        The description, or the title where a server gives no description; for a workflow with its outputs.
-    """
+    """Gives the description, or the title where a server gives none; for a workflow with its outputs."""
     match tool:
         case MCPTool():
             title = tool.title  # whoever reads it is told the row of malformed JSON
@@ -94,26 +64,12 @@ def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
 
 
 def port_names(ports: Sequence[ToolPort]) -> tuple[str, ...]:
-    """Names ports as the keys of an object.
-
-    Args:
-        ports: Ports, which may share a name or have none.
-
-    Returns:
-        Unique names in port order: ``Table``, ``Table (2)``.
-    """
+    """Names ports, which may share a name or have none, as keys of an object: ``Table``, ``Table (2)``."""
     return numbered([port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)])
 
 
 def token_estimate(definitions: Iterable[Mapping[str, Any]]) -> int:
-    """Estimates what functions cost in a model's context.
-
-    Args:
-        definitions: The functions.
-
-    Returns:
-        A quarter of their UTF-8 bytes as JSON, each rounded up, like the column *Context tokens*.
-    """
+    """Estimates the tokens of functions, like the column *Context tokens*: a quarter of their bytes."""
     return sum(-(-len(compact_json(definition).encode()) // 4) for definition in definitions)
 
 

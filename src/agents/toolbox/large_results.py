@@ -37,9 +37,11 @@ class LargeResults:
 
     Args:
         limit: How many characters of one result a model is shown.
+        reader: Name of the tool that reads on.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, reader: str = "read_result") -> None:
+        self.reader = reader
         self._limit = max(limit, _SMALLEST_LIMIT)
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()  # origin and text by id
@@ -51,16 +53,12 @@ class LargeResults:
         """Whether some result was cut."""
         return self._count > 0
 
-    def cut(self, text: str, reader: str, *, origin: str = "") -> str:
-        """Shortens a result if it is too long.
+    def cut(self, text: str, *, origin: str = "") -> str:
+        """Shortens a result if it is too long, to its beginning and its end, and says how to read on.
 
         Args:
             text: The whole result.
-            reader: Name of the tool that reads on.
             origin: Who wrote the result; see `origin_of`.
-
-        Returns:
-            The text; a long one as its beginning and its end, with its size, its id and how to read on.
         """
         if len(text) <= self._limit:
             return text
@@ -70,7 +68,7 @@ class LargeResults:
         left_out = len(text) - head - tail
         return (
             f"{text[:head]}\n\n[{left_out:,} of {len(text):,} characters are left out here. This is"
-            f' result {name}: to read on, call {reader} with {{"id": "{name}", "offset": {head}}}. '
+            f' result {name}: to read on, call {self.reader} with {{"id": "{name}", "offset": {head}}}. '
             f"The end follows.]\n\n{text[-tail:]}"
         )
 
@@ -93,7 +91,7 @@ class LargeResults:
             known = list(self._kept)
         if kept is None:
             raise ArgumentsInvalid(
-                f"The result {id!r} is no longer held" if self._was(id) else f"There is no result {id!r}",
+                f"There is no result {id!r}, or it is no longer held",
                 pointer="/id",
                 fix=f"Use one of {', '.join(known)}" if known else "Call the tool again",
             )
@@ -108,14 +106,7 @@ class LargeResults:
         return f"[{where}; {rest}]\n{text[offset:end]}"
 
     def origin_of(self, id: str) -> str:  # noqa: A002
-        """Who wrote a long result.
-
-        Args:
-            id: Its id.
-
-        Returns:
-            What `cut` was told; empty if nothing is held under the id.
-        """
+        """Who wrote a long result; empty if nothing is held under its id."""
         with self._lock:
             return self._kept.get(id, ("", ""))[0]
 
@@ -128,6 +119,3 @@ class LargeResults:
             while self._size > _MOST_KEPT and len(self._kept) > 1:
                 self._size -= len(self._kept.popitem(last=False)[1][1])
             return name
-
-    def _was(self, name: str) -> bool:
-        return name in {f"r{number}" for number in range(1, self._count + 1)}

@@ -16,7 +16,7 @@ from ...tools.provider.tool_names import server_labels
 from ...types.tool import MCPTool, WorkflowTool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ...types.tool import Tool
 
@@ -29,13 +29,8 @@ def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
     """Names tools for a model.
 
     A name that fits and that no other tool has stays as it is. Otherwise unfit characters become ``_``, and
-    where that is too long or not unique, a digest of what identifies the tool is put behind it.
-
-    Args:
-        tools: The tools, none of them twice.
-
-    Returns:
-        One name per tool.
+    where that is too long or not unique, a digest of what identifies the tool is put behind it. None of the
+    tools may be there twice.
     """
     plain = [_UNFIT.sub("_", tool.name) or "tool" for tool in tools]
     shown = Counter(tool.name for tool in tools)
@@ -50,14 +45,7 @@ def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
 
 
 def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
-    """Names tools for people.
-
-    Args:
-        tools: The tools.
-
-    Returns:
-        One name per tool: its own; ``name @ host`` or ``name @ workflow`` where several have the same one.
-    """
+    """Names tools for people: ``name``; ``name @ host`` or ``name @ workflow`` where that is not unique."""
     servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
     labels = dict(zip(servers, server_labels(servers), strict=True))
     times = Counter(tool.name for tool in tools)
@@ -74,19 +62,6 @@ def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
             case _:
                 assert_never(tool)
     return tuple(shown)
-
-
-def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """Finds a name for a built-in tool.
-
-    Args:
-        wanted: The name to have.
-        taken: Names of real tools, which win.
-
-    Returns:
-        The name, numbered if it is taken.
-    """
-    return numbered([*taken, wanted], "_{}")[-1]
 
 
 def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:

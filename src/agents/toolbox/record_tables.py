@@ -19,14 +19,10 @@ _LONG: Final = 2**63
 
 
 def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Finds the lists of records in a structured result.
+    """Finds the lists of records in a structured result, each with its name.
 
-    Args:
-        structured: Any JSON value.
-
-    Yields:
-        Name and records: the value itself, with an empty name, or each member of an object that is a list of
-        records. SDKs wrap a list as ``{"result": [...]}``; its name is empty, too.
+    That is the value itself, with an empty name, or each member of an object that is a list of records. SDKs
+    wrap a list as ``{"result": [...]}``; its name is empty, too.
     """
     if isinstance(structured, dict):
         members = cast("dict[str, Any]", structured)
@@ -43,13 +39,8 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
     Columns are the union of the records' keys, in the order in which they first appear. A column of one kind
     of JSON value has its type: boolean, 64-bit integer, double, text. Whole numbers and fractions together
     are doubles where that changes no number. All else (lists, objects, integers beyond 64 bits, mixed kinds)
-    is text: texts as they are, other values as JSON. What is null or missing is missing.
-
-    Args:
-        records: The records.
-
-    Returns:
-        The table, or None if the records have more than 1,000 different keys and thus are no rows of a table.
+    is text: texts as they are, other values as JSON. What is null or missing is missing. Records with more
+    than 1,000 different keys are no rows of a table: None.
     """
     keys: dict[str, None] = {}
     for record in records:

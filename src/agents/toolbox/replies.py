@@ -46,20 +46,11 @@ class ReplyMaker:
     large: LargeResults
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
-    def content(self, bound: BoundTool, answer: Answer, reader: str) -> str | list[dict[str, Any]]:
-        """Makes what the model sees of a result.
-
-        Args:
-            bound: The tool.
-            answer: What it answered.
-            reader: Name of the tool that reads on in long results.
-
-        Returns:
-            Text, or a text block and image blocks.
-        """
+    def content(self, bound: BoundTool, answer: Answer) -> str | list[dict[str, Any]]:
+        """Makes what the model sees of a result: text, or a text block and image blocks."""
         items = self._register(bound, answer)
         seen = self._seen(bound, _whole_text(answer))
-        text = self.large.cut(seen, reader, origin=origin_of(bound.tool))
+        text = self.large.cut(seen, origin=origin_of(bound.tool))
         if items:
             listed = self.registry.describe(items)
             text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
@@ -69,14 +60,13 @@ class ReplyMaker:
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         return blocks + [_image_block(image) for image in images]
 
-    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, reader: str) -> str:
+    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None) -> str:
         """Makes what the model sees of a failure.
 
         Args:
             bound: The tool, None if it was not asked: its server has written nothing then.
             text: What went wrong.
             answer: What the tool answered all the same, None if it did not.
-            reader: Name of the tool that reads on in long results.
 
         Returns:
             The text, not too long; with the result, if what failed is that it violates the tool's schema.
@@ -84,8 +74,8 @@ class ReplyMaker:
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
         if bound is None:
-            return self.large.cut(text, reader)
-        return self.large.cut(self._seen(bound, text), reader, origin=origin_of(bound.tool))
+            return self.large.cut(text)
+        return self.large.cut(self._seen(bound, text), origin=origin_of(bound.tool))
 
     def _seen(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
         """What a server wrote, without what a person who reads along would not see; records keep it all."""
@@ -143,14 +133,7 @@ class ReplyMaker:
 
 
 def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
-    """Who wrote what a tool returns: the server, for whose words nobody here answers.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        The server; empty for a workflow.
-    """
+    """The server that wrote what a tool returns, for whose words nobody answers; empty for a workflow."""
     match tool:
         case MCPTool():
             return tool.route.display

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...audit.record import CallStatus
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...audit.dispatch import CallOutcome
-    from ...audit.record import CallRecord
     from .toolset import BoundTool
 
 _OPEN: Final = frozenset(
@@ -34,39 +32,8 @@ _LONGEST_EXAMPLE: Final = 2000
 _NAMES_SHOWN: Final = 20
 
 
-class ErrorPolicy(StrEnum):
-    """What a failed tool means for the run."""
-
-    TO_MODEL = "to model"
-    """The model is told, and goes on."""
-    STOP = "stop"
-    """The model is told, and the run ends. What a model can put right at once does not count: arguments that
-    violate the schema, a name that does not exist, a call that is not allowed."""
-
-    def stops(self, record: CallRecord) -> bool:
-        """Tells whether a call ends the run.
-
-        Args:
-            record: The finished call.
-
-        Returns:
-            Whether the tool, its server or its workflow failed, and the policy is to stop.
-        """
-        failed = record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}
-        gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
-        return self is ErrorPolicy.STOP and (failed or gone)
-
-
 def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
-    """Tells a model why a call failed.
-
-    Args:
-        outcome: The call.
-        bound: The tool, None if there is none of that name.
-
-    Returns:
-        What happened, and what to do next. Secrets are marked.
-    """
+    """Tells a model why a call failed and what to do next, with secrets marked."""
     record = outcome.record
     said = record.error or record.status.value
     match record.status:
@@ -86,9 +53,6 @@ def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder
         similar: Names that it may have meant.
         known: All names.
         finder: Name of the tool that finds tools, None if all are bound.
-
-    Returns:
-        The error.
     """
     if similar:
         fix = f"Did you mean {' or '.join(similar)}?"
@@ -108,9 +72,6 @@ def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInva
     Args:
         reason: Why they could not be read.
         written: What the model wrote, as far as it may be on record; it sees it nowhere else.
-
-    Returns:
-        The error.
     """
     return ArgumentsInvalid(
         "The arguments could not be read"

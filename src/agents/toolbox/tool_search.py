@@ -83,15 +83,7 @@ class ToolIndex:
                 self._postings[word].append((number, weight))
 
     def find(self, query: str, limit: int = 10) -> list[int]:
-        """Finds tools.
-
-        Args:
-            query: What the tool should do, in any words.
-            limit: How many tools at most.
-
-        Returns:
-            Positions of the tools, the best first; tools that have no word of the query are left out.
-        """
+        """Finds the positions of tools that have a word of the query, the best first."""
         scores: defaultdict[int, float] = defaultdict(float)
         for word, importance in _query_words(query).items():
             postings = self._postings.get(word, ())

@@ -57,6 +57,13 @@ class ToolReply:
     stop: bool = False
     unfinished: bool = False
 
+    @property
+    def text(self) -> str:
+        """The content without its images."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+
 
 class Toolbox(Protocol):
     """The tools of one run. `run` is called from many threads at once."""

@@ -13,7 +13,7 @@ from ...types.canonical import compact_json
 from ...types.columns import AUTO, read_tools
 from ...types.tool import MCPTool, WorkflowTool
 from .functions import arguments_schema, function_definition, token_estimate
-from .names import bound_names, shown_names
+from .names import bound_names, numbered, shown_names
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
@@ -77,26 +77,16 @@ class Toolset:
         """Finds tools by what they are for; positions are those in `bound`."""
         return ToolIndex([bound.definition for bound in self.bound])
 
+    def free_name(self, wanted: str) -> str:
+        """Names a tool of the agent itself: the name, numbered where a real tool has it."""
+        return numbered([*self._by_name, wanted], "_{}")[-1]
+
     def find(self, name: str) -> BoundTool | None:
-        """Finds a tool by the name that a model uses.
-
-        Args:
-            name: A bound name.
-
-        Returns:
-            The tool, or None.
-        """
+        """Finds a tool by the name that a model uses."""
         return self._by_name.get(name)
 
     def of(self, tool: Tool) -> BoundTool:
-        """Finds what a model knows of a tool.
-
-        Args:
-            tool: A tool, as a rule one of these.
-
-        Returns:
-            The tool as a model knows it, or would know it.
-        """
+        """Gives a tool as a model knows it, or would know it."""
         bound = self._by_tool.get(tool)
         return Toolset([tool]).bound[0] if bound is None else bound
 
@@ -106,29 +96,19 @@ class Toolset:
         return name if bound is None else bound.shown_name
 
     def bound_name(self, shown: str) -> str:
-        """Gives the name that a model uses for a shown name, for a conversation that is taken up again.
-
-        Args:
-            shown: A shown name, or a bound one.
-
-        Returns:
-            The bound name; the same text if there is no such tool any more.
-        """
+        """Gives the name that a model uses for a shown name; the same text if there is no such tool."""
         bound = self._by_shown.get(shown)
         return shown if bound is None else bound.name
 
     def marked(
         self, name: str, arguments: Mapping[str, Any] | None, secrets: SecretMarker
     ) -> dict[str, Any] | None:
-        """Marks the secrets in the arguments of a call.
+        """Marks the secrets in the arguments of a call, as they may be on record.
 
         Args:
             name: The name that a model wrote. If no tool has it, what any of them calls a secret is one.
             arguments: The arguments, None if they could not be read.
             secrets: Marks them.
-
-        Returns:
-            The arguments as they may be on record.
         """
         if arguments is None:
             return None
@@ -150,14 +130,10 @@ class Toolset:
         return {name: schema for name, schema in schemas.items() if calls_something_secret(schema)}
 
     def similar(self, name: str) -> tuple[str, ...]:
-        """Finds the names that a model may have meant.
+        """Finds the names that a model may have meant, the most likely first.
 
-        Args:
-            name: What it wrote.
-
-        Returns:
-            Bound names, the most likely first; upper and lower case do not matter, nor what some models put
-            around a name, as in ``functions.search``.
+        Upper and lower case do not matter, nor what some models put around a name, as in
+        ``functions.search``.
         """
         folded: dict[str, str] = {}
         for bound in self.bound:

@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 def workflow_arguments(
     tool: WorkflowTool, arguments: Mapping[str, Any], registry: DataRegistry
 ) -> tuple[dict[str, Any], tuple[DataInput, ...]]:
-    """Reads a model's arguments for a workflow.
-
-    Args:
-        tool: The workflow.
-        arguments: ``configuration`` and ``data_inputs``.
-        registry: Where the tables are.
-
-    Returns:
-        The parameters, and a table per input in the order of the ports, whatever order the model wrote.
+    """Reads a model's arguments: the parameters, and a table per input in the order of the ports.
 
     Raises:
         ArgumentsInvalid: Something is missing, unknown or of the wrong kind, or an id is not known.

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
@@ -14,9 +13,9 @@ from knime_mcp.agents.model.model_errors import (
     QuotaExceeded,
 )
 from knime_mcp.agents.run.events import ModelRetried, TextDelta, TokenUsage
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
-from tests.agents.run.loop_tools import DEADLINE, Functions, model_at
-from tests.support.chat_server import ChatServer, Turn, call, calls, fails, says
+from tests.agents.playing import DEADLINE, Functions
+from tests.agents.playing import play as play_script
+from tests.support.chat_server import Turn, call, calls, fails, says
 
 DONE = b"data: [DONE]\n\n"
 
@@ -47,19 +46,10 @@ def adds(arguments, **more):
     return {"function": {"arguments": arguments}, **more}
 
 
-def play(*bodies, streamed=True, **options):
+def play(*bodies, streamed=True, **model):
     turns = [body if isinstance(body, Turn) else Turn(body=body) for body in bodies]
-    tools, events = Functions(add=lambda arguments, _: "3"), []
-    with ChatServer(turns) as server:
-        outcome = run_agent(
-            model_at(server, **options),
-            tools,
-            [HumanMessage("Hi")],
-            AgentOptions(stream=streamed, total_timeout=DEADLINE),
-            on_event=events.append,
-        )
-        assert server.complaints == []
-        assert server.unplayed == 0
+    tools = Functions(add=lambda arguments, _: "3")
+    outcome, _, _, events = play_script(turns, tools, model=model, stream=streamed, total_timeout=DEADLINE)
     return outcome, tools.requests, events
 
 
@@ -131,7 +121,7 @@ def test_a_stream_where_a_whole_answer_was_asked_for():
     ],
 )
 @pytest.mark.parametrize("streamed", [True, False])
-def test_streams_as_they_are_written(body, streamed):
+def test_streams_are_read_however_they_are_written(body, streamed):
     outcome, _, _ = play(body, streamed=streamed)
     assert (outcome.text, outcome.error) == ("a\u2028b", None)
 
@@ -170,7 +160,7 @@ def test_streams_as_they_are_written(body, streamed):
         "no-pieces",
     ],
 )
-def test_calls_in_pieces(calls, made):
+def test_calls_that_come_in_pieces_are_put_together(calls, made):
     pieces = [piece({"role": "assistant", "tool_calls": [each]}) for each in calls]
     outcome, requests, _ = play(stream(*pieces, piece({}, "tool_calls")), says("ok"))
     assert outcome.text == "ok"
@@ -205,7 +195,7 @@ def test_arguments_in_thousands_of_pieces():
         ({"content": "a", "function_call": None}, "a"),
     ],
 )
-def test_messages_of_odd_types(message, text, streamed):
+def test_content_of_odd_types_becomes_text(message, text, streamed):
     for body in (whole(message, None), stream(piece(message, "stop"))):
         outcome, _, _ = play(body, streamed=streamed)
         assert (outcome.text, outcome.error) == (text, None)
@@ -222,7 +212,7 @@ def test_messages_of_odd_types(message, text, streamed):
         ),
     ],
 )
-def test_usage_of_odd_types(usage, counted):
+def test_usage_counts_only_where_both_are_numbers(usage, counted):
     for body in (whole({"content": "a"}, usage=usage), stream(piece({"content": "a"}, "stop", usage=usage))):
         assert play(body)[0].usage == counted
 
@@ -255,7 +245,7 @@ def test_errors_as_if_all_were_well(error, kind, begun):
 @pytest.mark.parametrize(
     "error", [{"error": "the model is loading"}, {"error": {"message": "x", "code": 503}}]
 )
-def test_errors_that_pass(error):
+def test_errors_inside_of_a_stream_that_pass_are_tried_again(error):
     outcome, _, events = play(stream(piece({"content": "I "}), error), says("ok"))
     assert outcome.text == "ok"
     (retry,) = [event for event in events if isinstance(event, ModelRetried)]
@@ -296,7 +286,7 @@ def test_streams_that_end_in_the_middle(body):
     assert play(body, body, says("ok"))[0].text == "ok"
 
 
-def test_an_answer_without_end():
+def test_an_answer_without_end_is_given_up():
     endless = b'{"choices": [' + b" " * (65 * 1024 * 1024)
     outcome, _, _ = play(endless, endless)
     assert "longer than 64 MB" in str(outcome.error)
@@ -311,18 +301,10 @@ def test_an_answer_without_end():
     ],
 )
 def test_endpoints_that_want_it_the_other_way(streamed, words):
-    functions = Functions(add=lambda arguments, _: "3")
     turns = [fails(400, words), calls(call("add", {"a": 1})), says("ok")]
-    with ChatServer(turns) as server:
-        options = AgentOptions(stream=streamed)
-        outcome = run_agent(model_at(server), functions, [HumanMessage("Hi")], options)
-        assert [bool(request.body.get("stream")) for request in server.requests] == [
-            streamed,
-            not streamed,
-            not streamed,
-        ]
+    outcome, server, *_ = play_script(turns, Functions(add=lambda arguments, _: "3"), stream=streamed)
     assert outcome.text == "ok"
-    with ChatServer([fails(400, words)] * 2) as server:
-        outcome = run_agent(model_at(server), functions, [HumanMessage("Hi")], options)
-        assert type(outcome.error) is ModelRequestRefused
-        assert server.unplayed == 0
+    asked = [bool(request.body.get("stream")) for request in server.requests]
+    assert asked == [streamed, not streamed, not streamed]
+    outcome, *_ = play_script([fails(400, words)] * 2, stream=streamed)
+    assert type(outcome.error) is ModelRequestRefused

@@ -17,7 +17,7 @@ from knime_mcp.agents.run.loop import run_agent
 from knime_mcp.agents.run.messages import settle
 from knime_mcp.tools.credentials import Credential
 from knime_mcp.types.errors import SettingInvalid
-from tests.agents.run.loop_tools import Functions, model_at
+from tests.agents.playing import Functions, model_at
 from tests.support.chat_server import ChatServer, call, calls, refuses, says
 
 ROOT = Path(__file__).parents[3]

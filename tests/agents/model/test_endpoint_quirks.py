@@ -3,13 +3,12 @@
 import json
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from knime_mcp.agents.run.events import Ending
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.agents.run.messages import answer_of
-from tests.agents.run.loop_tools import Functions, model_at
-from tests.support.chat_server import ChatServer, Turn, call, calls, says
+from tests.agents.playing import Functions
+from tests.agents.playing import play as play_script
+from tests.support.chat_server import Turn, call, calls, says
 
 
 def answers(message, **more):
@@ -33,12 +32,8 @@ def wants(name, arguments, id="c1", **more):  # noqa: A002
 
 def play(*turns, stream=False, **tools):
     functions = Functions(**{"add": lambda arguments, _: "3", **tools})
-    with ChatServer(turns) as server:
-        outcome = run_agent(
-            model_at(server), functions, [HumanMessage("Hi")], AgentOptions(stream=stream)
-        ).checked()
-    assert server.complaints == []
-    assert server.unplayed == 0
+    outcome, server, *_ = play_script(turns, functions, stream=stream)
+    assert outcome.error is None
     return outcome, server, functions
 
 
@@ -193,7 +188,7 @@ def test_broken_characters_end_nothing():
         ]}, "finish_reason": "tool_calls"}]}"""
     outcome, server, _ = play(Turn(body=body), says("你好 😀"), add=lambda arguments, _: "x\ud800y")
     assert outcome.text == "你好 😀"
-    _, said, given = server.requests[1].messages
+    *_, said, given = server.requests[1].messages
     assert said["content"] == "a\ufffdb"
     assert said["tool_calls"][0]["id"] == given["tool_call_id"] == "c\ufffd"
     assert given["content"] == "x\ufffdy"
@@ -220,9 +215,7 @@ def test_a_call_that_is_only_text_is_said(text):
 
 
 def test_a_call_as_text_without_tools_is_an_answer():
-    with ChatServer([says("<tool_call>{}</tool_call>")]) as server:
-        outcome = run_agent(model_at(server), Functions(), [HumanMessage("Hi")])
-    assert outcome.notes == ()
+    assert play_script([says("<tool_call>{}</tool_call>")]).outcome.notes == ()
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "PROHIBITED_CONTENT", "content_filter: RECITATION"])

@@ -1,12 +1,11 @@
 """Endpoints that refuse tools: less is said about them, and a person is told."""
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
 from knime_mcp.agents.model.tool_fitting import ToolFitting, simpler_schema
 from knime_mcp.agents.run.loop import run_agent
-from tests.agents.run.loop_tools import Functions, definition, model_at
+from tests.agents.playing import QUESTION, Functions, definition, model_at, play
 from tests.support.chat_server import ChatServer, fails, says
 
 ODD = {"type": "object", "anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "array"}}}
@@ -31,23 +30,21 @@ class Described(Functions):
         ]
 
 
-def play(turns, tools):
-    with ChatServer(turns) as server:
-        model = model_at(server)
-        outcome = run_agent(model, tools, [HumanMessage("Hi")])
-    assert server.unplayed == 0
+def offer(turns, tools):
+    """What came of offering tools, and what each request said of them."""
+    outcome, server, *_ = play(turns, tools)
     return outcome, [request.body.get("tools", []) for request in server.requests]
 
 
 def test_what_no_endpoint_refuses_goes_out_as_it_is():
     tools = Described(4000, add=None)
-    _, [sent] = play([says("ok")], tools)
+    _, [sent] = offer([says("ok")], tools)
     assert sent == tools.definitions()
 
 
 def test_long_descriptions_are_cut_where_the_endpoint_wants_it():
     tools = Described(2060, add=None)
-    outcome, [_, sent] = play([fails(400, TOO_LONG, "string_above_max_length"), says("ok")], tools)
+    outcome, [_, sent] = offer([fails(400, TOO_LONG, "string_above_max_length"), says("ok")], tools)
     assert outcome.text == "ok"
     function = sent[0]["function"]
     assert len(function["description"]) == 1024
@@ -69,7 +66,7 @@ def test_long_descriptions_are_cut_where_the_endpoint_wants_it():
 )
 def test_a_refused_schema_is_simpler_the_next_time_and_then_left_out(said):
     tools = Functions({"odd": ODD}, add=None, odd=None)
-    outcome, [first, second, third] = play([fails(400, said), fails(400, said), says("ok")], tools)
+    outcome, [first, second, third] = offer([fails(400, said), fails(400, said), says("ok")], tools)
     assert first[1]["function"]["parameters"] == ODD
     assert second[1]["function"]["parameters"] == {
         "type": "object",
@@ -82,10 +79,10 @@ def test_a_refused_schema_is_simpler_the_next_time_and_then_left_out(said):
 
 def test_a_refused_schema_of_no_name_makes_all_simpler_once():
     said = "tools contain a schema that is not supported"
-    outcome, [_, sent] = play([fails(400, said), says("ok")], Functions({"odd": ODD}, add=None, odd=None))
+    outcome, [_, sent] = offer([fails(400, said), says("ok")], Functions({"odd": ODD}, add=None, odd=None))
     assert outcome.text == "ok"
     assert "anyOf" not in sent[1]["function"]["parameters"]
-    outcome, _ = play([fails(400, said)] * 2, Functions({"odd": ODD}, odd=None))
+    outcome, _ = offer([fails(400, said)] * 2, Functions({"odd": ODD}, odd=None))
     assert isinstance(outcome.error, ModelRequestRefused)
     assert said in str(outcome.error)
 
@@ -94,7 +91,7 @@ def test_prompts_with_one_model_learn_from_each_other():
     tools = Functions({"odd": {"type": "object"}}, odd=None)
     with ChatServer([fails(400, NO_PROPERTIES.format("odd")), says("1"), says("2")]) as server:
         model = model_at(server)
-        texts = [run_agent(model, tools, [HumanMessage("Hi")]).text for _ in range(2)]
+        texts = [run_agent(model, tools, QUESTION).text for _ in range(2)]
     assert texts == ["1", "2"]
     assert server.requests[2].body["tools"][0]["function"]["parameters"] == {
         "type": "object",
@@ -130,7 +127,7 @@ def test_words_about_something_else_change_nothing():
     ],
 )
 def test_a_refusal_says_what_to_do(said, fix):
-    outcome, _ = play([fails(400, said)], Functions(add=None))
+    outcome, _ = offer([fails(400, said)], Functions(add=None))
     assert isinstance(outcome.error, ModelRequestRefused)
     assert fix in outcome.error.fix
 

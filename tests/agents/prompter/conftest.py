@@ -20,13 +20,6 @@ def servers():
         yield first, second
 
 
-@pytest.fixture(scope="session")
-def shapes():
-    """A server of odd but legal tools; `empty_schema` answers with its arguments."""
-    with peers.running(peers.shapes()) as running:
-        yield running
-
-
 @pytest.fixture
 def script():
     """Starts a model that plays a script; checks at the end that it was played, without a complaint."""
@@ -59,6 +52,21 @@ def tools_of(host):
         return result.outputs[0].as_input()
 
     return tools
+
+
+@pytest.fixture
+def workflow_tool(host):
+    """Makes a *Tools* table with one workflow, as *Workflow to Tool* does."""
+
+    def tool(name, schema=None, outputs=()):
+        from knime.types.tool import ToolPort, WorkflowTool
+
+        host.add_file_store("segment", b"workflow")
+        ports = [ToolPort(output, "", "Table", None) for output in outputs]
+        cells = [WorkflowTool(name, "", schema or {}, 0, [], ports, "segment")]
+        return host.table(pa.table({"Tool": host.tool_column(cells)}))
+
+    return tool
 
 
 @pytest.fixture
@@ -114,6 +122,12 @@ def rows_of():
         return table.to_pylist()
 
     return rows
+
+
+@pytest.fixture
+def answers_of(rows_of):
+    """The answers to prompts, in their order; None for one without."""
+    return lambda result: [row["Answer"] for row in rows_of(result) if row["Outcome"]]
 
 
 @pytest.fixture

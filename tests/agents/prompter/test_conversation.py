@@ -278,12 +278,12 @@ def test_two_columns_of_one_name():
         ConversationLayout(form=MessageForm.PLAIN, column="Role")
 
 
-def test_forms():
+def test_message_cells_are_chosen_where_knime_has_them():
     assert choose_message_form("auto") is MessageForm.MESSAGE
     assert choose_message_form("plain") is MessageForm.PLAIN
 
 
-def test_plain_columns(host):
+def test_the_plain_form_has_a_column_per_part(host):
     layout = ConversationLayout(form=MessageForm.PLAIN, column="Text")
     call = {"id": "c1", "name": "t", "args": {"b": 1, "a": 2}}
     (row,) = layout.table([Entry(message=AIMessage("x", tool_calls=[call]))]).to_pylist()

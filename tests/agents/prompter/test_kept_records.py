@@ -4,7 +4,6 @@ import shutil
 import threading
 import time
 
-import pyarrow as pa
 import pytest
 
 from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
@@ -19,17 +18,6 @@ from tests.support.chat_server import call, calls
 HUGE = 20_000_000
 
 
-@pytest.fixture
-def greeting(host):
-    """A column with one workflow tool."""
-    from knime.types.tool import WorkflowTool
-
-    host.add_file_store("segment", b"workflow")
-    return host.table(
-        pa.table({"Tool": host.tool_column([WorkflowTool("Greet", "Says hello", {}, 0, [], [], "segment")])})
-    )
-
-
 @pytest.mark.parametrize("per_row", [False, True])
 def test_a_journal_that_is_deleted_ends_the_run(servers, script, ask, tools_of, tmp_path, per_row):
     def deletes(request):
@@ -42,7 +30,7 @@ def test_a_journal_that_is_deleted_ends_the_run(servers, script, ask, tools_of, 
     assert "deleted" in str(result.failure)
 
 
-def test_a_workflow_that_ends_after_its_run_is_on_record(script, ask, greeting, journals):
+def test_a_workflow_that_ends_after_its_run_is_on_record(script, ask, workflow_tool, journals):
     began = []
 
     def greets(request):
@@ -53,7 +41,7 @@ def test_a_workflow_that_ends_after_its_run_is_on_record(script, ask, greeting, 
         time.sleep(began[0] + 4.0 - time.monotonic())  # KNIME cannot be interrupted
         return "é" * HUGE, []
 
-    result = ask(script(greets), greeting, time_limit=3.0, tool_handler=slow)
+    result = ask(script(greets), workflow_tool("Greet"), time_limit=3.0, tool_handler=slow)
     assert "was not done after 3 seconds" in result.failure["message"]
     (lines,) = journals()
     assert [(line["status"], len(line["result"])) for line in lines[1:-1]] == [("ok", HUGE)]

@@ -49,21 +49,7 @@ def test_one_prompt_per_row(servers, script, ask, rows_of, said, tools_of):
     assert "Row3" in result.view_html
 
 
-def test_each_row_has_data_and_answers_of_its_own(host, script, ask, rows_of):
-    from knime.types.tool import ToolPort, WorkflowTool
-
-    host.add_file_store("segment", b"workflow")
-    port = ToolPort("Out", "", "Table", None)
-    tools = host.table(
-        pa.table(
-            {
-                "Tool": host.tool_column(
-                    [WorkflowTool("make", "", {"n": {"type": "integer"}}, 0, [], [port], "segment")]
-                )
-            }
-        )
-    )
-
+def test_each_row_has_data_and_answers_of_its_own(workflow_tool, script, ask, rows_of):
     def make(tool, parameters, inputs, hints):
         return "made", [pa.table({"n": [parameters["n"]]})]
 
@@ -79,7 +65,7 @@ def test_each_row_has_data_and_answers_of_its_own(host, script, ask, rows_of):
     server = script(asks(1), says("a"), asks(2), says("b"))
     result = ask(
         server,
-        tools,
+        workflow_tool("make", {"n": {"type": "integer"}}, outputs=["Out"]),
         data=[{"text": ["x", "y"]}, {"more": [0]}],
         prompt_column="text",
         tool_handler=make,
@@ -101,7 +87,7 @@ def test_a_history_without_rows_and_no_message(host, script, ask):
     assert "The prompt is missing" in result.failure["message"]
 
 
-def test_no_prompts(script, ask, rows_of):
+def test_a_table_without_prompts_gives_no_rows(script, ask, rows_of):
     result = ask(script(), data=[{"text": pa.array([], pa.string())}], prompt_column="text")
     assert rows_of(result) == []
     assert result.warnings == []
@@ -176,7 +162,7 @@ def test_errors_of_a_history_stay(script, ask, said):
     assert [who for who, *_ in said(second)] == ["USER", "error", "USER", "AI"]
 
 
-def test_plain_columns(script, ask, rows_of):
+def test_conversations_as_plain_columns(script, ask, rows_of):
     result = ask(script(echo), conversation_form="plain", conversation_column_name="Text")
     assert [(row["Role"], row["Text"]) for row in rows_of(result)] == [
         ("user", "What is the answer?"),
@@ -191,13 +177,8 @@ def test_an_empty_message_goes_on_with_the_users_last_one(host, script, ask, sai
     assert result.outputs[0].to_pylist()[-1]["Text"] == "You said Hello?"
 
 
-def test_several_prompts_at_a_time(host, script, ask, rows_of):
+def test_several_prompts_at_a_time(workflow_tool, script, ask, rows_of):
     """All requests are under way before the first is answered; workflows run in the node's thread."""
-    from knime.types.tool import WorkflowTool
-
-    host.add_file_store("segment", b"workflow")
-    cells = [WorkflowTool("tell", "", {"n": {"type": "string"}}, 0, [], [], "segment")]
-    tools = host.table(pa.table({"Tool": host.tool_column(cells)}))
     everybody, arrived, threads = threading.Event(), [], set()
 
     def turn(request):
@@ -216,7 +197,7 @@ def test_several_prompts_at_a_time(host, script, ask, rows_of):
 
     result = ask(
         script(*[turn] * 6),
-        tools,
+        workflow_tool("tell", {"n": {"type": "string"}}),
         data=[{"text": ["a", "b", "c"]}],
         prompt_column="text",
         prompt_concurrency=3,
@@ -241,7 +222,7 @@ def test_cancel_ends_all_prompts(script, ask):
 
     def turn(request):
         asked.append(1)
-        return replace(says("late"), delay=15.0)
+        return says("late").after(15.0)
 
     server = script(turn, turn)
     result = ask(

@@ -15,7 +15,18 @@ from tests.support.chat_server import call, calls, fails, says
 
 from .test_prompter_rows import echo
 
-PROMPTS_OF_FIVE = {"data": [{"text": ["a", "b", "c", "d", "e"]}], "prompt_column": "text"}
+FIVE = {"data": [{"text": ["a", "b", "c", "d", "e"]}], "prompt_column": "text"}
+TWO = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
+
+
+def prompt_of(request):
+    return next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
+
+
+def late(waiting):
+    """An answer that comes too late: the run is canceled while it waits for it."""
+    waiting.set()
+    return says("late").after(15.0)
 
 
 def interrupted(script, ask, tools):
@@ -23,30 +34,30 @@ def interrupted(script, ask, tools):
     waiting = []
 
     def turn(request):
-        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
+        prompt = prompt_of(request)
         if prompt in ("b", "d"):
             waiting.append(prompt)
-            return replace(says("late"), delay=15.0)
+            return says("late").after(15.0)
         return says(f"answer, {prompt}") if request.messages[-1]["role"] == "tool" else calls(call("called"))
 
     return ask(
         script(*[turn] * 6),
         tools,
-        **PROMPTS_OF_FIVE,
+        **FIVE,
         prompt_concurrency=2,
         cancel=lambda: sorted(waiting) == ["b", "d"],
     )
 
 
 def test_what_was_finished_before_a_cancel_is_not_asked_again(
-    servers, script, ask, rows_of, tools_of, journals
+    servers, script, ask, rows_of, answers_of, tools_of, journals
 ):
     tools = tools_of(servers[0].url("/one"))
     said = interrupted(script, ask, tools).failure["message"]
     assert "Canceled after 2 of 5 prompts. Switch on 'Resume an interrupted run'" in said
 
     server = script(echo, fails(401, "no"), fails(401, "no"))
-    result = ask(server, tools, **PROMPTS_OF_FIVE, resume=True)
+    result = ask(server, tools, **FIVE, resume=True)
     last = [row for row in rows_of(result) if row["Outcome"]]
     assert [row["Answer"] for row in last] == ["answer, a", "You said b", "answer, c", None, None]
     assert [row["Iterations"] for row in last][:3] == [2, 1, 2]
@@ -59,12 +70,11 @@ def test_what_was_finished_before_a_cancel_is_not_asked_again(
 
     assert "execute again to ask only the others" in result.warnings[0]
 
-    again = ask(script(echo, echo), tools, **PROMPTS_OF_FIVE, resume=True)
-    answers = [row["Answer"] for row in rows_of(again) if row["Outcome"]]
-    assert answers == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
+    again = ask(script(echo, echo), tools, **FIVE, resume=True)
+    assert answers_of(again) == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
     assert again.warnings == []
 
-    again = ask(script(*[echo] * 5), tools, **PROMPTS_OF_FIVE, resume=True)  # all were answered before
+    again = ask(script(*[echo] * 5), tools, **FIVE, resume=True)  # all were answered before
     assert len([row for row in rows_of(again) if row["Outcome"]]) == 5
 
 
@@ -72,24 +82,19 @@ def test_calls_that_may_be_made_twice_are_said(servers, script, ask, tools_of):
     waiting = threading.Event()
 
     def turn(request):
-        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
         if request.messages[-1]["role"] != "tool":
             return calls(call("add", {"a": 1}), call("echo", {"value": {}}), call("login", {}))
-        if prompt == "a":
-            return says("ok")
-        waiting.set()
-        return replace(says("late"), delay=15.0)
+        return says("ok") if prompt_of(request) == "a" else late(waiting)
 
     tools = tools_of(servers[0].url("/one"))
-    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
-    canceled = ask(script(*[turn] * 4), tools, **asks, cancel=waiting.is_set)
+    canceled = ask(script(*[turn] * 4), tools, **TWO, cancel=waiting.is_set)
     said = "The model may then make these calls again: echo (row Row1). The 6 tool calls are on record in"
     assert said in canceled.failure["message"]
-    (warning,) = ask(script(echo), tools, **asks).warnings
+    (warning,) = ask(script(echo), tools, **TWO).warnings
     assert "prompts that were asked again: echo (row Row1); look at" in warning
 
 
-def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, rows_of, tools_of, tmp_path):
+def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, answers_of, tools_of, tmp_path):
     tools = tools_of(servers[0].url("/one"))
     interrupted(script, ask, tools)
     (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
@@ -98,32 +103,27 @@ def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, ro
     conversations.write_bytes(conversations.read_bytes() + b'{"row": "Row3", "pro')
     waiting = threading.Event()
 
-    def late(request):
-        waiting.set()
-        return replace(says("late"), delay=15.0)
-
-    again = ask(script(echo, late), tools, **PROMPTS_OF_FIVE, resume=True, cancel=waiting.is_set)
+    again = ask(script(echo, lambda _: late(waiting)), tools, **FIVE, resume=True, cancel=waiting.is_set)
     assert "Canceled after 3 of 5 prompts" in again.failure["message"]
-    result = ask(script(echo, echo), tools, **PROMPTS_OF_FIVE, resume=True)
-    answers = [row["Answer"] for row in rows_of(result) if row["Outcome"]]
-    assert answers == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
+    result = ask(script(echo, echo), tools, **FIVE, resume=True)
+    assert answers_of(result) == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
 
 
-def test_a_run_that_is_interrupted_early_loses_nothing_of_the_one_before(script, ask, rows_of, tmp_path):
+def test_a_run_that_is_interrupted_early_loses_nothing_of_the_one_before(script, ask, answers_of, tmp_path):
     def but_the_first(request):
-        return replace(says("late"), delay=15.0) if request.last == "a" else echo(request)
+        return says("late").after(15.0) if request.last == "a" else echo(request)
 
     def four_are_kept():
         files = (tmp_path / "workflow").rglob("*.conversations")
         return sum(len(file.read_bytes().splitlines()) for file in files) == 4
 
-    again = {**PROMPTS_OF_FIVE, "resume": True}
+    again = {**FIVE, "resume": True}
     assert not ask(script(*[but_the_first] * 5), **again, prompt_concurrency=2, cancel=four_are_kept).ok
     server = script(but_the_first)
     second = ask(server, **again, cancel=lambda: bool(server.requests))
     assert "Resume an interrupted run" in second.failure["message"]
     result = ask(script(echo), **again)
-    assert [row["Answer"] for row in rows_of(result) if row["Outcome"]] == [f"You said {t}" for t in "abcde"]
+    assert answers_of(result) == [f"You said {t}" for t in "abcde"]
 
 
 def test_tables_of_mcp_tools_are_taken_over(host, shapes, script, ask, rows_of, tools_of):
@@ -131,41 +131,31 @@ def test_tables_of_mcp_tools_are_taken_over(host, shapes, script, ask, rows_of, 
     waiting = threading.Event()
 
     def turn(request):
-        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
-        if prompt == "b":
-            waiting.set()
-            return replace(says("late"), delay=15.0)
+        if prompt_of(request) == "b":
+            return late(waiting)
         return (
             says("ok") if request.messages[-1]["role"] == "tool" else calls(call("empty_schema", {"r": rows}))
         )
 
     tools = tools_of(shapes.url("/legacy/json/parameterless"))
-    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
-    assert not ask(script(*[turn] * 3), tools, **asks, cancel=waiting.is_set).ok
-    result = ask(script(echo), tools, **asks)
+    assert not ask(script(*[turn] * 3), tools, **TWO, cancel=waiting.is_set).ok
+    result = ask(script(echo), tools, **TWO)
     assert result.outputs[2].column_names == ["z", "a", "m"]
     assert rows_of(result, 2) == [{"z": 1.0, "a": "x", "m": None}, {"z": 2.5, "a": None, "m": True}]
     assert result.warnings == []
 
 
 @pytest.mark.parametrize("outputs", [0, 1])
-def test_tables_of_workflows_that_are_not_taken_over_are_said(host, script, ask, outputs):
-    from knime.types.tool import ToolPort, WorkflowTool
-
-    host.add_file_store("segment", b"workflow")
-    made = WorkflowTool("make", "", {}, 0, [], [ToolPort("Out", "", "Table", None)], "segment")
-    tools = host.table(pa.table({"Tool": host.tool_column([made])}))
+def test_tables_of_workflows_that_are_not_taken_over_are_said(workflow_tool, script, ask, outputs):
+    tools = workflow_tool("make", outputs=["Out"])
     waiting = threading.Event()
 
     def turn(request):
-        prompt = next(m["content"] for m in request.messages[::-1] if m["role"] == "user")
-        if prompt == "b":
-            waiting.set()
-            return replace(says("late"), delay=15.0)
+        if prompt_of(request) == "b":
+            return late(waiting)
         return says("ok") if request.messages[-1]["role"] == "tool" else calls(call("make"))
 
-    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True, "outputs": outputs}
-    asks["tool_handler"] = lambda *_: ("made", [pa.table({"n": [1]})])
+    asks = {**TWO, "outputs": outputs, "tool_handler": lambda *_: ("made", [pa.table({"n": [1]})])}
     assert not ask(script(*[turn] * 3), tools, **asks, cancel=waiting.is_set).ok
     result = ask(script(echo), tools, **asks)
     assert result.ok, result.failure
@@ -173,20 +163,18 @@ def test_tables_of_workflows_that_are_not_taken_over_are_said(host, script, ask,
     assert all("The Data outputs lack tables of workflows" in text for text in result.warnings)
 
 
-def test_other_prompts_and_other_settings_are_asked_again(servers, script, ask, rows_of, tools_of):
+def test_other_prompts_and_other_settings_are_asked_again(servers, script, ask, answers_of, tools_of):
     tools = tools_of(servers[0].url("/one"))
     interrupted(script, ask, tools)
-    other = {**PROMPTS_OF_FIVE, "data": [{"text": ["a", "b", "other", "d", "e"]}]}
+    other = {**FIVE, "data": [{"text": ["a", "b", "other", "d", "e"]}]}
     waiting = threading.Event()
 
-    def late(request):
-        waiting.set()
-        return replace(says("late"), delay=15.0)
-
-    again = ask(script(echo, echo, late), tools, **other, resume=True, cancel=waiting.is_set)
+    again = ask(
+        script(echo, echo, lambda _: late(waiting)), tools, **other, resume=True, cancel=waiting.is_set
+    )
     assert "Canceled after 3 of 5 prompts" in again.failure["message"]
-    result = ask(script(*[echo] * 5), tools, **PROMPTS_OF_FIVE, resume=True, developer_message="Be brief.")
-    assert [row["Answer"] for row in rows_of(result) if row["Outcome"]] == [f"You said {t}" for t in "abcde"]
+    result = ask(script(*[echo] * 5), tools, **FIVE, resume=True, developer_message="Be brief.")
+    assert answers_of(result) == [f"You said {t}" for t in "abcde"]
 
 
 def test_a_file_that_somebody_changed_is_not_resumed_from(servers, script, ask, tools_of, tmp_path):
@@ -195,76 +183,65 @@ def test_a_file_that_somebody_changed_is_not_resumed_from(servers, script, ask, 
     (file,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.conversations")
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(file.read_bytes() + b"{}\n")
-    result = ask(script(), tools, **PROMPTS_OF_FIVE, resume=True)
+    result = ask(script(), tools, **FIVE, resume=True)
     assert "Line 3 of" in result.failure["message"]
     assert "switch off 'Resume an interrupted run'" in result.failure["message"]
 
 
 @pytest.mark.parametrize("named", ["itself", "no such run", "../elsewhere", ""])
-def test_a_run_that_is_said_to_go_on_from_what_it_cannot(script, ask, rows_of, tmp_path, named):
-    prompts = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
+def test_a_run_that_is_said_to_go_on_from_what_it_cannot(script, ask, answers_of, tmp_path, named):
     waiting = threading.Event()
 
     def but_the_first(request):
-        return echo(request) if request.last == "a" else in_time(request, waiting)
+        return echo(request) if request.last == "a" else late(waiting)
 
-    assert not ask(script(*[but_the_first] * 2), **prompts, cancel=waiting.is_set).ok
+    assert not ask(script(*[but_the_first] * 2), **TWO, cancel=waiting.is_set).ok
     (file,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.conversations")
     follows = file.stem if named == "itself" else named
     file.write_text(file.read_text("utf-8") + json.dumps({"follows": follows}) + "\n", "utf-8")
-    result = ask(script(echo), **prompts)
-    assert [row["Answer"] for row in rows_of(result) if row["Outcome"]] == ["You said a", "You said b"]
-
-
-def in_time(request, waiting):
-    """An answer that comes too late: the run is canceled meanwhile."""
-    waiting.set()
-    return replace(says("late"), delay=15.0)
+    result = ask(script(echo), **TWO)
+    assert answers_of(result) == ["You said a", "You said b"]
 
 
 def test_calls_of_all_interrupted_runs_are_said(servers, script, ask, tools_of):
     """The second run is canceled before it has made a call: the third one still knows those of the first."""
     tools = tools_of(servers[0].url("/one"))
-    asks = {"data": [{"text": ["a", "b"]}], "prompt_column": "text", "resume": True}
 
     def turn(request):
         if request.messages[-1]["role"] != "tool":
             return calls(call("echo", {"value": {}}))
-        return says("ok") if request.messages[-3]["content"] == "a" else in_time(request, waiting)
+        return says("ok") if request.messages[-3]["content"] == "a" else late(waiting)
 
     waiting = threading.Event()
-    assert not ask(script(*[turn] * 4), tools, **asks, cancel=waiting.is_set).ok
+    assert not ask(script(*[turn] * 4), tools, **TWO, cancel=waiting.is_set).ok
     waiting = threading.Event()
-    second = ask(script(lambda request: in_time(request, waiting)), tools, **asks, cancel=waiting.is_set)
+    second = ask(script(lambda _: late(waiting)), tools, **TWO, cancel=waiting.is_set)
     assert "make these calls again: echo (row Row1)." in second.failure["message"]
-    (warning,) = ask(script(echo), tools, **asks).warnings
+    (warning,) = ask(script(echo), tools, **TWO).warnings
     assert "prompts that were asked again: echo (row Row1); look at" in warning
 
 
 def test_a_run_that_is_killed_while_it_takes_over_loses_nothing(
-    servers, script, ask, rows_of, tools_of, tmp_path
+    servers, script, ask, rows_of, answers_of, tools_of, tmp_path
 ):
     tools = tools_of(servers[0].url("/one"))
     interrupted(script, ask, tools)
     waiting = threading.Event()
-    late = script(lambda request: in_time(request, waiting))
-    assert not ask(late, tools, **PROMPTS_OF_FIVE, resume=True, cancel=waiting.is_set).ok
+    stuck = script(lambda _: late(waiting))
+    assert not ask(stuck, tools, **FIVE, resume=True, cancel=waiting.is_set).ok
     *_, journal = sorted((tmp_path / "workflow").rglob("*.jsonl"))
     for file in (journal, journal.with_suffix(".conversations")):
         file.write_bytes(file.read_bytes().partition(b"\n")[0] + b"\n")
-    result = ask(script(*[echo] * 3), tools, **PROMPTS_OF_FIVE, resume=True)
-    answers = [row["Answer"] for row in rows_of(result) if row["Outcome"]]
-    assert answers == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
+    result = ask(script(*[echo] * 3), tools, **FIVE, resume=True)
+    assert answers_of(result) == ["answer, a", "You said b", "answer, c", "You said d", "You said e"]
     assert [row["Input row"] for row in rows_of(result, 1)] == ["Row0", "Row2"]
 
 
 def test_a_run_that_answered_all_keeps_no_conversations(script, ask, tmp_path):
     waiting = threading.Event()
-    assert not ask(
-        script(echo, lambda request: in_time(request, waiting)), **PROMPTS_OF_FIVE, cancel=waiting.is_set
-    ).ok
+    assert not ask(script(echo, lambda _: late(waiting)), **FIVE, cancel=waiting.is_set).ok
     assert len(list((tmp_path / "workflow").rglob("*.conversations"))) == 1
-    assert ask(script(*[echo] * 4), **PROMPTS_OF_FIVE, resume=True).ok
+    assert ask(script(*[echo] * 4), **FIVE, resume=True).ok
     assert list((tmp_path / "workflow").rglob("*.conversations")) == []
     assert len(list((tmp_path / "workflow").rglob("*.jsonl"))) == 2
 

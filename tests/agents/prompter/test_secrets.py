@@ -68,6 +68,16 @@ def test_a_secret_argument(how, run, script):
     assert [secret for secret in SECRETS for text in left if secret in text] == []
 
 
+def test_the_model_itself_remembers_the_secret_that_it_wrote(run, script, rows_of):
+    server = script(calls(WRITTEN["as it should be"]), says("done"))
+    result, _ = run(server)
+    asked = next(m.tool_calls for row in rows_of(result) if (m := row["Conversation"]).tool_calls)
+    assert asked[0].arguments["user"] == "ada"
+    assert asked[0].arguments["password"].startswith("⟨secret ")
+    (sent,) = [message for message in server.requests[1].messages if message["role"] == "assistant"]
+    assert PASSWORD in str(sent)
+
+
 @pytest.mark.parametrize("handling", ["FAIL", "COLUMN"])
 @pytest.mark.parametrize(
     "turn",
@@ -97,12 +107,10 @@ def test_an_endpoint_that_repeats_the_key(turn, handling, run, script):
     ids=["as-it-should-be", "incomplete", "in-another-place", "cut-off"],
 )
 @pytest.mark.parametrize("rules", ["", "deny *"])
-def test_a_secret_parameter_of_a_workflow(arguments, rules, host, script, model_of, tmp_path, caplog):
-    from knime.types.tool import WorkflowTool
-
-    host.add_file_store("segment", b"workflow")
+def test_a_secret_parameter_of_a_workflow(
+    arguments, rules, host, workflow_tool, script, model_of, tmp_path, caplog
+):
     schema = {"user": {"type": "string"}, "password": {"type": "string", "format": "password"}}
-    column = host.tool_column([WorkflowTool("login", "Logs in", schema, 0, [], [], "segment")])
     caplog.set_level(logging.DEBUG)
     ran = []
 
@@ -114,7 +122,7 @@ def test_a_secret_parameter_of_a_workflow(arguments, rules, host, script, model_
         "mcp_agent_prompter",
         [
             model_of(script(calls(call("login", arguments)), says("done"))),
-            host.table(pa.table({"Tool": column})),
+            workflow_tool("login", schema),
             None,
             [],
             None,

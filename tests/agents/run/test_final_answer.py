@@ -3,12 +3,9 @@
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from knime_mcp.agents.model.model_errors import IterationLimit, ModelRequestRefused
-from knime_mcp.agents.run.events import Ending, ModelRetried
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
-from tests.support.chat_server import ChatServer, call, calls, fails, says
-
-from .loop_tools import Functions, model_at
-from .test_loop import roles, run
+from knime_mcp.agents.run.events import Ending
+from tests.agents.playing import Functions, play
+from tests.support.chat_server import call, calls, fails, says
 
 AT_LIMIT = {"iteration_limit": 1, "answer_at_limit": True}
 
@@ -28,7 +25,7 @@ def anthropic_like(turn):
 def test_the_tools_are_defined_but_not_to_be_called():
     tools = Functions(again=lambda *_: "more")
     script = [calls(call("again")), calls(call("again")), anthropic_like(says("As far as I know: 42"))]
-    outcome, server = run(script, tools, limit_prompt="Time is up.", **AT_LIMIT)
+    outcome, server, *_ = play(script, tools, limit_prompt="Time is up.", **AT_LIMIT)
     assert outcome.ending is Ending.LIMIT
     assert outcome.text == "As far as I know: 42"
     last = server.requests[-1]
@@ -36,7 +33,7 @@ def test_the_tools_are_defined_but_not_to_be_called():
     assert last.body["tools"] == server.requests[0].body["tools"]
     assert "tool_choice" not in server.requests[0].body
     assert last.messages[-1] == {"role": "user", "content": "Time is up."}
-    assert roles(outcome.messages)[2:] == ["ai", "tool", "ai", "tool", "ai"]
+    assert [message.type for message in outcome.messages][2:] == ["ai", "tool", "ai", "tool", "ai"]
     assert "Time is up." not in [message.content for message in outcome.messages]
 
 
@@ -48,7 +45,7 @@ def test_an_endpoint_that_does_not_know_tool_choice():
         return says("42")
 
     tools = Functions(again=lambda *_: "more")
-    outcome, server = run([*[calls(call("again"))] * 2, strict, strict], tools, **AT_LIMIT)
+    outcome, server, *_ = play([*[calls(call("again"))] * 2, strict, strict], tools, **AT_LIMIT)
     assert (outcome.ending, outcome.text) == (Ending.LIMIT, "42")
     assert server.complaints == []
 
@@ -58,7 +55,7 @@ def test_an_endpoint_that_takes_no_notice_of_tool_choice():
         return calls(call("again")) if "tools" in request.body else says("42")
 
     tools = Functions(again=lambda *_: "more")
-    outcome, server = run([heedless] * 2 + [heedless, heedless], tools, **AT_LIMIT)
+    outcome, server, *_ = play([heedless] * 2 + [heedless, heedless], tools, **AT_LIMIT)
     assert (outcome.ending, outcome.text) == (Ending.LIMIT, "42")
     assert len(server.requests) == 4
     assert len(tools.requests) == 2
@@ -67,32 +64,26 @@ def test_an_endpoint_that_takes_no_notice_of_tool_choice():
 def test_a_model_that_calls_tools_even_without_any():
     tools = Functions(again=lambda *_: "more")
     turns = [calls(call("again"))] * 4
-    outcome, _ = run(turns, tools, **AT_LIMIT)
+    outcome, *_ = play(turns, tools, **AT_LIMIT)
     assert isinstance(outcome.error, IterationLimit)
     turns = [*turns[:2], calls(call("again"), text="So far: 1")]
-    outcome, _ = run(turns, tools, **AT_LIMIT)
+    outcome, *_ = play(turns, tools, **AT_LIMIT)
     assert (outcome.ending, outcome.text) == (Ending.LIMIT, "So far: 1")
     assert outcome.messages[-1].tool_calls == []
 
 
-def going_on(turns):
-    """An agent without tools, with a history of calls."""
-    history = [
-        HumanMessage("How many?"),
-        AIMessage("", tool_calls=[{"id": "1", "name": "count", "args": {}}]),
-        ToolMessage("42", tool_call_id="1", name="count"),
-        AIMessage("42"),
-        HumanMessage("Thanks"),
-    ]
-    events = []
-    with ChatServer(turns) as server:
-        outcome = run_agent(model_at(server), Functions(), history, AgentOptions(), on_event=events.append)
-    return outcome, server, [event for event in events if isinstance(event, ModelRetried)]
+HISTORY = [
+    HumanMessage("How many?"),
+    AIMessage("", tool_calls=[{"id": "1", "name": "count", "args": {}}]),
+    ToolMessage("42", tool_call_id="1", name="count"),
+    AIMessage("42"),
+    HumanMessage("Thanks"),
+]
 
 
 def test_a_history_with_calls_and_no_tools_any_more():
     answer = anthropic_like(says("You are welcome"))
-    outcome, server, retries = going_on([answer, answer])
+    outcome, server, retries, _ = play([answer, answer], messages=HISTORY)
     assert outcome.text == "You are welcome"
     assert "tools" not in server.requests[0].body
     last = server.requests[1].body
@@ -102,7 +93,7 @@ def test_a_history_with_calls_and_no_tools_any_more():
 
 
 def test_a_refusal_that_is_not_about_tools_is_said():
-    outcome, server, _ = going_on([fails(400, "temperature is not supported")] * 2)
+    outcome, server, *_ = play([fails(400, "temperature is not supported")] * 2, messages=HISTORY)
     assert isinstance(outcome.error, ModelRequestRefused)
     assert "temperature" in str(outcome.error)
     assert len(server.requests) == 2

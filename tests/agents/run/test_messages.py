@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_openai import ChatOpenAI
 
 from knime_mcp.agents.model.call_pieces import read_arguments
+from knime_mcp.agents.run.content import text_of
 from knime_mcp.agents.run.messages import (
     answer,
     call_name,
@@ -16,7 +17,6 @@ from knime_mcp.agents.run.messages import (
     repair,
     sendable,
     settle,
-    text_of,
 )
 from knime_mcp.agents.toolbox.toolbox import ToolReply, ToolRequest
 from tests.support.chat_server import NAME, orphans

@@ -64,7 +64,7 @@ def page():
     return page_of(PromptTimeline(events=run_events()), warning="Careful & slow", facts=facts)
 
 
-def test_everything_is_told(page):
+def test_the_page_tells_everything_that_happened(page):
     text = "".join(Page(page).text)
     for said in (
         "answered",
@@ -102,7 +102,7 @@ def test_each_call_is_marked_by_icon_and_word(page):
     assert len({kind.icon for kind in (MCP, WORKFLOW, BUILT_IN, UNKNOWN)}) == 4
 
 
-def test_kinds():
+def test_the_kind_of_a_call_is_that_of_its_tool():
     assert (kind_of(SEARCH), kind_of(REPORT)) == (MCP, WORKFLOW)
     assert (kind_of(None), kind_of(None, recorded=False)) == (UNKNOWN, BUILT_IN)
 
@@ -141,12 +141,12 @@ def test_a_run_that_was_interrupted():
     assert "search_text" in text
 
 
-def test_nothing_happened():
+def test_a_run_in_which_nothing_happened_has_a_page():
     assert "0 tool calls" in page_of(PromptTimeline())
     assert "0 turns" in page_of()
 
 
-def test_many_prompts():
+def test_of_many_prompts_the_first_hundred_are_shown():
     timelines = [PromptTimeline(row=f"Row{number}", events=run_events()) for number in range(120)]
     timelines[3].error = "broken"
     for timeline in timelines[100:]:
@@ -176,7 +176,7 @@ def test_every_ending_has_words(ending):
     assert "(The model said nothing.)" in text
 
 
-def test_words_for_numbers():
+def test_durations_tokens_and_texts_are_written_for_people():
     assert [duration_text(s) for s in (0.1234, 12.34, 125)] == ["0.12 s", "12.3 s", "2 min 5 s"]
     assert tokens_text(TokenUsage(unreported=2)) is None
     assert tokens_text(TokenUsage(input=1200, output=3, turns=1, unreported=1)) == (

@@ -22,13 +22,6 @@ def server():
         yield running
 
 
-@pytest.fixture(scope="session")
-def shapes():
-    """The server with odd but legal tools and replies; most tools answer with their arguments."""
-    with peers.running(peers.shapes()) as running:
-        yield running
-
-
 @pytest.fixture
 def pool():
     """The sessions of a run."""

@@ -56,7 +56,7 @@ def test_names_of_server_and_people():
         ("*.other.example", False),
     ],
 )
-def test_servers(pattern, fits):
+def test_patterns_for_servers(pattern, fits):
     rule = f"deny * @ {pattern}"
     assert decide(rule, mcp()) == (rule if fits else None)
     assert decide(rule, WORKFLOW) is None
@@ -99,7 +99,7 @@ def test_read_only_tools_destroy_nothing():
     assert decide("deny * if destructive", mcp(annotations={"readOnlyHint": True}), trusted="*") is None
 
 
-def test_kinds_of_tools():
+def test_rules_tell_workflows_from_mcp_tools():
     assert decide("deny if workflow", WORKFLOW) == "deny * if workflow"
     assert decide("deny if workflow", mcp()) is None
     assert decide("deny if not mcp", WORKFLOW) == "deny * if not mcp"

@@ -44,7 +44,7 @@ def test_inputs_have_the_first_ids():
     ]
 
 
-def test_no_data():
+def test_a_run_without_data_says_so():
     registry = DataRegistry(prefix="Data: ")
     assert registry.message() == "Data: No data available. Use a tool to produce data."
     with pytest.raises(ArgumentsInvalid, match="Use a tool to produce data"):
@@ -91,7 +91,7 @@ def test_arrow_tables_become_tables_of_the_host_once():
     assert registry.last_tables(2) == [foreign, ("host", 2)]
 
 
-def test_knimes_tables():
+def test_tables_of_knime_are_described_by_their_schema():
     import knime.extension as knext
 
     class Table:

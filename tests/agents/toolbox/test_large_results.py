@@ -11,14 +11,14 @@ from knime_mcp.types.errors import ArgumentsInvalid
 
 def test_short_results_stay():
     large = LargeResults(1000)
-    assert large.cut("x" * 1000, "read_result") == "x" * 1000
+    assert large.cut("x" * 1000) == "x" * 1000
     assert not large.any
 
 
-def test_head_tail_size_and_id():
+def test_a_long_result_is_cut_to_head_and_tail_with_size_and_id():
     text = "".join(chr(97 + n % 26) for n in range(5000))
-    large = LargeResults(1000)
-    shown = large.cut(text, "read_on")
+    large = LargeResults(1000, "read_on")
+    shown = large.cut(text)
     assert shown.startswith(
         text[:750] + "\n\n[4,000 of 5,000 characters are left out here. This is result r1: "
     )
@@ -30,7 +30,7 @@ def test_head_tail_size_and_id():
 def test_reading_on_gives_the_whole():
     text = "".join(f"{n:06}\n" for n in range(1000))
     large = LargeResults(1000)
-    large.cut(text, "read_result")
+    large.cut(text)
     parts, offset = [], 0
     while offset < len(text):
         heading, part = large.read("r1", offset).split("\n", 1)
@@ -43,9 +43,9 @@ def test_reading_on_gives_the_whole():
     assert "this is its end" in large.read("r1", 6990)
 
 
-def test_mistakes():
+def test_reading_what_is_not_there_says_what_is():
     large = LargeResults(1000)
-    large.cut("x" * 2000, "read_result")
+    large.cut("x" * 2000)
     with pytest.raises(ArgumentsInvalid, match="Use one of r1") as caught:
         large.read("r2")
     assert caught.value.pointer == "/id"
@@ -60,7 +60,7 @@ def test_the_oldest_goes_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr(large_results, "_MOST_KEPT", 5000)
     large = LargeResults(1000)
     for letter in "abc":
-        large.cut(letter * 2000, "read_result")
+        large.cut(letter * 2000)
     with pytest.raises(ArgumentsInvalid, match="no longer held"):
         large.read("r1")
     assert large.read("r3").endswith("c")

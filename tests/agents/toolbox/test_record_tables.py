@@ -65,7 +65,7 @@ def test_what_fits_no_type_is_text(values, expected):
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=3), JSON, max_size=4), min_size=1, max_size=5))
-def test_nothing_is_lost(records):
+def test_no_value_of_a_record_is_lost(records):
     assume(any(records))
     made = records_table(records)
     assert made.num_rows == len(records)

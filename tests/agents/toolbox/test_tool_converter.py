@@ -304,12 +304,13 @@ def test_rules_hold_for_agents_of_others(box, tools_of, server):
     assert "not allowed here" in add.invoke({"a": 1})
 
 
-def test_images_are_image_blocks(box, tools_of, server):
+def test_agents_of_others_get_text_and_find_images_in_the_artifact(box, tools_of, server):
+    """Most vendors refuse a whole conversation for an image in the result of a tool."""
     made = box(tools_of(server.url("/one")))
     call = {"name": "pixel", "args": {}, "id": "c", "type": "tool_call"}
     message = made.executor.langchain_tool("pixel").invoke(call)
-    text, image = message.content
-    assert text == {"type": "text", "text": "[image image/png, 70 bytes]"}
+    assert message.content == "[image image/png, 70 bytes]"
+    _, image = message.artifact.content
     assert (image["type"], image["mime_type"]) == ("image", "image/png")
     assert base64.b64decode(image["base64"]).startswith(b"\x89PNG")
 

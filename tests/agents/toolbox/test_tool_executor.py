@@ -12,14 +12,13 @@ from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions
 from knime_mcp.agents.toolbox.large_results import LargeResults
 from knime_mcp.agents.toolbox.replies import ReplyMaker
-from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.audit.dispatch import Answer
 from knime_mcp.tools.protocol.results import ABSENT, ImageContent
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
-STOP = ToolOptions(on_error=ErrorPolicy.STOP)
+STOP = ToolOptions(stop_on_error=True)
 
 
 @pytest.fixture
@@ -126,10 +125,7 @@ def test_a_server_that_is_not_there(box):
 )
 def test_when_the_run_stops(one, name, arguments, stops):
     policy = ApprovalPolicy.parse("deny who")
-    assert (
-        one(options=ToolOptions(on_error=ErrorPolicy.STOP, approval=policy)).call(name, arguments).stop
-        is stops
-    )
+    assert one(options=ToolOptions(stop_on_error=True, approval=policy)).call(name, arguments).stop is stops
     assert one().call(name, arguments).stop is False
 
 
@@ -210,7 +206,7 @@ def test_structured_values_that_the_text_does_not_hold(box, tools_of, shapes):
     assert json.loads(structured)
 
 
-def test_images(one):
+def test_images_reach_the_model_and_are_kept_for_people(one):
     made = one()
     text, image = made.call("pixel", {}).content
     assert (text["type"], image["type"], image["mime_type"]) == ("text", "image", "image/png")
@@ -223,11 +219,11 @@ def test_an_image_that_is_too_large_is_named(tools_of, server):
     replies = ReplyMaker(registry=DataRegistry(), large=LargeResults(2000))
     for size, shown in ((5_000_000, True), (5_000_001, False)):
         image = ImageContent(data=b"p" * size, mime_type="image/png")
-        content = replies.content(tool, Answer(text="a picture", structured=ABSENT, blocks=(image,)), "read")
+        content = replies.content(tool, Answer(text="a picture", structured=ABSENT, blocks=(image,)))
         assert isinstance(content, list) is shown
 
 
-def test_many_calls_at_once(one):
+def test_calls_from_many_threads_are_all_answered_and_recorded(one):
     made = one()
     with ThreadPoolExecutor(8) as threads:
         replies = list(threads.map(lambda n: made.call("add", {"a": n, "b": 1}), range(40)))

@@ -49,7 +49,7 @@ def test_tools_without_parameters_are_there(tools_of, shapes):
     }
 
 
-def test_a_workflow():
+def test_a_workflow_is_told_as_configuration_and_data_inputs():
     tool = WorkflowTool(
         "Top customers",
         "Finds the best customers",
@@ -101,7 +101,7 @@ def test_malformed_schemas_name_the_row(schema, declared):
         Toolset([tool])
 
 
-def test_token_estimate():
+def test_the_token_estimate_is_a_quarter_of_the_json():
     definition = function_definition(MCPTool("t", "", {}, "https://h.example", "t"), "t")
     size = len(json.dumps(definition, separators=(",", ":")))
     assert token_estimate([definition, definition]) == 2 * -(-size // 4)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.agents.toolbox.names import bound_names, free_name, shown_names
+from knime_mcp.agents.toolbox.names import bound_names, shown_names
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
@@ -101,7 +101,7 @@ def test_tools_that_nothing_tells_apart_are_numbered():
     assert names[1] == f"{names[0]}_2"
 
 
-def test_similar_names():
+def test_a_wrong_name_suggests_the_right_ones():
     toolset = Toolset([mcp("get_weather"), mcp("get_forecast"), mcp("Send mail")])
     assert toolset.similar("getWeather") == ("get_weather",)
     assert toolset.similar("send_mail") == ("Send_mail",)
@@ -113,5 +113,5 @@ def test_similar_names():
 
 
 def test_real_tools_win_the_names_of_built_in_ones():
-    assert free_name("read_result", ["a"]) == "read_result"
-    assert free_name("read_result", ["read_result", "read_result_2"]) == "read_result_3"
+    assert Toolset([mcp("a")]).free_name("read_result") == "read_result"
+    assert Toolset([mcp("read_result"), mcp("read_result_2")]).free_name("read_result") == "read_result_3"

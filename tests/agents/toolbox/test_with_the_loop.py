@@ -5,26 +5,15 @@ import threading
 
 import pyarrow as pa
 import pytest
-from langchain_core.messages import HumanMessage
 
 from knime_mcp.agents.run.events import Ending
-from knime_mcp.agents.run.loop import AgentOptions, run_agent
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions
-from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
-from tests.agents.run.loop_tools import model_at
-from tests.support.chat_server import ChatServer, call, calls, says
+from tests.agents.playing import play
+from tests.support.chat_server import call, calls, says
 from tests.support.servers.shapes import FOREST
-
-
-def play(made, turns, **options):
-    with ChatServer(turns) as server:
-        outcome = run_agent(model_at(server), made.executor, [HumanMessage("Go")], AgentOptions(**options))
-    assert server.complaints == []
-    assert server.unplayed == 0
-    return outcome, server
 
 
 def test_the_models_endpoint_gets_the_schema_byte_by_byte(box, tools_of, shapes):
@@ -32,7 +21,7 @@ def test_the_models_endpoint_gets_the_schema_byte_by_byte(box, tools_of, shapes)
         *tools_of(shapes.url("/modern/json/schemas")),
         *tools_of(shapes.url("/modern/json/parameterless")),
     ]
-    _, server = play(box(tools), [says("done")])
+    _, server, *_ = play([says("done")], box(tools).executor)
     sent = {
         tool["function"]["name"]: tool["function"]["parameters"] for tool in server.requests[0].body["tools"]
     }
@@ -61,7 +50,7 @@ def test_workflow_and_mcp_tools_in_one_run(box, tools_of, server):
         calls(call("add", {"a": 2}), call("pixel")),
         lambda request: says(f"heard {len(request.messages)} messages"),
     ]
-    outcome, endpoint = play(made, script)
+    outcome, endpoint, *_ = play(script, made.executor)
     assert outcome.ending is Ending.ANSWER
     first = [m["content"] for m in endpoint.requests[1].messages if m["role"] == "tool"]
     assert first[0] == "2 rows"
@@ -87,7 +76,7 @@ def test_search_then_read_on(box, tools_of, shapes):
         calls(call("read_result", {"id": "r1", "offset": 200, "limit": 20})),
         says("done"),
     ]
-    _, endpoint = play(made, script)
+    _, endpoint, *_ = play(script, made.executor)
     bound = [[tool["function"]["name"] for tool in request.body["tools"]] for request in endpoint.requests]
     assert bound[0] == ["find_tools"]
     assert "tool_1234" in bound[1]
@@ -99,8 +88,8 @@ def test_search_then_read_on(box, tools_of, shapes):
 
 
 def test_the_policy_stops_the_run(box, tools_of, server):
-    made = box(tools_of(server.url("/one")), options=ToolOptions(on_error=ErrorPolicy.STOP))
-    outcome, _ = play(made, [calls(call("fail", {"why": "disk full"}))])
+    made = box(tools_of(server.url("/one")), options=ToolOptions(stop_on_error=True))
+    outcome, *_ = play([calls(call("fail", {"why": "disk full"}))], made.executor)
     assert outcome.ending is Ending.STOPPED
     assert "disk full" in outcome.text
 
@@ -108,13 +97,7 @@ def test_the_policy_stops_the_run(box, tools_of, server):
 def test_cancel_in_a_tool_call(box, tools_of, server):
     made = box(tools_of(server.url("/one")))
     canceled = threading.Event()
-    with ChatServer([calls(call("wait", {"seconds": 60}))]) as endpoint:
-        threading.Timer(0.5, canceled.set).start()
-        outcome = run_agent(
-            model_at(endpoint),
-            made.executor,
-            [HumanMessage("Go")],
-            AgentOptions(),
-            is_canceled=canceled.is_set,
-        )
+    threading.Timer(0.5, canceled.set).start()
+    waits = [calls(call("wait", {"seconds": 60}))]
+    outcome, *_ = play(waits, made.executor, is_canceled=canceled.is_set)
     assert isinstance(outcome.error, Canceled)

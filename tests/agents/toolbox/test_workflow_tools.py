@@ -9,11 +9,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.prompter.prompt_threads import HostThread
+from knime_mcp.agents.prompter.workflow_host import HostThread
 from knime_mcp.agents.toolbox.approval import ApprovalPolicy
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions
-from knime_mcp.agents.toolbox.tool_errors import ErrorPolicy
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 
@@ -139,7 +138,7 @@ def test_a_workflow_without_inputs(made, knime):
         ({"key": "id"}, ["/configuration is missing", "for example"]),
     ],
 )
-def test_mistakes_of_the_model(made, knime, arguments, said):
+def test_mistakes_of_the_model_are_told_and_nothing_runs(made, knime, arguments, said):
     reply = made.call("Join_tables", arguments)
     assert reply.failed
     assert [part for part in said if part not in reply.content] == []
@@ -156,7 +155,7 @@ def test_a_parameter_that_is_no_schema_does_not_block_the_workflow(box, knime):
 
 
 def test_a_workflow_that_fails(box, knime, data):
-    options = ToolOptions(on_error=ErrorPolicy.STOP)
+    options = ToolOptions(stop_on_error=True)
     made = box([JOIN], run_workflow=knime.run, registry=data, options=options)
     reply = made.call("Join_tables", joined({"key": "bad"}, Left="0", Right="1"))
     assert (reply.failed, reply.stop, reply.record.status) == (True, True, "tool error")
@@ -170,14 +169,14 @@ def test_no_host_that_runs_workflows(box):
     assert "cannot be run here" in reply.content
 
 
-def test_a_denied_workflow(box, knime, data):
+def test_a_denied_workflow_does_not_run(box, knime, data):
     options = ToolOptions(approval=ApprovalPolicy.parse("deny if workflow"))
     made = box([JOIN], run_workflow=knime.run, registry=data, options=options)
     assert made.call("Join_tables", {"nonsense": 1}).record.status == "denied"
     assert knime.calls == []
 
 
-def test_one_at_a_time(made, knime):
+def test_workflows_run_one_at_a_time(made, knime):
     with ThreadPoolExecutor(6) as threads:
         replies = list(threads.map(lambda _: made.call("Report", {}), range(12)))
     assert not any(reply.failed for reply in replies)

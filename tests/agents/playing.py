@@ -1,13 +1,21 @@
-"""A toolbox for tests of the loop: real functions, called through the contract."""
+"""An agent that plays a script, with real functions as its tools, and what came of it."""
 
 import threading
 import time
+from typing import Any, NamedTuple
+
+from langchain_core.messages import HumanMessage, SystemMessage
 
 from knime_mcp.agents.model.chat_model import ChatModelSettings, create_model, model_route
+from knime_mcp.agents.run.events import ModelRetried
+from knime_mcp.agents.run.loop import AgentOptions, run_agent
+from knime_mcp.agents.run.outcome import AgentOutcome
 from knime_mcp.agents.toolbox.toolbox import ToolReply
 from knime_mcp.types.errors import Canceled
+from tests.support.chat_server import ChatServer, orphans
 
-DEADLINE = 20.0
+DEADLINE = 30.0
+QUESTION = (SystemMessage("Be brief."), HumanMessage("What is KNIME?"))
 
 
 def definition(name, schema=None):
@@ -73,3 +81,52 @@ def model_at(server, credential=None, **settings):
     url = fields.pop("url", None) or server.url
     route = model_route(url, credential=credential and credential.name, headers=headers)
     return create_model(ChatModelSettings(route=route, **fields), credential)
+
+
+class Played(NamedTuple):
+    """What came of a script."""
+
+    outcome: AgentOutcome
+    server: ChatServer
+    retries: list[ModelRetried]
+    events: list[Any]
+
+
+def play(
+    turns,
+    tools=None,
+    messages=QUESTION,
+    *,
+    to_the_end=True,
+    on_event=None,
+    is_canceled=None,
+    credential=None,
+    model=None,
+    **options,
+):
+    """Plays a script, by default to its end; the conversation has to be in order, whatever happened.
+
+    `model` are settings of the model, `options` those of the agent.
+    """
+    events = []
+
+    def listen(event):
+        events.append(event)
+        if on_event is not None:
+            on_event(event)
+
+    with ChatServer(turns) as server:
+        asked = model_at(server, credential, **(model or {}))
+        outcome = run_agent(
+            asked,
+            tools or Functions(),
+            messages,
+            AgentOptions(**options),
+            on_event=listen,
+            is_canceled=is_canceled,
+        )
+    if to_the_end:
+        assert server.complaints == []
+        assert server.unplayed == 0
+    assert orphans(asked._get_request_payload(list(outcome.messages))["messages"]) is None
+    return Played(outcome, server, [event for event in events if isinstance(event, ModelRetried)], events)
