@@ -11,12 +11,13 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from . import stored
 from .errors import CatalogueError
 from .model import CatalogueOrigin, NodeSpec, NodeSummary, OldName
-from .schema import APPLICATION_ID, SCHEMA_VERSION
+from .schema import APPLICATION_ID, SCHEMA_VERSION, WHOLE, checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -61,16 +62,14 @@ class CatalogueReader:
 
     def at(self, row: int) -> NodeSpec:
         """The node with a number from `NodeSummary` or the search index."""
-        found = self._one("SELECT body FROM nodes WHERE row = ?", row)
-        if found is None:
-            raise _damaged(self._path, f"it has no node {row}")
-        return found
+        ((body,),) = self.rows("SELECT body FROM nodes WHERE row = ?", row)
+        return stored.unpacked(body)
 
     def nodes(self, node_type: str | None = None) -> Iterator[NodeSpec]:
         """All nodes, or those of a type, always in the same order: by type, then as lists show them."""
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
         for (body,) in self.rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
-            yield self._spec(body)
+            yield stored.unpacked(body)
 
     def __len__(self) -> int:
         return self.origin.nodes
@@ -120,9 +119,7 @@ class CatalogueReader:
     def rows(self, query: str, *values: Any) -> list[Any]:
         """Asks the database; see `knime_mcp.knowledge.schema`.
 
-        Args:
-            query: SQL, without anything that was typed by somebody.
-            *values: What stands for its question marks.
+        The query is SQL without anything that somebody typed: that is in the values of its question marks.
         """
         try:
             return self._db.execute(query, values).fetchall()
@@ -135,10 +132,8 @@ class CatalogueReader:
 
     def _checked_origin(self) -> CatalogueOrigin:
         path = self._path
-        (application,), (version,), (pages,), (size,) = (
-            self.rows(f"PRAGMA {name}")[0]
-            for name in ("application_id", "user_version", "page_count", "page_size")
-        )
+        ((application,),) = self.rows("PRAGMA application_id")
+        ((version,),) = self.rows("PRAGMA user_version")
         if application != APPLICATION_ID:
             raise CatalogueError(f"{path} is a database, but no node catalogue", fix=f"{_REBUILD}.")
         if version != SCHEMA_VERSION:
@@ -150,23 +145,13 @@ class CatalogueReader:
                 )
             what = f"(its format is {version}, this one reads {SCHEMA_VERSION})"
             raise CatalogueError(f"The node catalogue {path} was built by {age} knime-mcp {what}", fix=fix)
-        if pages * size != path.stat().st_size and fingerprint(path) == self.fingerprint:
-            raise _damaged(path, "it is cut off")
-        rows = self.rows("SELECT origin FROM meta")
-        try:
-            return stored.origin_of(json.loads(rows[0][0]))
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(path, str(error)) from None
+        _check_whole(path, self.fingerprint)
+        ((origin,),) = self.rows("SELECT origin FROM meta")
+        return stored.origin_of(json.loads(origin))
 
     def _one(self, query: str, *values: Any) -> NodeSpec | None:
         rows = self.rows(query, *values)
-        return self._spec(rows[0][0]) if rows else None
-
-    def _spec(self, body: Any) -> NodeSpec:
-        try:
-            return stored.unpacked(body)
-        except stored.DamagedError as error:
-            raise _damaged(self._path, str(error)) from None
+        return stored.unpacked(rows[0][0]) if rows else None
 
 
 class Catalogue:
@@ -284,11 +269,20 @@ def fingerprint(path: Path) -> Fingerprint:
     try:
         found = path.stat()
     except OSError as error:
-        reason = (
-            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        )
-        raise CatalogueError(f"The node catalogue {path} {reason}", fix=f"{_REBUILD}.") from None
+        raise _unreadable(path, error) from None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=_MOST_VERSIONS)
+def _check_whole(path: Path, _: Fingerprint) -> None:
+    """Compares a file with the checksum at its end, once for each version of it."""
+    try:
+        with path.open("rb") as file:
+            is_whole = checksum(file) == WHOLE
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if not is_whole:
+        raise _damaged(path, "it is cut off, or was changed after it was built")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -307,6 +301,11 @@ def _summary(row: tuple[Any, ...]) -> NodeSummary:
     values: dict[str, Any] = dict(zip(_SUMMARY, row, strict=True))
     values["deprecated"] = bool(values["deprecated"])
     return NodeSummary(**values)
+
+
+def _unreadable(path: Path, error: OSError) -> CatalogueError:
+    why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+    return CatalogueError(f"The node catalogue {path} {why}", fix=f"{_REBUILD}.")
 
 
 def _damaged(path: Path, why: str) -> CatalogueError:

@@ -109,6 +109,14 @@ class Parameter:
         """The values allowed; empty: any."""
         return tuple(option.value for option in self.options)
 
+    @property
+    def range(self) -> tuple[str, ...]:
+        """The smallest and the largest number in words, as far as there are."""
+        low = f"{'more than' if self.min_exclusive else 'at least'} {self.min}"
+        high = f"{'less than' if self.max_exclusive else 'at most'} {self.max}"
+        ends = ((low, self.min), (high, self.max))
+        return tuple(text for text, bound in ends if bound is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFormat:
@@ -275,6 +283,11 @@ class SourceSummary:
     name: str
     version: str | None
     nodes: int
+
+    @property
+    def text(self) -> str:
+        """What it is, for a person."""
+        return " ".join(filter(None, (self.kind.value, self.name, self.version)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,13 +22,16 @@ from ..version import VERSION
 from .packs.included_files import own_packs
 from .schema import SCHEMA_VERSION
 
+if sys.platform != "win32":
+    import fcntl
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .model import NodeSpec
 
 _FOLDER: Final = "knime-mcp"
-_OLD: Final = 30 * 24 * 3600.0
+_KEPT: Final = 2
+"""Whoever has several versions of this program in use builds the catalogue of none twice."""
 
 
 def user_catalogue() -> Path:
@@ -62,12 +66,14 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
     if path.is_file():
         with suppress(OSError):  # what may be read need not be ours
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        _hold(path)
         return path
     from .building.build import build_catalogue  # every start but the first does without
 
     nodes = extension()
     try:
         build_catalogue(path, extensions=nodes)
+        _hold(path)
         _remove_old(folder, path)
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
@@ -91,16 +97,38 @@ def _key(made_of: Sequence[Path]) -> str:
     return key.hexdigest()[:16]
 
 
-def _remove_old(folder: Path, path: Path) -> None:
-    """Removes default catalogues of earlier versions, unless they were in use lately."""
-    for other in folder.glob("default-*.sqlite"):
+def _remove_old(folder: Path, new: Path) -> None:
+    """Removes default catalogues of other versions, but for the last used and those that processes hold."""
+    with suppress(FileNotFoundError):  # another process removes them as well
+        others = [(_last_use(file), file) for file in folder.glob("default-*.sqlite") if file != new]
+        for _, old in sorted(others, reverse=True)[_KEPT:]:
+            _remove_unless_held(old)
+
+
+def _last_use(file: Path) -> float:
+    found = file.stat()
+    return max(found.st_atime, found.st_mtime)
+
+
+@cache
+def _hold(file: Path) -> None:
+    """Keeps other processes from removing a file until this one ends."""
+    if sys.platform != "win32":
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(os.open(file, os.O_RDONLY), fcntl.LOCK_SH)
+
+
+def _remove_unless_held(file: Path) -> None:
+    with suppress(PermissionError, BlockingIOError):
+        if sys.platform == "win32":
+            file.unlink()  # nobody can, as long as it is open
+            return
+        handle = os.open(file, os.O_RDONLY)
         try:
-            found = other.stat()
-            if other != path and time.time() - max(found.st_atime, found.st_mtime) > _OLD:
-                other.unlink()
-        except OSError:
-            # Another process was faster, or has it open (Windows). Next time, then.
-            continue
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink()
+        finally:
+            os.close(handle)
 
 
 def _base(variable: str, unix: tuple[str, ...], mac: tuple[str, ...]) -> Path:

@@ -12,21 +12,25 @@
     terms     fts5vocab of `search`: every word and in how many nodes it is
     spelling  words of names, aliases and categories, and each with one letter left out
 
-`body` is compressed with zlib, whose checksum notices damage.
+`body` is compressed with zlib. Behind the database, in the last four bytes, stands a checksum of the whole.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from functools import lru_cache
-from typing import Final
+from typing import BinaryIO, Final
 
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: says in the file's header that it is a catalogue (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Raised when what is read of the tables, or the JSON in them, changes; another version is built anew."""
+
+WHOLE: Final = 0x2144DF1C
+"""The `checksum` of every file that ends in the checksum of what stands before it."""
 
 FIELDS: Final = ("name", "aliases", "category", "parameters", "description")
 """The columns of ``texts`` and ``search``, the weightiest first."""
@@ -80,6 +84,14 @@ _WORD: Final = re.compile(r"\w+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
 
 
+def checksum(file: BinaryIO) -> int:
+    """The CRC-32 of a file from where it stands to its end."""
+    found = 0
+    while part := file.read(1 << 20):
+        found = zlib.crc32(part, found)
+    return found
+
+
 def folded(text: str) -> str:
     """A text without case and accents, its words apart by one space: for comparing names."""
     if not text.isascii():
@@ -89,11 +101,7 @@ def folded(text: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text as they are indexed: folded, and the humps of CamelCase also one by one.
-
-    Returns:
-        Words in order; ``RowFilter`` gives ``rowfilter``, ``row``, ``filter``.
-    """
+    """The words of a text as they are indexed: ``RowFilter`` gives ``rowfilter``, ``row`` and ``filter``."""
     return [part for word in _WORD.findall(text.replace("_", " ")) for part in _parts_of(word)]
 
 

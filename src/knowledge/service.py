@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
-from .answers.arguments import read_arguments
+from .answers.arguments import count_in, read_arguments
 from .answers.compatibility import find_compatible
 from .answers.configuration_check import check_configuration
-from .answers.corrections import resolve_type
+from .answers.corrections import resolve_type, resolved_node
 from .answers.detail_levels import DetailLevel
 from .answers.details import brief, filled
 from .answers.node_service import (
@@ -17,7 +17,6 @@ from .answers.node_service import (
     NodeSpecRegistryWrapper,
     details_as_json,
     hits_as_json,
-    resolved_node,
 )
 from .answers.tool_definitions import TOOLS, TOOLS_BY_NAME
 from .model import SourceKind
@@ -95,9 +94,6 @@ class NodeKnowledgeMCPService:
 
         Threads only take turns at the interpreter. Under load, each look at a file costs a thread its turn,
         and it waits longer for the next one than the call takes.
-
-        Args:
-            arguments: Of the call, as they came.
         """
         nodes = (arguments or {}).get("nodes", [])
         return isinstance(nodes, list) and len(cast("list[Any]", nodes)) <= _FEW_NODES
@@ -114,11 +110,7 @@ class NodeKnowledgeMCPService:
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
     """What a catalogue was built from, in a line: part of every answer."""
-    # An installation has hundreds.
-    sources = [
-        " ".join(filter(None, (source.kind.value, source.name, source.version)))
-        for source in origin.sources[:_MOST_SOURCES]
-    ]
+    sources = [source.text for source in origin.sources[:_MOST_SOURCES]]  # an installation has hundreds
     if len(origin.sources) > _MOST_SOURCES:
         sources.append(f"{len(origin.sources) - _MOST_SOURCES} more")
     return {
@@ -166,13 +158,14 @@ class _Call:
     def page(self) -> tuple[int, int]:
         """How many results to leave out at first, and how many to give."""
         version, _, offset = (self.get("cursor") or f"{self.reader.origin.version}:0").partition(":")
-        if not (offset.isascii() and offset.isdigit() and len(offset) < 9):
+        first = count_in(offset)
+        if first is None:
             what = "The cursor is not one of this server"
             raise self.invalid("cursor", what, "Leave it out to begin at the first result.")
         if version != self.reader.origin.version:
             what = "The catalogue was built anew since the answer before"
             raise self.invalid("cursor", what, "Leave the cursor out to begin again.")
-        return int(offset), self.arguments["max_results"]
+        return first, self.arguments["max_results"]
 
     def next_cursor(self, total: int) -> str | None:
         """The cursor of the page after this one; None if this is the last."""
@@ -268,9 +261,7 @@ def _check_configuration(call: _Call) -> dict[str, Any]:
     found: dict[str, Any] = {
         "node": brief(node),
         "valid": check.valid,
-        "problems": [
-            {"setting": entry.setting, "problem": entry.problem, "fix": entry.fix} for entry in check.problems
-        ],
+        "problems": [asdict(problem) for problem in check.problems],
         "notes": list(check.notes),
         "defaults": dict(check.defaults or {}),
     }

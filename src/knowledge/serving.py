@@ -38,9 +38,9 @@ async def serve_stdio(tools: ServedTools) -> bool:
             return
         from mcp.server.stdio import stdio_server
 
-        from .server import NodeKnowledgeServer
+        from .server import sdk_server
 
-        server = NodeKnowledgeServer(tools).server
+        server = sdk_server(tools)
         async with stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
@@ -69,9 +69,9 @@ async def serve_http(
     """
     from ..web.listening import Listener, serve
     from ..web.whole_requests import WholeRequests
-    from .server import NodeKnowledgeServer
+    from .server import sdk_server
 
-    app = NodeKnowledgeServer(tools).server.streamable_http_app(
+    app = sdk_server(tools).streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, host=host
     )
     listener = Listener(WholeRequests(app), host, port, patience=_PATIENCE, grace=_STOP_SECONDS)

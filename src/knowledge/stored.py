@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from ..types.canonical import without_surrogates
 from .model import (
     CatalogueOrigin,
     DataFormat,
@@ -40,26 +41,15 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
 """Fields that hold a tuple of further values."""
 
 
-class DamagedError(Exception):
-    """Bytes that no node was written as."""
-
-
 def packed(spec: NodeSpec) -> bytes:
-    """A node as bytes; the same node always gives the same ones."""
+    """A node as bytes; the same node always gives the same ones. Text that is no Unicode is replaced."""
     text = json.dumps(to_json(spec), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return zlib.compress(text.encode(), 6)
+    return zlib.compress(without_surrogates(text).encode(), 6)
 
 
 def unpacked(body: bytes) -> NodeSpec:
-    """Reverses `packed`.
-
-    Raises:
-        DamagedError: These are not such bytes.
-    """
-    try:
-        return _value(NodeSpec, json.loads(zlib.decompress(body)))
-    except (zlib.error, ValueError, TypeError, KeyError) as error:
-        raise DamagedError(f"a node cannot be read ({error})") from None
+    """Reverses `packed`."""
+    return _value(NodeSpec, json.loads(zlib.decompress(body)))
 
 
 def to_json(value: Any) -> Any:
@@ -78,13 +68,7 @@ def to_json(value: Any) -> Any:
 
 
 def origin_of(document: Mapping[str, Any]) -> CatalogueOrigin:
-    """A catalogue's origin from its JSON.
-
-    Raises:
-        KeyError: Something is missing.
-        TypeError: Something is there that does not belong there.
-        ValueError: A kind of source that does not exist.
-    """
+    """A catalogue's origin from its JSON."""
     return _value(CatalogueOrigin, document)
 
 

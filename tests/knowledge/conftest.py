@@ -1,8 +1,10 @@
 """The catalogue that comes along, made by the command line itself in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,9 +12,23 @@ import pytest
 
 from knime_mcp.knowledge.answers.tool_definitions import TOOLS_BY_NAME
 from knime_mcp.knowledge.catalogue import Catalogue
+from knime_mcp.knowledge.model import NodeSpec, Origin, SourceKind
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService
 
 DEADLINE = 60
+ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
+ERAS = ["2025-11-25", "2026-07-28"]
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+TOOL_NAMES = ["get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"]
+
+
+def spec(subtype, node_type="ACTION", **fields):
+    """A node of a pack."""
+    values = {"id": f"{node_type}.{subtype}", "name": subtype.title(), "origin": ORIGIN, **fields}
+    return NodeSpec(node_type=node_type, subtype=subtype, **values)
 
 
 def nodes_command(*arguments):
@@ -25,6 +41,33 @@ def clean_environment(folder):
     dropped = {"KNIME_PYTHON_ROOT", "KNIME_LLM_ROOT"}
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return kept | {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "data")}
+
+
+@contextmanager
+def served(file, *options):
+    """A server over HTTP; gives its URL and process."""
+    process = subprocess.Popen(
+        nodes_command("serve", "--http", "0", "--catalogue", file, *options),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in process.stderr:
+            if line.startswith("Serving at "):
+                break
+        else:
+            raise AssertionError("the server did not start")
+        yield line.split()[-1], process
+    finally:
+        process.kill()
+        process.wait(DEADLINE)
+        process.stderr.close()
+
+
+def data(result):
+    assert not result.is_error, result.text
+    assert json.loads(result.text) == result.structured_content
+    return result.structured_content
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,11 @@
 
 import dataclasses
 import os
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -183,6 +187,7 @@ def test_markdown_becomes_text(markdown, text):
             "One two & three.\n\n- a\n- b",
         ),
         ("<p>First<br />second</p>", "First\nsecond"),
+        ("<p>Half \ud83d</p>", "Half \ufffd"),
         ("<none> is a choice, **not** an element", "<none> is a choice, not an element"),
     ],
 )
@@ -231,20 +236,42 @@ def test_without_a_place_for_a_cache_the_default_catalogue_is_still_there(tmp_pa
         assert len(catalogue.nodes()) == 39
 
 
-def test_default_catalogues_that_are_in_use_are_kept(cache, tmp_path):
-    made_of = [tmp_path / name for name in ("unused", "in use", "new")]
-    for file in made_of:
+DEFAULT = """
+import sys
+from pathlib import Path
+from knime_mcp.knowledge import places
+print(places.default_catalogue(list, made_of=[Path(sys.argv[1])]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_of_old_default_catalogues_the_last_used_are_kept_and_those_that_processes_read(cache, tmp_path):
+    """A server that runs on would answer every question with an error if its file were gone."""
+    sources = [tmp_path / name for name in ("served", "unused", "older", "old", "new")]
+    for file in sources:
         file.write_text(file.name)
-    unused, in_use = (places.default_catalogue(list, made_of=[file]) for file in made_of[:2])
-    months_ago = time.time() - 90 * 24 * 3600
-    for path in (unused, in_use):
-        os.utime(path, (months_ago, months_ago))
-    before = fingerprint(in_use)
-    assert places.default_catalogue(list, made_of=[made_of[1]]) == in_use
-    assert fingerprint(in_use) == before
-    new = places.default_catalogue(list, made_of=[made_of[2]])
-    assert not unused.exists()
-    assert set(cache.iterdir()) == {in_use, new}
+
+    @contextmanager
+    def process(source):
+        arguments = [sys.executable, "-c", DEFAULT, source]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+            yield Path(started.stdout.readline().strip())
+
+    def made(source):
+        with process(source) as path:
+            return path
+
+    with process(sources[0]) as served:
+        unused, older, old = map(made, sources[1:4])
+        for age, path in enumerate((old, older, unused, served)):
+            os.utime(path, ns=(0, time.time_ns() - (age + 1) * 10**9))
+        before = fingerprint(unused)
+        assert made(sources[1]) == unused  # now it is the last used
+        assert fingerprint(unused) == before
+        new = made(sources[4])
+        assert set(cache.iterdir()) == {served, unused, old, new}
+    assert made(tmp_path / "another") in (left := set(cache.iterdir()))
+    assert served not in left
 
 
 def test_a_source_without_nodes_is_an_error_that_says_what_to_name(tmp_path):

@@ -27,6 +27,14 @@ def test_a_folder_whose_name_is_no_unicode(tmp_path):
     assert [entry.what for entry in report.skipped] == ["damaged?.jar"]
 
 
+def test_a_pack_whose_name_is_no_unicode(tmp_path):
+    pack = tmp_path / os.fsdecode(b"odd\xff.yaml")
+    pack.write_text("pack: {name: p, version: 1.0.0}\nnodes: [{type: T, subtype: N, description: A.}]\n")
+    report = build_catalogue(tmp_path / "nodes.sqlite", packs=[pack], with_own_packs=False)
+    with Catalogue(report.path) as catalogue:
+        assert catalogue.node("T.N").origin.file == f"{tmp_path}/odd\ufffd.yaml:2"
+
+
 def test_a_pipe_is_not_waited_for(tmp_path):
     write_folder(tmp_path / "good", files("Good"))
     write_folder(tmp_path / "waits", files("Waits"))

@@ -1,6 +1,7 @@
 """The catalogue's file: read as it was written, by many at once, while it is replaced, and when damaged."""
 
 import dataclasses
+import os
 import sqlite3
 import subprocess
 import sys
@@ -19,15 +20,14 @@ from knime_mcp.knowledge.model import (
     NodeSpec,
     OldName,
     Option,
-    Origin,
     Parameter,
     Port,
-    SourceKind,
     View,
 )
 from knime_mcp.knowledge.schema import SCHEMA_VERSION, folded, spellings, words_in
 
-ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
+from .conftest import ORIGIN, spec
+
 FULL = NodeSpec(
     id="TRIGGER.WEBHOOK",
     node_type="TRIGGER",
@@ -85,18 +85,13 @@ FULL = NodeSpec(
 )
 
 
-def simple(subtype, node_type="ACTION", **fields):
-    values = {"name": subtype.title(), "origin": ORIGIN, **fields}
-    return NodeSpec(id=f"{node_type}.{subtype}", node_type=node_type, subtype=subtype, **values)
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "nodes.sqlite"
 
 
 def test_a_node_comes_back_as_it_was_written(path):
-    origin = write_catalogue(path, [FULL, simple("ONE")])
+    origin = write_catalogue(path, [FULL, spec("ONE")])
     with Catalogue(path) as catalogue:
         assert catalogue.node("TRIGGER.WEBHOOK") == FULL
         assert catalogue.node("trigger.webhook") is None
@@ -132,18 +127,27 @@ def test_every_value_survives_packing(default, values, text, low):
         options=tuple(Option(value=value, label=text) for value in values),
         min=low,
     )
-    spec = dataclasses.replace(FULL, description=text, parameters=(parameter,), examples=({text: default},))
-    assert stored.unpacked(stored.packed(spec)) == spec
+    node = dataclasses.replace(FULL, description=text, parameters=(parameter,), examples=({text: default},))
+    assert stored.unpacked(stored.packed(node)) == node
+
+
+def test_what_is_no_unicode_is_replaced(path):
+    setting = Parameter(name="a", description="half \ud83d", default_value="\ud800", has_default=True)
+    write_catalogue(path, [spec("ONE", description="\udfff.", parameters=(setting,))])
+    with Catalogue(path) as catalogue:
+        found = catalogue.node("ACTION.ONE")
+    (read,) = found.parameters
+    assert (found.description, read.description, read.default_value) == ("\ufffd.", "half \ufffd", "\ufffd")
 
 
 def test_types_and_nodes_keep_the_order_of_packs_and_are_sorted_otherwise(path):
     nodes = [
-        simple("Z", "LATER", name="zeta"),
-        simple("Y", "LATER", name="Älpha"),
-        simple("X", "LATER", name="beta", deprecated=True),
-        simple("TWO"),
-        simple("ONE"),
-        simple("M", "EARLIER"),
+        spec("Z", "LATER", name="zeta"),
+        spec("Y", "LATER", name="Älpha"),
+        spec("X", "LATER", name="beta", deprecated=True),
+        spec("TWO"),
+        spec("ONE"),
+        spec("M", "EARLIER"),
     ]
     write_catalogue(path, nodes, type_order=["ACTION", "EMPTY"])
     with Catalogue(path) as catalogue:
@@ -159,9 +163,9 @@ def test_types_and_nodes_keep_the_order_of_packs_and_are_sorted_otherwise(path):
 
 
 def test_the_same_nodes_make_the_same_version_and_others_another(path, tmp_path):
-    first = write_catalogue(path, [FULL, simple("ONE")])
-    again = write_catalogue(tmp_path / "again.sqlite", [simple("ONE"), FULL])
-    other = write_catalogue(path, [FULL, simple("ONE", description="changed")])
+    first = write_catalogue(path, [FULL, spec("ONE")])
+    again = write_catalogue(tmp_path / "again.sqlite", [spec("ONE"), FULL])
+    other = write_catalogue(path, [FULL, spec("ONE", description="changed")])
     assert first.version == again.version != other.version
 
 
@@ -170,22 +174,22 @@ def test_old_names_are_kept(path):
         OldName(node_type="ACTION_NODE", subtype=None, instead=("ACTION",)),
         OldName(node_type="ACTION_NODE", subtype="RUN", instead=(), exact=False, note="gone"),
     ]
-    write_catalogue(path, [simple("ONE")], old_names=old)
+    write_catalogue(path, [spec("ONE")], old_names=old)
     with Catalogue(path) as catalogue, catalogue.reading() as reader:
         assert reader.old_names() == old
 
 
 def test_two_nodes_with_one_id_are_refused_and_nothing_is_written(path):
-    write_catalogue(path, [simple("OLD")])
+    write_catalogue(path, [spec("OLD")])
     with pytest.raises(CatalogueError, match=r"ACTION\.ONE: in p\.yaml:3 and in p\.yaml:3"):
-        write_catalogue(path, [simple("ONE"), simple("ONE")])
+        write_catalogue(path, [spec("ONE"), spec("ONE")])
     with Catalogue(path) as catalogue:
         assert [node.subtype for node in catalogue.nodes()] == ["OLD"]
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_the_search_table_is_filled_by_field(path):
-    write_catalogue(path, [FULL, simple("ROW_FILTER", name="RowFilter")])
+    write_catalogue(path, [FULL, spec("ROW_FILTER", name="RowFilter")])
     with Catalogue(path) as catalogue, catalogue.reading() as reader:
 
         def hits(query):
@@ -254,23 +258,23 @@ def _break(path, how):
     path.write_bytes(data[: len(data) // 2 + 1] if how == "cut" else data[:100] + b"\0" * (len(data) - 100))
 
 
-def test_damage_in_a_node_is_an_error_when_it_is_read_and_never_another_answer(path):
-    write_catalogue(path, [FULL, simple("ONE")])
-    body = stored.packed(FULL)
+def test_damage_anywhere_is_an_error_and_never_another_answer(path):
+    write_catalogue(path, [FULL, spec("ONE")])
     data = path.read_bytes()
-    assert data.count(body) == 1
-    path.write_bytes(data.replace(body, body[:-3] + b"\1\2\3"))
     with Catalogue(path) as catalogue:
-        assert catalogue.node("ACTION.ONE") == simple("ONE")
-        with pytest.raises(CatalogueError, match="damaged: a node cannot be read"):
-            catalogue.node("TRIGGER.WEBHOOK")
+        for place in range(100, len(data), 997):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            with pytest.raises(CatalogueError, match="damaged"):
+                catalogue.node("ACTION.ONE")
+        path.write_bytes(data)
+        assert catalogue.node("ACTION.ONE") == spec("ONE")
 
 
 def test_a_new_file_is_taken_with_the_next_question_and_not_within_one(path):
-    write_catalogue(path, [simple("OLD")])
+    write_catalogue(path, [spec("OLD")])
     with Catalogue(path) as catalogue:
         with catalogue.reading() as reader:
-            write_catalogue(path, [simple("NEW")])
+            write_catalogue(path, [spec("NEW")])
             assert [node.subtype for node in reader.nodes()] == ["OLD"]
             assert [node.subtype for node in catalogue.nodes()] == ["NEW"]
             assert reader.origin != catalogue.origin
@@ -278,13 +282,13 @@ def test_a_new_file_is_taken_with_the_next_question_and_not_within_one(path):
         path.unlink()
         with pytest.raises(CatalogueError, match="does not exist"):
             catalogue.nodes()
-        write_catalogue(path, [simple("BACK")])
+        write_catalogue(path, [spec("BACK")])
         assert [node.subtype for node in catalogue.nodes()] == ["BACK"]
 
 
 def test_threads_read_whole_catalogues_while_it_is_replaced_again_and_again(path):
     def version(number):
-        return [simple(f"N{index}", description=f"version {number}") for index in range(40)]
+        return [spec(f"N{index}", description=f"version {number}") for index in range(40)]
 
     write_catalogue(path, version(0))
     stop = threading.Event()
@@ -327,7 +331,7 @@ with Catalogue(Path(sys.argv[1])) as catalogue:
 
 
 def test_two_processes_read_one_file_while_a_third_replaces_it(path):
-    first = write_catalogue(path, [simple("OLD")])
+    first = write_catalogue(path, [spec("OLD")])
     readers = [
         subprocess.Popen(
             [sys.executable, "-c", READER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -342,7 +346,7 @@ def test_two_processes_read_one_file_while_a_third_replaces_it(path):
             return reader.stdout.readline().strip()
 
         assert [ask(reader) for reader in readers] == [f"{first.version} ['OLD']"] * 2
-        second = write_catalogue(path, [simple("NEW")])
+        second = write_catalogue(path, [spec("NEW")])
         assert [ask(reader) for reader in readers] == [f"{second.version} ['NEW']"] * 2
     finally:
         for reader in readers:
@@ -385,6 +389,23 @@ def test_a_disk_that_is_too_small_is_said_and_the_old_catalogue_stays(path):
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     with Catalogue(path) as catalogue:
         assert catalogue.node(FULL.id) == FULL
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from knime_mcp.knowledge.building.build import build_catalogue
+build_catalogue(Path(sys.argv[1]), on_step=lambda step: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+def test_what_a_killed_build_leaves_goes_with_a_later_one(path):
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED, path], timeout=60, check=False)
+    abandoned, running = path.parent.iterdir()
+    os.utime(abandoned, (0, 0))
+    write_catalogue(path, [FULL])
+    assert set(path.parent.iterdir()) == {path, running}
 
 
 def test_odd_names_of_files(tmp_path):

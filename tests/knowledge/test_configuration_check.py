@@ -6,9 +6,10 @@ import pytest
 
 from knime_mcp.knowledge.answers.configuration_check import check_configuration
 from knime_mcp.knowledge.answers.details import derived_defaults
-from knime_mcp.knowledge.model import NodeSpec, Option, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.model import Option, Parameter, SourceKind
 
-ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
+from .conftest import spec
+
 SETTINGS = (
     Parameter(
         name="method",
@@ -27,15 +28,7 @@ SETTINGS = (
     Parameter(name="line", type="string", validation_pattern="^[a-z]+$"),
     Parameter(name="group.inner", type="integer"),
 )
-NODE = NodeSpec(
-    id="T.N",
-    node_type="T",
-    subtype="N",
-    name="N",
-    origin=ORIGIN,
-    parameters=SETTINGS,
-    settings_known=True,
-)
+NODE = spec("N", parameters=SETTINGS, settings_known=True)
 
 
 def problems(**settings):
@@ -169,35 +162,34 @@ def test_what_a_flow_variable_overwrites_is_not_judged():
 
 
 def test_nothing_is_said_where_nothing_is_known():
-    unknown = NodeSpec(id="K", node_type="K", subtype="K", name="K", origin=ORIGIN, parameters=SETTINGS)
-    check = check_configuration(unknown, {"anything": object})
+    check = check_configuration(replace(NODE, settings_known=False), {"anything": object})
     assert (check.valid, check.problems) == (None, ())
     assert check.notes
 
 
 def test_no_false_alarm_on_anything_that_comes_along(own_catalogue):
     judged = 0
-    for spec in own_catalogue.nodes():
-        for settings in [*(example.get("configurations", {}) for example in spec.examples)]:
+    for node in own_catalogue.nodes():
+        for settings in [*(example.get("configurations", {}) for example in node.examples)]:
             filled = {
                 p.name: "x"
-                for p in spec.configurations
+                for p in node.configurations
                 if p.required and not p.enum_values and p.type == "string"
             }
             wrong = [
-                p for p in check_configuration(spec, filled | settings).problems if p.setting in settings
+                p for p in check_configuration(node, filled | settings).problems if p.setting in settings
             ]
-            assert not wrong, (spec.id, wrong)
+            assert not wrong, (node.id, wrong)
             judged += 1
-        defaults = derived_defaults(spec.configurations)
-        assert check_configuration(spec, defaults).valid in (True, None), spec.id
+        defaults = derived_defaults(node.configurations)
+        assert check_configuration(node, defaults).valid in (True, None), node.id
         judged += 1
     assert judged > 250
 
 
 def test_no_false_alarm_on_what_this_extensions_own_dialogs_save(host, own_catalogue):
-    for spec in own_catalogue.nodes():
-        if spec.origin.kind is SourceKind.PYTHON_EXTENSION:
-            saved = host.dialog(spec.id.rpartition(".")[2])["data"]
-            check = check_configuration(spec, saved)
-            assert (check.valid, check.problems) == (True, ()), spec.id
+    for node in own_catalogue.nodes():
+        if node.origin.kind is SourceKind.PYTHON_EXTENSION:
+            saved = host.dialog(node.id.rpartition(".")[2])["data"]
+            check = check_configuration(node, saved)
+            assert (check.valid, check.problems) == (True, ()), node.id

@@ -3,9 +3,7 @@
 import errno
 import json
 import re
-import sqlite3
 import subprocess
-from contextlib import closing, contextmanager
 
 import pyarrow as pa
 import pytest
@@ -14,38 +12,13 @@ import typer
 from knime_mcp.cli.exits import reports_errors
 from knime_mcp.knowledge.building.build import build_catalogue
 from knime_mcp.knowledge.packs.included_files import own_packs
-from knime_mcp.knowledge.schema import SCHEMA_VERSION
 from knime_mcp.tools.mcp_client import MCPClient, StdioServer
-from knime_mcp.types.errors import ArgumentsInvalid, ServerError, ToolNotFound
+from knime_mcp.types.errors import ServerError, ToolNotFound
 from tests.support.peers import OWN_CODE
 
-from .conftest import DEADLINE, nodes_command
+from .conftest import DEADLINE, ERAS, TOOL_NAMES, data, nodes_command, served
 
-VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
-ERAS = ["2025-11-25", "2026-07-28"]
-HOSTILE = ["'; DROP TABLE nodes; --", '" OR 1=1 NEAR(name) *', "%_[^a]", "ab " * 3_334, "9" * 10_000]
-TOOLS = ["get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"]
-
-
-@contextmanager
-def served(file, *options):
-    """A server over HTTP; gives its URL and process."""
-    process = subprocess.Popen(
-        nodes_command("serve", "--http", "0", "--catalogue", file, *options),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        for line in process.stderr:
-            if line.startswith("Serving at "):
-                break
-        else:
-            raise AssertionError("the server did not start")
-        yield line.split()[-1], process
-    finally:
-        process.kill()
-        process.wait(DEADLINE)
-        process.stderr.close()
+VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", *ERAS]
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +27,10 @@ def url(catalogue_file):
         yield address
 
 
-def data(result):
-    assert not result.is_error, result.text
-    assert json.loads(result.text) == result.structured_content
-    return result.structured_content
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_revision_over_http(url, version):
     with MCPClient(url, protocol_version=version) as client:
-        assert [tool.name for tool in client.list_tools()] == TOOLS
+        assert [tool.name for tool in client.list_tools()] == TOOL_NAMES
         found = data(
             client.call_tool("search_nodes", {"query": "VLOOKUP", "max_results": 1}, timeout=DEADLINE)
         )
@@ -75,7 +42,7 @@ def test_both_eras_over_stdio(catalogue_file, tmp_path, version):
     command = nodes_command("serve", "--catalogue", catalogue_file)
     server = StdioServer(name="nodes", command=tuple(command), env=OWN_CODE)
     with MCPClient(stdio=server, protocol_version=version) as client:
-        assert [tool.name for tool in client.list_tools()] == TOOLS
+        assert [tool.name for tool in client.list_tools()] == TOOL_NAMES
         assert (
             data(client.call_tool("get_node_types", {"type_filter": "FLOW"}, timeout=DEADLINE))["FLOW"][0]
             == "IF"
@@ -104,7 +71,7 @@ def test_errors_reach_the_model_and_unknown_tools_are_protocol_errors(url):
 def test_knimes_nodes_list_and_call_it(host, url):
     provided = host.run("mcp_tool_provider", [None, None], {"server_url": url, "column_form": "auto"})
     assert provided.ok, provided.failure
-    assert [row["Tool name"] for row in provided.outputs[0].to_pylist()] == TOOLS
+    assert [row["Tool name"] for row in provided.outputs[0].to_pylist()] == TOOL_NAMES
     assert all(row["Read only"] for row in provided.outputs[0].to_pylist())
     rows = host.table(pa.table({"query": pa.array(["VLOOKUP", "group by", "webhook"])}))
     called = host.run(
@@ -151,55 +118,11 @@ def test_a_catalogue_that_breaks_while_it_is_served(tmp_path):
             other = tmp_path / "other"
             other.write_bytes(content)
             other.replace(file)
-            assert len(client.list_tools()) == len(TOOLS)
+            assert len(client.list_tools()) == len(TOOL_NAMES)
             result = client.call_tool("search_nodes", {"query": "webhook"}, timeout=DEADLINE)
             assert result.is_error == (content != whole)
             if result.is_error:
                 assert "Build it again: knime-mcp nodes build" in result.text
-
-
-def test_a_catalogue_of_a_newer_version_is_said_through_the_server(tmp_path):
-    file = tmp_path / "nodes.sqlite"
-    build_catalogue(file, packs=own_packs(), with_own_packs=False)
-    other = tmp_path / "other"
-    other.write_bytes(file.read_bytes())
-    with closing(sqlite3.connect(other)) as db:
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    with served(file) as (address, _):
-        other.replace(file)
-        for version in ERAS:
-            with MCPClient(address, protocol_version=version) as client:
-                result = client.call_tool("get_node_types", {}, timeout=DEADLINE)
-                assert result.is_error
-                assert "was built by a newer knime-mcp" in result.text
-                assert "Update knime-mcp, or build it again" in result.text
-
-
-@pytest.mark.parametrize("version", ERAS)
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
-def test_hostile_text_in_every_argument_is_text(url, version, text):
-    """The argument checks of the client are not in the way: what it declares are texts."""
-    fitting = {"query": "row", "node": "FLOW.IF", "settings": {}, "nodes": ["FLOW.IF"]}
-    with MCPClient(url, protocol_version=version) as client:
-        for tool in client.list_tools():
-            properties = tool.input_schema["properties"]
-            given = {name: value for name, value in fitting.items() if name in properties}
-            for name, value in hostile_values(properties, text):
-                try:
-                    result = client.call_tool(tool.name, given | {name: value}, timeout=DEADLINE)
-                except ArgumentsInvalid:
-                    continue
-                assert result.is_error or json.loads(result.text) == result.structured_content
-                assert "Unexpected" not in result.text
-        assert data(client.call_tool("get_node_types", {}, timeout=DEADLINE))["TRIGGER"]
-
-
-def hostile_values(properties, text):
-    for name in properties:
-        yield name, text
-        yield name, [{"node_type": text, "subtype": text}, {"id": text}, text]
-        yield name, {"node_type": text, "subtype": text}
-        yield name, {text: text}
 
 
 @pytest.mark.parametrize("content", [b"broken", None], ids=["corrupt", "missing"])
@@ -272,7 +195,7 @@ def test_a_session_on_stdio_is_served_without_the_sdk(catalogue_file):
     assert welcome["result"]["protocolVersion"] == "2025-06-18"
     assert welcome["result"]["capabilities"] == {"tools": {"listChanged": False}}
     assert welcome["result"]["serverInfo"]["name"] == "knime-mcp-nodes"
-    assert [tool["name"] for tool in listed["result"]["tools"]] == TOOLS
+    assert [tool["name"] for tool in listed["result"]["tools"]] == TOOL_NAMES
     assert found["result"]["structuredContent"]["nodes"][0]["name"] == "Value Lookup"
     assert len(many["result"]["structuredContent"]["nodes"]) == 100
     assert unknown["error"]["code"] == -32602

@@ -12,8 +12,7 @@ import pytest
 from knime_mcp.tools.mcp_client import MCPClient
 from knime_mcp.types.errors import MCPError
 
-from .conftest import DEADLINE
-from .test_node_server import ERAS, data, served
+from .conftest import DEADLINE, ERAS, data, served
 
 BATCH = {"nodes": [{"id": f"excel reader {number}"} for number in range(100)]}
 ACCEPT = "Accept: application/json, text/event-stream"

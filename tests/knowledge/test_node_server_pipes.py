@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from .conftest import DEADLINE, nodes_command
+from .conftest import DEADLINE, META, nodes_command
 
 HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 
@@ -93,10 +93,6 @@ def test_a_mark_of_the_encoding_is_no_part_of_a_message(answers):
     assert answers(b"\xef\xbb\xbf" + request(1).encode()) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 LATER = META | {"io.modelcontextprotocol/protocolVersion": "2027-01-01"}
 OLDER = META | {"io.modelcontextprotocol/protocolVersion": "2026-01-01"}
 

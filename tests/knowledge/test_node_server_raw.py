@@ -3,14 +3,9 @@
 import httpx
 import pytest
 
-from .conftest import DEADLINE
-from .test_node_server import TOOLS, served
+from .conftest import DEADLINE, META, TOOL_NAMES, served
 
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +38,7 @@ def test_an_empty_cursor_is_the_first_page(send, cursor):
         ({"cursor": cursor, "_meta": META}, stateless("tools/list")),
     ):
         found = send("tools/list", params, **headers).json()["result"]
-        assert [tool["name"] for tool in found["tools"]] == TOOLS
+        assert [tool["name"] for tool in found["tools"]] == TOOL_NAMES
         assert "nextCursor" not in found
 
 

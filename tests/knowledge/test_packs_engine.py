@@ -62,8 +62,7 @@ def nodes(pack):
     return {node.id: node for node in pack.nodes}
 
 
-@pytest.mark.requirement("N3")
-@pytest.mark.requirement("N4")
+@pytest.mark.requirement("N3", "N4")
 def test_the_pack_has_the_types_and_subtypes_of_the_registry_in_its_order(pack):
     found: dict[str, list[str]] = {}
     for node in pack.nodes:
@@ -85,8 +84,7 @@ def field(spec):
     return shown | {key: value for key, value in extras.items() if value not in (None, [])}
 
 
-@pytest.mark.requirement("N6")
-@pytest.mark.requirement("N8")
+@pytest.mark.requirement("N6", "N8")
 def test_the_sources_example_of_a_node_is_a_golden_example(nodes):
     node = nodes["AI_AGENT.OPENAI_CHATGPT"]
     assert node.version == "1.0.0"

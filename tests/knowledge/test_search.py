@@ -1,28 +1,23 @@
 """What search promises whatever the catalogue: order, typing errors, foreign words, and any text at all."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.model import NodeSpec, Origin, Parameter, SourceKind
+from knime_mcp.knowledge.model import Parameter
 from knime_mcp.knowledge.schema import folded
 from knime_mcp.knowledge.searching.languages import in_english
 from knime_mcp.knowledge.searching.search import Tier, search
 from knime_mcp.knowledge.searching.search_words import parse_query, stem, within_one_edit
 
-ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
+from .conftest import spec
 
 
 def node(name, **fields):
-    subtype = fields.pop("subtype", name.upper().replace(" ", "_"))
-    spec = NodeSpec(
-        id=f"T.{subtype}", node_type="T", subtype=subtype, name=name, short_description="x", origin=ORIGIN
-    )
-    return dataclasses.replace(spec, **fields)
+    values = {"subtype": name.upper().replace(" ", "_"), "name": name, "short_description": "x", **fields}
+    return spec(node_type="T", **values)
 
 
 NODES = [
@@ -105,7 +100,7 @@ def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
         ("Wie kann ich Tabellen verknüpfen?", "table join"),
         ("Datenbankabfrage", "database query"),
         ("entscheidungsbaum", "decision tree"),
-        ("Summe pro Gruppe", "sum group"),
+        ("Summe pro Gruppe", "sum per group"),
         ("excel-datei einlesen", "excel file read"),
         ("Zeilenfilter", "row filter"),
         ("Leere Zellen auffüllen", "missing cell fill"),
@@ -114,6 +109,8 @@ def test_accents_humps_beginnings_and_typing_errors(small, query, subtype):
         ("leer un archivo", "read file"),
         ("¿Cómo cambio el nombre de las columnas?", "change name column"),
         ("filas duplicadas", "row duplicate"),
+        ("Wie bekomme ich den Umsatz von allen Filialen", "bekomme umsatz filialen"),
+        ("was ist", "was ist"),
     ],
 )
 def test_words_of_other_languages_are_translated(query, english):

@@ -7,9 +7,10 @@ from knime_mcp.knowledge.answers.tool_definitions import NODE_TYPES, TOOLS, TOOL
 from knime_mcp.knowledge.building.writing import write_catalogue
 from knime_mcp.knowledge.catalogue import Catalogue
 from knime_mcp.knowledge.errors import CatalogueError
-from knime_mcp.knowledge.model import NodeSpec, Origin, SourceKind
 from knime_mcp.knowledge.service import NodeKnowledgeMCPService, NodeKnowledgeService
 from knime_mcp.types.errors import ArgumentsInvalid, ToolNotFound
+
+from .conftest import spec
 
 V3_REGISTRY = {
     "TRIGGER": 6,
@@ -134,21 +135,17 @@ def test_what_can_follow_a_port(call):
 
 
 def test_of_several_nodes_with_one_name_the_ids_are_told(tmp_path):
-    origin = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1")
-    twins = [
-        NodeSpec(id=f"T.{name}", node_type="T", subtype=name, name="Twin", origin=origin)
-        for name in ("ONE", "TWO")
-    ]
+    twins = [spec(subtype, name="Twin") for subtype in ("ONE", "TWO")]
     file = tmp_path / "nodes.sqlite"
     write_catalogue(file, twins)
     with Catalogue(file) as catalogue:
         service = NodeKnowledgeMCPService(catalogue)
         with pytest.raises(
-            ArgumentsInvalid, match=r"2 nodes are called so: 'twin'.*by its id: T\.ONE, T\.TWO"
+            ArgumentsInvalid, match=r"2 nodes are called so: 'twin'.*by its id: ACTION\.ONE, ACTION\.TWO"
         ):
             service.invoke_tool("check_configuration", {"node": "twin", "settings": {}})
         (found,) = service.invoke_tool("get_node_details", {"nodes": ["twin"]})["nodes"]
-        assert found["hint"] == "Say which by its id: T.ONE, T.TWO."
+        assert found["hint"] == "Say which by its id: ACTION.ONE, ACTION.TWO."
 
 
 def test_a_port_that_is_not_there_is_refused_with_those_that_are(tools):

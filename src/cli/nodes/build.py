@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,8 +133,7 @@ def _tell(report: BuildReport, *, every: bool) -> None:
     if report.well_known:
         note(f"In short: {report.well_known} nodes of KNIME that describe themselves in code")
     for source in report.origin.sources:
-        version = f" {source.version}" if source.version else ""
-        err().print(plain(f"{source.nodes:6} nodes from {source.kind} {source.name}{version}"))
+        err().print(plain(f"{source.nodes:6} nodes from {source.text}"))
     say(
         f"{report.path}: {report.origin.nodes} nodes from {report.bundles} plug-ins and"
         f" {len(report.origin.sources)} sources, {report.size / 1e6:.1f} MB, {report.seconds:.1f} s,"
@@ -154,12 +154,6 @@ def _report_json(report: BuildReport) -> dict[str, Any]:
         "in_short": report.well_known,
         "bytes": report.size,
         "seconds": round(report.seconds, 3),
-        "sources": [
-            {"kind": source.kind.value, "name": source.name, "version": source.version, "nodes": source.nodes}
-            for source in origin.sources
-        ],
-        "skipped": [
-            {"what": entry.what, "where": entry.where, "reason": entry.reason, "detail": entry.detail}
-            for entry in report.skipped
-        ],
+        "sources": [asdict(source) for source in origin.sources],
+        "skipped": [asdict(entry) for entry in report.skipped],
     }

@@ -11,7 +11,7 @@ from ..terminal import note
 
 if TYPE_CHECKING:
     from ...knowledge.catalogue import Catalogue
-    from ...knowledge.model import CatalogueOrigin, NodeSpec
+    from ...knowledge.model import CatalogueOrigin
 
 CatalogueOption = Annotated[
     Path | None,
@@ -46,18 +46,11 @@ def catalogue_that_comes_along() -> Path:
     Raises:
         CatalogueError: It cannot be built.
     """
-    from ...knowledge.packs.included_files import basics_file
+    from ...knowledge.packs.included_files import basic_nodes, basics_file
     from ...knowledge.places import default_catalogue
-    from .extension import own_files
+    from .extension import own_files, own_nodes
 
-    return default_catalogue(_nodes_that_come_along, made_of=[basics_file(), *own_files()])
-
-
-def _nodes_that_come_along() -> list[NodeSpec]:
-    from ...knowledge.packs.basics import basic_nodes
-    from .extension import own_nodes
-
-    return [*own_nodes(), *basic_nodes()]
+    return default_catalogue(lambda: [*own_nodes(), *basic_nodes()], made_of=[basics_file(), *own_files()])
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:

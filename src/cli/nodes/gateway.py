@@ -45,7 +45,7 @@ def gateway(
 
     Example: knime-mcp nodes gateway --port 8000
     """
-    from ...knowledge.gateway.building import opened_gateway
+    from ...knowledge.gateway.gateway import opened_gateway
     from ...knowledge.gateway.observability import configure_logging
     from ...knowledge.gateway.serving import serve
     from ...knowledge.gateway.settings import read_settings

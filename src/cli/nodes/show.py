@@ -26,8 +26,8 @@ def show_node(
 
     Example: knime-mcp nodes show Joiner
     """
+    from ...knowledge.answers.corrections import resolved_node
     from ...knowledge.answers.details import node_details
-    from ...knowledge.answers.node_service import resolved_node
 
     with open_catalogue(catalogue) as opened, opened.reading() as reader:
         resolved = resolved_node(reader, {"id": node})
@@ -91,10 +91,7 @@ def _parameter(parameter: Parameter) -> tuple[str, str, str, str, str]:
 def _allowed(parameter: Parameter) -> str:
     if parameter.enum_values:
         return ", ".join(_value(value) for value in parameter.enum_values)
-    low, high = parameter.min, parameter.max
-    if low is None and high is None:
-        return ""
-    return f"{'' if low is None else low} … {'' if high is None else high}".strip()
+    return ", ".join(parameter.range)
 
 
 def _value(value: Any) -> str:

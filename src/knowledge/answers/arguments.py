@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TRUE: Final = frozenset({"true", "yes", "1"})
 _FALSE: Final = frozenset({"false", "no", "0"})
+_MOST_DIGITS: Final = 9
 
 
 def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
@@ -188,6 +189,11 @@ def _reference(value: Any) -> dict[str, str] | None:
     if set(given) - {"node_type", "subtype", "id"} or not (texts.get("id") or texts.get("subtype")):
         return None
     return texts
+
+
+def count_in(text: str) -> int | None:
+    """A number from 0 on, as text; None if it is none, or larger than anything that is counted."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else None
 
 
 def _parsed(text: str) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ...types.errors import ArgumentsInvalid
 from ..schema import folded
 from ..searching.search_index import index_of
+from .arguments import count_in
 from .port_index import fits, is_typed, ports_of, takes_anything
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _BEGINS: Final = frozenset({"TRIGGER"})
 _ATTACHED: Final = frozenset({"TOOL", "MEMORY"})
-_MOST_DIGITS: Final = 6
 _SHOWN: Final = 80
 
 
@@ -110,14 +110,13 @@ def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: in
 def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ...]:
     if wanted is None:
         return ports
-    if isinstance(wanted, int) or (wanted.isascii() and wanted.isdigit() and len(wanted) < _MOST_DIGITS):
-        number = int(wanted)
-        if 0 <= number < len(ports):
-            return (ports[number],)
+    number = wanted if isinstance(wanted, int) else count_in(wanted)
+    if number is not None:
+        found = ports[number : number + 1] if number >= 0 else ()
     else:
-        named = tuple(entry for entry in ports if folded(entry.name) == folded(wanted))
-        if named:
-            return named[:1]
+        found = tuple(entry for entry in ports if folded(entry.name) == folded(str(wanted)))[:1]
+    if found:
+        return found
     known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports)) or "none"
     what = f"There is no port '{str(wanted)[:_SHOWN]}' on that side. Ports: {known}."
     raise ArgumentsInvalid(what, pointer="/port", tool="find_compatible")

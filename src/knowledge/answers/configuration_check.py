@@ -233,11 +233,7 @@ def _out_of_range(parameter: Parameter, number: float | int) -> _Wrong | None:
     above = high is not None and (number > high or (parameter.max_exclusive and number == high))
     if not below and not above:
         return None
-    ends = [
-        f"{'more than' if parameter.min_exclusive else 'at least'} {low}" if low is not None else "",
-        f"{'less than' if parameter.max_exclusive else 'at most'} {high}" if high is not None else "",
-    ]
-    return f"{_shown(number)} is out of range", f"It must be {' and '.join(filter(None, ends))}."
+    return f"{_shown(number)} is out of range", f"It must be {' and '.join(parameter.range)}."
 
 
 def _is_option(parameter: Parameter, value: Any) -> bool:

@@ -14,6 +14,8 @@ from ..searching.search import search
 from ..searching.search_index import index_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..catalogue import CatalogueReader
     from ..model import NodeSummary, OldName
     from ..searching.search_index import NodeIndex
@@ -72,6 +74,13 @@ def resolve_type(reader: CatalogueReader, written: str) -> tuple[str | None, str
     if meant is None or meant not in known:
         return None, ""
     return meant, auto_corrected(written, meant)
+
+
+def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved:
+    """Finds the node that is meant by ``id``, or by ``node_type`` and ``subtype``."""
+    if given.get("id"):
+        return resolve_reference(reader, given["id"])
+    return resolve(reader, given.get("node_type", ""), given.get("subtype", ""))
 
 
 def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:

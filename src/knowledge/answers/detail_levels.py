@@ -35,17 +35,7 @@ class DetailLevel(StrEnum):
 def details_at(
     level: DetailLevel, spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
 ) -> dict[str, Any]:
-    """A node at a level.
-
-    Args:
-        level: How much.
-        spec: The node.
-        include_examples: See `node_details`; for the full level only.
-        include_schemas: The same.
-
-    Returns:
-        JSON.
-    """
+    """A node at a level; examples and schemas, see `node_details`, are of the full level only."""
     match level:
         case DetailLevel.MINIMAL:
             return _minimal(spec)

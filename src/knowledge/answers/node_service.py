@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..searching.search import search
-from .corrections import resolve, resolve_reference, resolve_type
+from .corrections import resolve_type, resolved_node
 from .detail_levels import DetailLevel, details_at
 from .details import brief
 
@@ -64,13 +64,10 @@ class NodeKnowledgeService:
         self.registry = NodeSpecRegistryWrapper(catalogue)
 
     def get_node_types(self, type_filter: str | None = None) -> dict[str, list[str]]:
-        """Subtypes by type.
+        """Subtypes by type, of all types or of one; none if there is no such type.
 
         Args:
             type_filter: Only this type; old names and other cases are understood.
-
-        Returns:
-            All types, or the one; empty if there is no such type.
 
         Raises:
             CatalogueError: The catalogue cannot be read. Never an empty answer instead.
@@ -120,20 +117,10 @@ class NodeKnowledgeService:
             query: Any text.
             max_results: How many at most.
             include_details: With everything about each.
-
-        Raises:
-            CatalogueError: The catalogue cannot be read.
         """
         with self.catalogue.reading() as reader:
             found = search(reader, query, limit=max_results)
             return hits_as_json(reader, found, DetailLevel.FULL if include_details else None)
-
-
-def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved:
-    """Finds the node that is meant by ``id``, or by ``node_type`` and ``subtype``."""
-    if given.get("id"):
-        return resolve_reference(reader, given["id"])
-    return resolve(reader, given.get("node_type", ""), given.get("subtype", ""))
 
 
 def details_as_json(

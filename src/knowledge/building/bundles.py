@@ -11,14 +11,14 @@ import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.request import url2pathname
 
 from .plugin_xml import read_manifest
 from .safe_xml import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
 _NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
 _BUNDLES_INFO: Final = PurePosixPath("configuration/org.eclipse.equinox.simpleconfigurator/bundles.info")
@@ -134,9 +134,9 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
                 if root is not None and not _is_bundle(location):
                     bundle.package = location.relative_to(root).as_posix()
             else:
-                archives.append(zipfile.ZipFile(location))
+                archives.append(_archive(location))
                 _list_archive(bundle, archives[0], "")
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        except OSError as error:
             raise UnreadableError(f"cannot be read: {error}") from None
         headers = _headers(bundle)
         _open_inner_jars(bundle, archives, headers)
@@ -196,6 +196,13 @@ def _file_reader(path: Path) -> Callable[[], bytes]:
     return read
 
 
+def _archive(jar: Path | IO[bytes]) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(jar)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise UnreadableError(f"cannot be read: {error}") from None
+
+
 def _list_archive(bundle: Bundle, archive: zipfile.ZipFile, prefix: str) -> None:
     for info in archive.infolist():
         if info.filename.endswith(_WANTED) or info.filename == _MANIFEST:
@@ -222,14 +229,11 @@ def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: M
         if listed is not None and name not in listed:
             continue
         try:
-            archive = zipfile.ZipFile(io.BytesIO(bundle.read(name)))
-        except (UnreadableError, zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            bundle.unreadable.append(
-                (name, f"cannot be read: {error}".replace("cannot be read: cannot", "cannot"))
-            )
+            archives.append(_archive(io.BytesIO(bundle.read(name))))
+        except UnreadableError as error:
+            bundle.unreadable.append((name, str(error)))
             continue
-        archives.append(archive)
-        _list_archive(bundle, archive, f"{name}!/")
+        _list_archive(bundle, archives[-1], f"{name}!/")
 
 
 def _class_path(headers: Mapping[str, str]) -> set[str] | None:
@@ -252,9 +256,3 @@ def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
     bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
     # Source checkouts say `.qualifier` for what the build fills in.
     bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None
-
-
-def inner_names(bundle: Bundle) -> Iterator[tuple[str, str]]:
-    """Every file with its path as code sees it: without the jar it is in."""
-    for name in bundle.files:
-        yield name, name.rpartition("!/")[2]

@@ -85,7 +85,7 @@ class ClassFile:
             fields: Static fields of this class, read and written.
 
         Returns:
-            (what it returns, or None; every call in it, in order). No calls if there is no such method.
+            (what it returns, or None; every call in it, in order).
         """
         code = self.methods.get(method)
         follower = _Follower(self, dict(enumerate(arguments or [])), {} if fields is None else fields)

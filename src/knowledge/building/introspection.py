@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..model import NodeSpec, Option, Origin, Parameter, Port, SourceKind, View
+from ..model import NodeSpec, Option, Origin, Parameter, SourceKind, View
 from ..schema import humps
 from .node_descriptions import node_type_of
 from .plugin_xml import category_names, joined_path
-from .safe_xml import XmlRefusedError, parse_xml
-from .xhtml import text_of
+from .port_types import port_of
+from .safe_xml import XmlRefusedError
+from .xhtml import text_inside
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ..model import Port
 
 _COMMUNITY: Final = ("/community", "Community Nodes")
 """The category that KNIME itself has for everybody's extensions, and its name."""
@@ -89,8 +93,8 @@ def _node(
         keywords=tuple(node["keywords"]),
         parameters=parameters,
         settings_known=dialog is not None,
-        input_ports=tuple(_port(port, "in") for port in node["input_port_specifier"]),
-        output_ports=tuple(_port(port, "out") for port in node["output_port_specifier"]),
+        input_ports=tuple(_port(port, is_input=True) for port in node["input_port_specifier"]),
+        output_ports=tuple(_port(port, is_input=False) for port in node["output_port_specifier"]),
         views=tuple(
             View(name=view["name"], description=plain_text(view["description"])) for view in node["views"]
         ),
@@ -100,20 +104,18 @@ def _node(
     )
 
 
-def _port(port: Mapping[str, Any], side: str) -> Port:
+def _port(port: Mapping[str, Any], *, is_input: bool) -> Port:
     kind: str = port["type_string"]
     last = kind.rpartition(".")[2]
     shown = last.replace("_", " ").capitalize() if last.isupper() else " ".join(humps(last))
-    optional = bool(port["optional"] or port["group"])
-    return Port(
+    return port_of(
         name=port["name"],
         type=shown,
         type_id=kind,
         description=plain_text(port["description"]),
-        optional=optional,
-        required=not optional,
+        is_input=is_input,
+        optional=bool(port["optional"]),
         group=port["group"],
-        max_connections=1 if side == "in" else -1,
     )
 
 
@@ -135,8 +137,9 @@ def _inside(
         if "properties" in inner and inner.get("type") == "object":
             yield from _inside(inner, data.get(key, {}), here, controls, closed)
         else:
-            known = key in data
-            yield _parameter(inner, here, data.get(key), known, controls.get(".".join(here)), closed)
+            name = ".".join(here)
+            parameter = _parameter(inner, name, controls.get(name, _NO_CONTROL), closed)
+            yield replace(parameter, default_value=data.get(key), has_default=key in data)
 
 
 class _Control:
@@ -153,6 +156,9 @@ class _Control:
         return limit.get(key), bool(limit.get("isExclusive", False))
 
 
+_NO_CONTROL: Final = _Control({}, "", False)
+
+
 def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[tuple[str, _Control]]:
     """Every control below an element of the ui schema, by the keys of its parameter with dots."""
     options: Mapping[str, Any] = element.get("options") or {}
@@ -167,26 +173,12 @@ def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[
         yield from _controls(inner, tab, advanced)
 
 
-def _parameter(
-    schema: Mapping[str, Any],
-    keys: tuple[str, ...],
-    default: Any,
-    has_default: bool,
-    control: _Control | None,
-    closed: Collection[str],
-) -> Parameter:
-    name = ".".join(keys)
+def _parameter(schema: Mapping[str, Any], name: str, control: _Control, closed: Collection[str]) -> Parameter:
     choices = _choices(schema) if name in closed else ()
-    (low, above), (high, below) = (
-        (control.bound("min"), control.bound("max"))
-        if control is not None
-        else ((None, False), (None, False))
-    )
+    (low, above), (high, below) = control.bound("min"), control.bound("max")
     return Parameter(
         name=name,
         type=_type(schema, bool(choices)),
-        default_value=default,
-        has_default=has_default,
         description=plain_text(str(schema.get("description") or "")),
         options=choices,
         min=low,
@@ -194,8 +186,8 @@ def _parameter(
         min_exclusive=above,
         max_exclusive=below,
         label=str(schema.get("title") or ""),
-        advanced=control is not None and control.advanced,
-        tab=control.tab if control is not None else "",
+        advanced=control.advanced,
+        tab=control.tab,
     )
 
 
@@ -227,7 +219,7 @@ def plain_text(shown: str) -> str:
     """
     if _ELEMENT.match(shown):
         try:
-            return text_of(parse_xml(f"<body>{shown}</body>".encode()))
+            return text_inside(shown)
         except XmlRefusedError:
             pass  # Markdown that begins like an element
     first, _, rest = shown.partition("\n")

@@ -10,17 +10,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..model import Port, View
+from ..model import View
 from .class_files import Call, Lambda, Static
 from .node_descriptions import described, node_type_of
-from .port_types import type_of
-from .safe_xml import XmlRefusedError, parse_xml
-from .xhtml import text_of
+from .port_types import port_of, type_of
+from .safe_xml import XmlRefusedError
+from .xhtml import text_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..model import NodeSpec
+    from ..model import NodeSpec, Port
     from .class_files import ClassFile
 
 _DEEPEST: Final = 2
@@ -33,8 +33,8 @@ _MORE: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
 class _Told:
     texts: dict[str, str] = field(default_factory=dict[str, str])
     node_type: str = "UNKNOWN"
-    inputs: list[Port] = field(default_factory=list[Port])
-    outputs: list[Port] = field(default_factory=list[Port])
+    inputs: list[Port] = field(default_factory=list["Port"])
+    outputs: list[Port] = field(default_factory=list["Port"])
     views: list[View] = field(default_factory=list[View])
     keywords: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
@@ -151,27 +151,24 @@ def _strings(values: list[Any], depth: int = 0) -> Iterator[str]:
 
 def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
     """A port: its name, or its group's id and name, and last its description."""
-    group = any(word in call.name for word in _MORE)
-    optional = group or "ptional" in call.name
     kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
     table = call.name.endswith("Table")
     owner = kind.owner if kind is not None else "org.knime.core.node.BufferedDataTable" if table else ""
     type_name, type_id = type_of(owner)
-    return Port(
+    return port_of(
         name=texts[-2] if len(texts) > 1 else texts[0],
         type=type_name,
         type_id=type_id,
         description=_text(texts[-1]) if len(texts) > 1 else "",
-        optional=optional,
-        required=not optional,
-        group=group,
-        max_connections=1 if is_input else -1,
+        is_input=is_input,
+        optional="ptional" in call.name,
+        group=any(word in call.name for word in _MORE),
     )
 
 
 def _text(xhtml: str) -> str:
     """Texts in Java are the inside of an element, or text with a stray < or &."""
     try:
-        return text_of(parse_xml(f"<text>{xhtml}</text>".encode("utf-8", "replace")))
+        return text_inside(xhtml)
     except XmlRefusedError:
         return " ".join(_TAG.sub("", xhtml).split())

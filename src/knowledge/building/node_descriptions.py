@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..model import NodeSpec, Origin, Parameter, Port, SourceKind, View
+from ..model import NodeSpec, Origin, Parameter, SourceKind, View
 from ..schema import humps
+from .port_types import port_of
 from .safe_xml import XmlRefusedError, local_name, parse_xml
 from .xhtml import line_of, text_of
 
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
+    from ..model import Port
+
 _OPTION_KINDS: Final = frozenset({"option", "tab", "link"})
 _KIND_OF_PORT: Final = {
-    "inPort": ("in", "", False),
-    "outPort": ("out", "", False),
-    "dynInPort": ("in", "", True),
-    "dynOutPort": ("out", "", True),
+    "inPort": (True, "", False),
+    "outPort": (False, "", False),
+    "dynInPort": (True, "", True),
+    "dynOutPort": (False, "", True),
     # Until 1.x the element says what travels through the port.
-    "dataIn": ("in", "Table", False),
-    "dataOut": ("out", "Table", False),
-    "modelIn": ("in", "Model", False),
-    "modelOut": ("out", "Model", False),
-    "predParamIn": ("in", "Model", False),
-    "predParamOut": ("out", "Model", False),
+    "dataIn": (True, "Table", False),
+    "dataOut": (False, "Table", False),
+    "modelIn": (True, "Model", False),
+    "modelOut": (False, "Model", False),
+    "predParamIn": (True, "Model", False),
+    "predParamOut": (False, "Model", False),
 }
 
 
@@ -108,32 +111,32 @@ def _option(option: Element, tab: str) -> Parameter:
 
 
 def _ports(root: Element) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    sides: dict[str, list[Port]] = {"in": [], "out": []}
-    groups: list[tuple[str, int, Port]] = []
+    inputs: list[Port] = []
+    outputs: list[Port] = []
+    groups: list[tuple[list[Port], int, Port]] = []
     ports = _child(root, "ports")
     for element in () if ports is None else ports:
         known = _KIND_OF_PORT.get(local_name(element))
         if known is None:
             continue
-        side, kind, group = known
-        optional = group or _is_true(element.get("optional"))
-        port = Port(
+        is_input, kind, group = known
+        side = inputs if is_input else outputs
+        port = port_of(
             name=_attribute(element, "name") or _attribute(element, "group-identifier"),
             type=kind,
             description=text_of(element),
-            optional=optional,
-            required=not optional,
+            is_input=is_input,
+            optional=_is_true(element.get("optional")),
             group=group,
-            max_connections=1 if side == "in" else -1,
         )
         if group:
             groups.append((side, _number(element.get("insert-before")), port))
         else:
-            sides[side].append(port)
+            side.append(port)
     # From behind, so that every position still counts the fixed ports alone.
     for side, before, port in sorted(groups, key=lambda entry: entry[1], reverse=True):
-        sides[side].insert(before, port)
-    return tuple(sides["in"]), tuple(sides["out"])
+        side.insert(before, port)
+    return tuple(inputs), tuple(outputs)
 
 
 def _views(root: Element) -> Iterator[View]:

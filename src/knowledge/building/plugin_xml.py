@@ -31,9 +31,9 @@ class Registration:
     """
 
     factory: str
-    category_path: str
-    deprecated: bool
-    hidden: bool
+    category_path: str = "/"
+    deprecated: bool = False
+    hidden: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

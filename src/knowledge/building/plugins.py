@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import NodeSpec, Origin, SourceKind
 from ..schema import folded
-from .bundles import Bundle, UnreadableError, find_bundles, inner_names, opened, shown
+from .bundles import Bundle, UnreadableError, find_bundles, opened, shown
 from .class_files import ClassFile, ClassFileError
 from .java_descriptions import read_class
 from .node_descriptions import is_node_description, read_node_description
@@ -75,23 +75,6 @@ class PluginNodes:
     well_known: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A node that was read, before categories and successors are known."""
-
-    node: NodeSpec
-    registration: Registration | None = None
-
-    @property
-    def is_deprecated(self) -> bool:
-        registered = self.registration is not None and self.registration.deprecated
-        return registered or self.node.deprecated
-
-    @property
-    def is_hidden(self) -> bool:
-        return self.registration is not None and self.registration.hidden
-
-
 def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | None = None) -> PluginNodes:
     """Reads the nodes of all plug-ins in some folders.
 
@@ -105,7 +88,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
     locations = {path: root for root in roots for path in find_bundles(root)}
     result = PluginNodes()
     categories: dict[str, str] = {}
-    found: list[_Found] = []
+    found: list[NodeSpec] = []
     for done, (location, root) in enumerate(locations.items(), 1):
         try:
             with opened(location, root=root) as bundle:
@@ -124,7 +107,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
             on_step(("Reading plug-ins", done, len(locations)))
     kept = _without_twins(found, result)
     successors = _successors(kept)
-    result.nodes = with_known_types(_node(entry, categories, successors) for entry in kept)
+    result.nodes = with_known_types(_finished(node, categories, successors) for node in kept)
     return result
 
 
@@ -137,14 +120,16 @@ class _Reading:
         self._categories = categories
         self._by_file: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self._classes: dict[str, str] = {}
-        for name, inner in inner_names(bundle):
+        for name in bundle.files:
+            inner = name.rpartition("!/")[2]  # as code sees it: without the jar it is in
             if inner.endswith(".class"):
                 # Eclipse compiles into bin/, Maven into target/classes/.
                 self._classes.setdefault(inner.removeprefix("bin/").removeprefix("target/classes/"), name)
             elif inner.endswith(".xml"):
                 self._by_file[inner.rpartition("/")[2]].append((name, inner))
 
-    def nodes(self) -> list[_Found]:
+    def nodes(self) -> list[NodeSpec]:
+        """Its nodes. Their category is a path yet, which other plug-ins may have the names for."""
         for what, why in self._bundle.unreadable:
             self._skip(what, "is no readable jar", why)
         registered = self._registered()
@@ -153,7 +138,7 @@ class _Reading:
         self._categories.update(registered.categories)
         for name in registered.node_sets:
             self._skip(name, NODE_SET)
-        found: list[_Found] = []
+        found: list[NodeSpec] = []
         taken: set[str] = set()
         for registration in registered.nodes:
             file = self._description_of(registration.factory)
@@ -163,7 +148,7 @@ class _Reading:
             taken.add(file)
             description = self._described(file, registration.factory)
             if description is not None:
-                found.append(self._found(registration.factory, file, description, registration))
+                found.append(self._node(registration, file, description))
         if registered.node_sets:
             # What the sets list only their code knows, but these descriptions are there for something.
             return found + self._all_descriptions(taken)
@@ -195,7 +180,7 @@ class _Reading:
                 return name
         return None
 
-    def _from_code(self, registration: Registration) -> list[_Found]:
+    def _from_code(self, registration: Registration) -> list[NodeSpec]:
         """The node whose description is in its compiled class, or in the XML of a class that it extends."""
         factory = registration.factory
         for _ in range(_MOST_ANCESTORS):
@@ -210,17 +195,17 @@ class _Reading:
             description, factory = read_class(code), code.superclass
             if description is not None:
                 self._result.from_code += 1
-                return [self._found(registration.factory, name, description, registration)]
+                return [self._node(registration, name, description)]
             file = self._description_of(factory)
             description = self._described(file, registration.factory) if file is not None else None
             if file is not None and description is not None:
-                return [self._found(registration.factory, file, description, registration)]
+                return [self._node(registration, file, description)]
         description = description_by_class(registration.factory)
         if description is None:
             self._skip(registration.factory, NO_XML)
             return []
         self._result.well_known += 1
-        return [self._found(registration.factory, "plugin.xml", description, registration)]
+        return [self._node(registration, "plugin.xml", description)]
 
     def _class_file(self, name: str) -> str | None:
         return self._classes.get(name.replace(".", "/") + ".class")
@@ -233,9 +218,9 @@ class _Reading:
         except (ClassFileError, UnreadableError):
             return None
 
-    def _all_descriptions(self, taken: Collection[str] = ()) -> list[_Found]:
+    def _all_descriptions(self, taken: Collection[str] = ()) -> list[NodeSpec]:
         """The nodes of a plug-in that does not say which it has: whatever is a description."""
-        found: list[_Found] = []
+        found: list[NodeSpec] = []
         for names in self._by_file.values():
             for name, inner in names:
                 if name in taken or name in _REGISTRIES or not self._is_description(name):
@@ -243,7 +228,7 @@ class _Reading:
                 factory = _class_in(f"{self._bundle.package}/{inner}")
                 description = self._described(name, factory)
                 if description is not None:
-                    found.append(self._found(factory, name, description))
+                    found.append(self._node(Registration(factory=factory), name, description))
         return found
 
     def _note_unregistered(self, taken: set[str]) -> None:
@@ -268,13 +253,19 @@ class _Reading:
             self._skip(factory, "has a description that cannot be read", f"{name} {error}")
             return None
 
-    def _found(
-        self, factory: str, file: str, described: NodeSpec, registration: Registration | None = None
-    ) -> _Found:
-        version, place = self._bundle.version, self._bundle.place(file)
-        origin = Origin(kind=SourceKind.KNIME, name=self._bundle.name, version=version, file=place)
-        node = replace(described, id=factory, subtype=factory, version=version or "", origin=origin)
-        return _Found(node=with_types_of_code(node, self._code), registration=registration)
+    def _node(self, registered: Registration, file: str, described: NodeSpec) -> NodeSpec:
+        name, version, place = self._bundle.name, self._bundle.version, self._bundle.place(file)
+        node = replace(
+            described,
+            id=registered.factory,
+            subtype=registered.factory,
+            version=version or "",
+            category=(registered.category_path,),
+            deprecated=described.deprecated or registered.deprecated,
+            hidden=registered.hidden,
+            origin=Origin(kind=SourceKind.KNIME, name=name, version=version, file=place),
+        )
+        return with_types_of_code(node, self._code)
 
     def _skip(self, what: str, reason: str, detail: str = "") -> None:
         where = shown(self._bundle.location)
@@ -291,19 +282,17 @@ def _class_in(inner: str) -> str:
     return ".".join([*folders, file])
 
 
-def _without_twins(found: list[_Found], result: PluginNodes) -> list[_Found]:
+def _without_twins(found: list[NodeSpec], result: PluginNodes) -> list[NodeSpec]:
     """Each factory once: where two versions of a plug-in lie in a folder, the newer one's."""
-    best: dict[str, _Found] = {}
-    for entry in found:
-        other = best.setdefault(entry.node.id, entry)
-        if other is entry:
+    best: dict[str, NodeSpec] = {}
+    for node in found:
+        other = best.setdefault(node.id, node)
+        if other is node:
             continue
-        is_newer = _order(entry.node.version) > _order(other.node.version)
-        best[entry.node.id], older = (entry, other) if is_newer else (other, entry)
-        origin = older.node.origin
-        result.skipped.append(
-            Skipped(what=older.node.id, where=origin.file or origin.name, reason=OLDER_TWIN)
-        )
+        is_newer = _order(node.version) > _order(other.version)
+        best[node.id], older = (node, other) if is_newer else (other, node)
+        where = older.origin.file or older.origin.name
+        result.skipped.append(Skipped(what=older.id, where=where, reason=OLDER_TWIN))
     return list(best.values())
 
 
@@ -311,13 +300,13 @@ def _order(version: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _VERSION.findall(version))
 
 
-def _successors(found: list[_Found]) -> dict[str, str]:
+def _successors(found: list[NodeSpec]) -> dict[str, str]:
     """Name, or class without numbers -> the one node in use that has it; KNIME names successors nowhere."""
     in_use: dict[str, list[str]] = defaultdict(list)
-    for entry in found:
-        if not entry.is_deprecated and not entry.is_hidden:
-            for key in _successor_keys(entry.node):
-                in_use[key].append(entry.node.id)
+    for node in found:
+        if not node.deprecated and not node.hidden:
+            for key in _successor_keys(node):
+                in_use[key].append(node.id)
     return {key: factories[0] for key, factories in in_use.items() if len(factories) == 1}
 
 
@@ -326,13 +315,10 @@ def _successor_keys(node: NodeSpec) -> tuple[str, str]:
     return folded(_OUT_OF_USE.sub(" ", node.name)), "class " + _NUMBER.sub("", node.id).lower()
 
 
-def _node(entry: _Found, categories: dict[str, str], successors: dict[str, str]) -> NodeSpec:
-    path = entry.registration.category_path if entry.registration is not None else ""
-    known = [successors[key] for key in _successor_keys(entry.node) if key in successors]
+def _finished(node: NodeSpec, categories: dict[str, str], successors: dict[str, str]) -> NodeSpec:
+    known = (successors[key] for key in _successor_keys(node) if key in successors)
     return replace(
-        entry.node,
-        category=category_names(path, categories),
-        deprecated=entry.is_deprecated,
-        hidden=entry.is_hidden,
-        successor=known[0] if known and entry.is_deprecated else None,
+        node,
+        category=category_names("".join(node.category), categories),
+        successor=next(known, None) if node.deprecated else None,
     )

@@ -10,13 +10,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ..model import Port
 from ..schema import humps
 from .class_files import Call, ClassFile, Static
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..model import NodeSpec, Port
+    from ..model import NodeSpec
 
 _TABLE: Final = "org.knime.core.node.BufferedDataTable"
 _KNIMES_MODEL: Final = re.compile(r"org\.knime\.core\..*NodeModel")
@@ -35,6 +36,13 @@ def type_of(owner: str) -> Type:
     simple = owner.rpartition(".")[2]
     is_table = simple == "BufferedDataTable"
     return "Table" if is_table else " ".join(humps(simple.removesuffix("PortObject"))), owner or None
+
+
+def port_of(*, is_input: bool, optional: bool, group: bool = False, **said: Any) -> Port:
+    """A port of a KNIME node: inputs take one connection, and of a group there need not be one."""
+    optional = optional or group
+    most = 1 if is_input else -1
+    return Port(optional=optional, required=not optional, group=group, max_connections=most, **said)
 
 
 def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ..packs.basics import basic_nodes
+from ..packs.included_files import basic_nodes
 from ..schema import folded
 from .port_types import typed
 
@@ -30,11 +30,7 @@ def with_known_types(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
 
 
 def description_by_class(factory: str) -> NodeSpec | None:
-    """What the node of a factory of KNIME's own does, if its class is called like a well-known node.
-
-    Args:
-        factory: The class.
-    """
+    """What the node of a factory of KNIME's own does, if its class is called like a well-known node."""
     name = _CLASS.fullmatch(factory)
     known = _by_name().get(_key(name[1])) if name and factory.startswith(_KNIMES_OWN) else None
     return None if known is None else replace(known, node_type="UNKNOWN")

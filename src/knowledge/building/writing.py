@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...version import VERSION
 from ..errors import CatalogueError
 from ..model import CatalogueOrigin, SourceSummary
-from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, folded, spellings, words_in
+from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, checksum, folded, spellings, words_in
 from ..stored import packed, to_json
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _SHORTEST_SPELLED: Final = 4
 _SPELLED_FIELDS: Final = 3
 """Names, aliases and categories: what people write from memory, and misspell."""
 _PATIENCE: Final = 5.0
+_DRAFT: Final = ".knime-mcp-catalogue."
+_LONGEST_BUILD: Final = 3600.0
 Step = tuple[str, int, int]
 
 
@@ -57,11 +59,12 @@ def write_catalogue(
         CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
         OSError: The folder cannot be written to, or the disk is full.
     """
-    tell = on_step or _tell_nobody
+    tell: Callable[[Step], None] = on_step or (lambda _: None)
     ordered = _in_order(list(nodes), type_order)
     _refuse_twins(ordered)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    _remove_abandoned(path.parent)
+    handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=path.parent)
     os.close(handle)
     new = Path(name)
     try:
@@ -71,15 +74,19 @@ def write_catalogue(
         except sqlite3.OperationalError as error:  # the disk is full, or broken
             raise OSError(errno.EIO, str(error), str(path)) from None
         new.chmod(0o644)
-        _to_disk(new)
+        _complete(new)
         _put_in_place(new, path)
     finally:
         new.unlink(missing_ok=True)
     return origin
 
 
-def _tell_nobody(_: Step) -> None:
-    pass
+def _remove_abandoned(folder: Path) -> None:
+    """Removes what builds left that were killed."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - draft.stat().st_mtime > _LONGEST_BUILD:
+                draft.unlink()
 
 
 def _in_order(nodes: list[NodeSpec], type_order: Sequence[str]) -> list[NodeSpec]:
@@ -235,8 +242,11 @@ def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
     )
 
 
-def _to_disk(path: Path) -> None:
+def _complete(path: Path) -> None:
+    """Adds the checksum, and sees that everything is on disk."""
     with path.open("rb+") as file:
+        file.write(checksum(file).to_bytes(4, "little"))
+        file.flush()
         os.fsync(file.fileno())
 
 

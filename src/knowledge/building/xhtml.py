@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from .safe_xml import local_name
+from ...types.canonical import without_surrogates
+from .safe_xml import local_name, parse_xml
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -19,13 +20,20 @@ _GAPS: Final = re.compile(r"\n{3,}")
 def text_of(element: Element, *, leave_out: frozenset[str] = frozenset()) -> str:
     """The text of an element: paragraphs apart by an empty line, entries of lists after a dash.
 
-    Args:
-        element: The element.
-        leave_out: Names of elements directly in it that do not count.
+    Elements directly in it whose name is in `leave_out` do not count.
     """
     writer = _Writer()
     writer.inside(element, leave_out)
     return writer.text()
+
+
+def text_inside(xhtml: str) -> str:
+    """The text of what may stand inside an element.
+
+    Raises:
+        XmlRefusedError: It is not well-formed.
+    """
+    return text_of(parse_xml(without_surrogates(f"<text>{xhtml}</text>").encode()))
 
 
 def line_of(element: Element) -> str:

@@ -20,11 +20,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
 
 
 def admit(request: Request, scope: Scope) -> None:
-    """Lets a request in by its key; its body is not touched.
-
-    Args:
-        request: The request.
-        scope: What its key must be good for.
+    """Lets a request in by the key in its header; its body is not touched.
 
     Raises:
         MCPError: 401: no key, or none that works. 403: it lacks the scope. 429: too many requests.
@@ -38,11 +34,7 @@ def admit(request: Request, scope: Scope) -> None:
 
 
 def verified(request: Request, presented: str) -> ApiKey:
-    """Whose key it is.
-
-    Args:
-        request: What it was sent with.
-        presented: What a client sent as its key.
+    """Whose key it is that a client presents.
 
     Raises:
         MCPError: 401: it does not work.
@@ -58,11 +50,6 @@ def verified(request: Request, presented: str) -> ApiKey:
 
 def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
     """Lets a request in whose key is known.
-
-    Args:
-        request: The request.
-        key: Its key.
-        scope: What the key must be good for.
 
     Raises:
         MCPError: 403: it lacks the scope. 429: too many requests.

@@ -10,7 +10,7 @@ from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
-from .envelope import Envelope, answer, tool_result
+from .envelope import Envelope, answer
 from .errors import UNAVAILABLE
 from .keys import Scope
 from .metrics import CONTENT_TYPE
@@ -28,6 +28,7 @@ from .models import (
     RPCToolCall,
     RPCToolList,
     RPCToolResult,
+    TextContent,
     ToolCall,
     ToolResult,
 )
@@ -190,4 +191,11 @@ def _tool_list(request: Request) -> MCPToolList:
 async def _called(request: Request, call: ToolCall) -> ToolResult:
     record = record_of(request)
     found = await gateway_of(request).call(call.name, call.arguments, record)
-    return tool_result(call.name, found, record)
+    return ToolResult(
+        content=[TextContent(text=f"Tool '{call.name}' executed successfully")],
+        isError=False,
+        structuredContent=found,
+        _tool_name=call.name,
+        _execution_time_ms=record.tool_ms or 0.0,
+        _request_id=record.request_id,
+    )

@@ -14,7 +14,6 @@ from .models import (
     RPCErrorObject,
     RPCErrorResponse,
     TextContent,
-    ToolResult,
 )
 
 if TYPE_CHECKING:
@@ -39,26 +38,8 @@ def answer(body: BaseModel, *, status: int = 200, headers: dict[str, str] | None
     )
 
 
-def tool_result(name: str, structured: dict[str, Any], record: RequestRecord) -> ToolResult:
-    """What a call gave."""
-    return ToolResult(
-        content=[TextContent(text=f"Tool '{name}' executed successfully")],
-        isError=False,
-        structuredContent=structured,
-        _tool_name=name,
-        _execution_time_ms=record.tool_ms or 0.0,
-        _request_id=record.request_id,
-    )
-
-
 def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Response:
-    """The answer that tells a caller about an error.
-
-    Args:
-        error: What went wrong.
-        envelope: How the endpoint wraps its answers.
-        record: Of the request.
-    """
+    """The answer that tells a caller about an error, wrapped as its endpoint wraps answers."""
     prefix = "Error: Tool execution failed: " if error.of_tool else "Error: "
     text = prefix + error.user_message
     shared: dict[str, Any] = {

@@ -92,13 +92,7 @@ class MCPError(BaseError):
 
 
 def invalid_request(user_message: str, *, status: int = 400, **more: Any) -> MCPError:
-    """A request that is wrong in itself.
-
-    Args:
-        user_message: What is wrong and what to send instead.
-        status: HTTP status.
-        **more: See `MCPError`.
-    """
+    """A request that is wrong in itself, with what to send instead; further arguments as for `MCPError`."""
     return MCPError(MCPErrorType.VALIDATION_ERROR, user_message, user_message, status=status, **more)
 
 

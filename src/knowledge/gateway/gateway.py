@@ -1,27 +1,32 @@
-"""What the two listeners share, and the one way in which a tool is called."""
+"""What the two listeners share, put together from settings and a catalogue; the one way to call a tool."""
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
+from ..service import NodeKnowledgeMCPService
+from .elasticsearch_tool import ElasticsearchTool
 from .errors import as_mcp_error, unavailable
+from .keys import KeyStore
 from .limits import RateLimiter
 from .metrics import Metrics
-from .observability import RequestRecord, Spans
+from .observability import RequestRecord, Spans, spans_from_environment
 from .page.sessions import Sessions
+from .retriever import CatalogueKnowledge
+from .tools import ToolRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from ..catalogue import Catalogue
-    from .keys import KeyStore
     from .settings import GatewaySettings
-    from .tools import ToolRegistry
+    from .tools import ToolSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +106,46 @@ class Gateway:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
                 self.metrics.call(tool=name, outcome=outcome, seconds=seconds)
+
+
+@contextmanager
+def opened_gateway(
+    settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
+) -> Generator[Gateway]:
+    """A gateway, as long as inside.
+
+    Args:
+        settings: How it runs.
+        catalogue: What the tools know; stays open.
+        spans: Where spans go; None: where ``OTEL_*`` says.
+
+    Raises:
+        MCPError: The keys cannot be read, or a setting cannot work.
+    """
+    with ExitStack() as stack:
+        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
+        metrics = Metrics()
+        sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
+        if settings.supabase() is None:
+            threshold = settings.node_knowledge_default_threshold
+            sources.append(CatalogueKnowledge(catalogue, threshold=threshold))
+        else:
+            from .supabase import SupabaseKnowledge  # its HTTP client takes long to load
+
+            supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
+            stack.callback(supabase.close)
+            sources.append(supabase)
+        if settings.elasticsearch_indices:
+            elasticsearch = ElasticsearchTool(settings)
+            stack.callback(elasticsearch.close)
+            sources.append(elasticsearch)
+        watching = spans or spans_from_environment()
+        stack.callback(watching.close)
+        yield Gateway(
+            settings=settings,
+            registry=ToolRegistry(sources, most_results=settings.mcp_max_results_per_tool),
+            catalogue=catalogue,
+            keys=keys,
+            metrics=metrics,
+            spans=watching,
+        )

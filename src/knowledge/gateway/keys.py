@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -34,15 +34,13 @@ _PATIENCE: Final = 30.0
 
 _APPLICATION_ID: Final = 0x6B6D6B79
 _COLUMNS: Final = "id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at"
-_SCHEMA: Final = f"""
-    CREATE TABLE keys (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL,
-        rate_limit INTEGER, created_at TEXT NOT NULL, expires_at TEXT, revoked_at TEXT
-    ) WITHOUT ROWID;
-    CREATE TABLE meta (salt BLOB NOT NULL);
-    PRAGMA application_id = {_APPLICATION_ID};
-    PRAGMA user_version = 1;
-"""
+_SCHEMA: Final = (
+    "CREATE TABLE keys (id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL,"
+    " rate_limit INTEGER, created_at TEXT NOT NULL, expires_at TEXT, revoked_at TEXT) WITHOUT ROWID",
+    "CREATE TABLE meta (salt BLOB NOT NULL)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    "PRAGMA user_version = 1",
+)
 
 
 class Scope(StrEnum):
@@ -64,6 +62,7 @@ class ApiKey:
     Attributes:
         id: Its public part.
         name: Of the client that has it.
+        digest: Of its secret part.
         scopes: What it is good for.
         rate_limit: Requests per minute; 0: any number; None: as the settings say.
         created_at: When, in UTC.
@@ -73,6 +72,7 @@ class ApiKey:
 
     id: str
     name: str
+    digest: bytes = field(repr=False)
     scopes: frozenset[Scope]
     rate_limit: int | None
     created_at: datetime
@@ -101,7 +101,8 @@ class KeyStore:
         self.path = path
         self._lock = threading.Lock()
         with self._reported():
-            self._create()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
             self._open()
 
     def __enter__(self) -> Self:
@@ -145,6 +146,7 @@ class KeyStore:
         key = ApiKey(
             id=secrets.token_hex(6),
             name=name.strip(),
+            digest=_digest(secret),
             scopes=wanted,
             rate_limit=rate_limit,
             created_at=now,
@@ -153,19 +155,13 @@ class KeyStore:
         )
         ends = key.expires_at.isoformat() if key.expires_at else None
         scope_names = " ".join(sorted(wanted))
-        row = (key.id, key.name, _digest(secret), scope_names, rate_limit, now.isoformat(), ends, None)
+        row = (key.id, key.name, key.digest, scope_names, rate_limit, now.isoformat(), ends, None)
         with self._reported():
             self._db.execute(f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608 - no input
         return f"{_PREFIX}_{key.id}_{secret}", key
 
     def verify(self, presented: str) -> ApiKey | None:
-        """Finds out whose key it is.
-
-        Args:
-            presented: What a client sent.
-
-        Returns:
-            The key if it is one that works, otherwise None.
+        """The key that a client presents, if it is one that works, otherwise None.
 
         Raises:
             KeyStoreError: The file cannot be read.
@@ -174,9 +170,8 @@ class KeyStore:
         key_id, _, secret = rest.partition("_")
         if len(presented) > _LONGEST or prefix != _PREFIX or not secret:
             return None
-        rows = self._rows("WHERE id = ?", key_id)
-        good = bool(rows) and hmac.compare_digest(bytes(rows[0][2]), _digest(secret))
-        return _working(rows) if good else None
+        key = self.working(key_id)
+        return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None
 
     def working(self, key_id: str) -> ApiKey | None:
         """The key with this id if it works, otherwise None.
@@ -184,11 +179,11 @@ class KeyStore:
         Raises:
             KeyStoreError: The file cannot be read.
         """
-        return _working(self._rows("WHERE id = ?", key_id))
+        return next((key for key in self._keys("WHERE id = ?", key_id) if key.works()), None)
 
     def all(self) -> list[ApiKey]:
         """All keys, also those that no longer work, the oldest first."""
-        return [_key(row) for row in self._rows("ORDER BY created_at, id")]
+        return self._keys("ORDER BY created_at, id")
 
     def revoke(self, which: str) -> ApiKey:
         """Lets a key no longer work.
@@ -214,7 +209,7 @@ class KeyStore:
         with self._reported():
             statement = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
             self._db.execute(statement, (now, found[0].id))
-        return _key(self._rows("WHERE id = ?", found[0].id)[0])
+        return self._keys("WHERE id = ?", found[0].id)[0]
 
     def hashed(self, text: str) -> str:
         """A text as a short hash that only who has this file can compare; for query patterns in logs."""
@@ -226,35 +221,13 @@ class KeyStore:
         with self._lock:
             self._db.close()
 
-    def _create(self) -> None:
-        if self.path.exists():
-            return
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made elsewhere and linked into place: of two processes that start at once, one makes the file.
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
-            db = sqlite3.connect(draft, isolation_level=None)
-            try:
-                db.executescript(_SCHEMA)
-                db.execute("INSERT INTO meta (salt) VALUES (?)", (secrets.token_bytes(16),))
-                # No write-ahead log: one left behind would be read into a file that takes this one's place.
-            finally:
-                db.close()
-            try:
-                os.link(draft, self.path)
-            except FileExistsError:
-                pass
-            except OSError:  # no hard links here
-                draft.replace(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
-
     def _open(self) -> None:
         found = self.path.stat()
         db = sqlite3.connect(self.path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
         try:
             db.execute("PRAGMA synchronous = FULL")
+            if db.execute("PRAGMA page_count").fetchone() == (0,):
+                _fill(db)
             if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
                 raise KeyStoreError(
                     f"{self.path} is a database, but not one of keys",
@@ -274,12 +247,13 @@ class KeyStore:
             return True
         return (found.st_dev, found.st_ino) != self._opened
 
-    def _rows(self, rest: str, *values: Any) -> list[Any]:
+    def _keys(self, rest: str, *values: Any) -> list[ApiKey]:
         with self._reported(), self._lock:
             if self._is_gone():
                 self._db.close()
                 self._open()
-            return self._db.execute(f"SELECT {_COLUMNS} FROM keys {rest}", values).fetchall()  # noqa: S608 - no input
+            rows = self._db.execute(f"SELECT {_COLUMNS} FROM keys {rest}", values)  # noqa: S608 - no input
+            return [_key(row) for row in rows]
 
     @contextmanager
     def _reported(self) -> Generator[None]:
@@ -292,20 +266,29 @@ class KeyStore:
             ) from None
 
 
+def _fill(db: sqlite3.Connection) -> None:
+    """Makes the tables; of several processes that start at once, one does.
+
+    There is no write-ahead log: one left behind would be read into a file that takes this one's place.
+    """
+    db.execute("BEGIN IMMEDIATE")
+    if not db.execute("SELECT * FROM sqlite_master").fetchall():
+        for statement in _SCHEMA:
+            db.execute(statement)
+        db.execute("INSERT INTO meta (salt) VALUES (?)", (secrets.token_bytes(16),))
+    db.execute("COMMIT")
+
+
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
-def _working(rows: list[Any]) -> ApiKey | None:
-    key = _key(rows[0]) if rows else None
-    return key if key is not None and key.works() else None
-
-
 def _key(row: Any) -> ApiKey:
-    key_id, name, _, scopes, rate_limit, created_at, expires_at, revoked_at = row
+    key_id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at = row
     return ApiKey(
         id=key_id,
         name=name,
+        digest=bytes(digest),
         scopes=frozenset(map(Scope, scopes.split())),
         rate_limit=rate_limit,
         created_at=datetime.fromisoformat(created_at),

@@ -166,19 +166,20 @@ class InternalToolFailure(BaseModel):
     details: dict[str, Any] | None = None
 
 
-class RPCToolList(BaseModel):
-    """The tools, in the envelope."""
-
+class _RPCAnswer(BaseModel):
     jsonrpc: Literal["2.0"] = "2.0"
     id: str | int
+
+
+class RPCToolList(_RPCAnswer):
+    """The tools, in the envelope."""
+
     result: MCPToolList
 
 
-class RPCToolResult(BaseModel):
+class RPCToolResult(_RPCAnswer):
     """What a call gave, in the envelope."""
 
-    jsonrpc: Literal["2.0"] = "2.0"
-    id: str | int
     result: ToolResult
 
 
@@ -196,11 +197,9 @@ class RPCErrorObject(BaseModel):
     data: RPCErrorData
 
 
-class RPCErrorResponse(BaseModel):
+class RPCErrorResponse(_RPCAnswer):
     """What went wrong, in the envelope."""
 
-    jsonrpc: Literal["2.0"] = "2.0"
-    id: str | int
     error: RPCErrorObject
 
 

@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
-    """Writes the document.
-
-    Args:
-        app: What it is about.
-        registry: The tools that may be called.
-    """
+    """The document of an application whose endpoints call these tools."""
     # Not `app.openapi`, which this stands in for.
     document = FastAPI.openapi(app)
     schemas = document["components"]["schemas"]

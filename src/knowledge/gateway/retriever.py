@@ -131,11 +131,7 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
         self._threshold = threshold
 
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """What the catalogue knows about each name.
-
-        Raises:
-            CatalogueError: It cannot be read.
-        """
+        """See `NodeKnowledgeRetriever.know`."""
         with self._catalogue.reading() as reader:
             return [self._know(reader, name) for name in names]
 
@@ -226,10 +222,7 @@ def _parameter(parameter: Parameter) -> str:
         traits.append(f"default {parameter.default_value!r}")
     if parameter.enum_values:
         traits.append(f"one of {', '.join(map(str, parameter.enum_values))}")
-    if parameter.min is not None:
-        traits.append(f"at least {parameter.min}")
-    if parameter.max is not None:
-        traits.append(f"at most {parameter.max}")
+    traits += parameter.range
     return _line(parameter.label or parameter.name, ", ".join(filter(None, traits)), parameter.description)
 
 

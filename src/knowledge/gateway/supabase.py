@@ -60,11 +60,7 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         self._client = httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=_AT_ONCE * 4))
 
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """What the project knows about each name.
-
-        Raises:
-            MCPError: It does not answer, or answers with an error.
-        """
+        """See `NodeKnowledgeRetriever.know`."""
 
         def ask(name: str) -> NodeKnowledgeResult:
             return self._cache.get(name, lambda: self._query_supabase(name))

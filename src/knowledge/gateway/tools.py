@@ -31,14 +31,7 @@ class ToolSource(Protocol):
         ...
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs a tool.
-
-        Args:
-            name: One of its tools.
-            arguments: What fits the tool's schema.
-
-        Returns:
-            The structured result.
+        """Runs one of its tools with arguments that fit the tool's schema; gives the structured result.
 
         Raises:
             ArgumentsInvalid: They name something that is not there.
@@ -132,14 +125,7 @@ class ToolRegistry:
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs a tool; in the calling thread.
-
-        Args:
-            name: The tool.
-            arguments: As `validate_tool_params` gave them.
-
-        Returns:
-            The structured result.
+        """Runs a tool in the calling thread, with arguments as `validate_tool_params` gave them.
 
         Raises:
             Exception: It failed, see `as_mcp_error`.
@@ -147,12 +133,7 @@ class ToolRegistry:
         return dict(self._entry(name).source.invoke_tool(name, arguments))
 
     def is_brief(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call takes a few milliseconds, so that no thread is worth it.
-
-        Args:
-            name: The tool.
-            arguments: As `validate_tool_params` gave them.
-        """
+        """See `ToolSource.is_brief`."""
         return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
@@ -182,14 +163,14 @@ class ToolRegistry:
 
 
 def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Writes the bound on results into a schema, so that who reads it knows.
+    """A schema of arguments with the bound on results written into it, so that who reads it knows.
 
     Args:
         schema: Schema of a tool's arguments.
         most: Most results, and most entries of a list.
 
     Returns:
-        The schema with the bounds, and arguments to send where the tool's own default is above the bound.
+        The schema, and arguments to send where the tool's own default is above the bound.
     """
     found = copy.deepcopy(dict(schema))
     defaults: dict[str, Any] = {}

@@ -1,7 +1,14 @@
-"""Where the packs lie that come with this program."""
+"""The packs that come with this program."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..model import NodeSpec
 
 
 def own_packs() -> tuple[Path, ...]:
@@ -12,6 +19,20 @@ def own_packs() -> tuple[Path, ...]:
 def basics_file() -> Path:
     """The pack of well-known nodes; not of `own_packs`: beside an installed KNIME they were there twice."""
     return _folder() / "knime-basics.yaml"
+
+
+def basic_nodes() -> tuple[NodeSpec, ...]:
+    """Well-known nodes of KNIME in short, for whoever has built no catalogue of an installed KNIME yet.
+
+    They name what dialogs show and not the keys of settings, so nothing is judged by them.
+
+    Raises:
+        PackError: The file that comes along is broken.
+    """
+    from .reading import read_pack  # a catalogue that is there needs none
+
+    pack = read_pack(basics_file(), shown_as=basics_file().name)
+    return tuple(replace(node, settings_known=False) for node in pack.nodes)
 
 
 def _folder() -> Path:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from .search_words import LONGEST_WORD, MOST_WORDS
+from .search_words import LONGEST_WORD, MOST_WORDS, SAYING_NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +24,8 @@ _JOINTS: Final = ("", "s", "n", "en", "e")
 """Between the words of a German compound: Entscheidung-s-baum."""
 
 _SHORTEST: Final = 3
+_TELLING_SMALL: Final = 3
+"""So many small words that English has not say which language it is, if no other word does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,11 @@ class _Language:
     endings: tuple[str, ...]
     words: Mapping[str, str]
     small: frozenset[str]
+
+    def explained(self, words: list[str], translated: Mapping[str, str]) -> int:
+        """How many of these words are of the language: that of most of them is spoken."""
+        small = sum(word in self.small and word not in SAYING_NOTHING for word in words)
+        return len(translated) + small if translated or small >= _TELLING_SMALL else 0
 
     def translations(self, words: list[str], is_known: Callable[[str], bool]) -> dict[str, str]:
         """Those words that the catalogue does not have, in English."""
@@ -72,7 +79,7 @@ class _Language:
 
 
 def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Translates what can be, and leaves the small words out if anything was.
+    """Translates what can be, and leaves the small words of the language out.
 
     Args:
         key: A folded query.
@@ -82,17 +89,12 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tu
         The query, and the words that were translated with what they are in English.
     """
     words = key.split()
-
-    def explained(choice: tuple[dict[str, str], frozenset[str]]) -> int:
-        translated, small = choice
-        return sum(word in translated or word in small for word in words) if translated else 0
-
-    choices = [(language.translations(words, is_known), language.small) for language in _languages()]
-    found, small = max(choices, key=explained)  # most of the words are of the language that is spoken
-    if not found:
+    choices = [(language, language.translations(words, is_known)) for language in _languages()]
+    spoken, found = max(choices, key=lambda choice: choice[0].explained(words, choice[1]))
+    if not spoken.explained(words, found):
         return key, ()
-    kept = (found.get(word, word) for word in words if word in found or word not in small)
-    return " ".join(kept), tuple(found.items())
+    kept = (found.get(word, word) for word in words if word in found or word not in spoken.small)
+    return " ".join(kept) or key, tuple(found.items())
 
 
 def _stem(word: str, endings: tuple[str, ...]) -> str:

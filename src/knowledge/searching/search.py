@@ -120,7 +120,8 @@ def search(
         query = parse_query(query.function)
     if not _is_name(index, query.key):
         english, translated = in_english(query.key, lambda word: is_word_of(reader, word))
-        query = parse_query(english) if translated else query
+        if english != query.key:
+            query = parse_query(english)
     expansions = [expand(reader, index.counts, word) for word in query.words]
     found: dict[int, Hit] = {}
     _add_exact(found, index, query)

@@ -41,7 +41,8 @@ class NodeIndex:
         for row, entry in self.summaries.items():
             self._by_id[entry.id] = row
             ids = {folded(entry.id), folded(entry.subtype), folded(f"{entry.node_type} {entry.subtype}")}
-            for key in {folded(entry.name), *ids, folded(_last_part(entry.id))}:
+            # What people remember of org.knime.base.node.JoinerNodeFactory is its end.
+            for key in {folded(entry.name), *ids, folded(entry.id.rpartition(".")[2])}:
                 self._by_key.setdefault(key, []).append(row)
             self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
 
@@ -81,11 +82,6 @@ class NodeIndex:
         if found is None:
             found = self._name_words[row] = tuple(dict.fromkeys(words_in(self.summaries[row].name)))
         return found
-
-
-def _last_part(node_id: str) -> str:
-    """The class or node of an id: what people remember of ``org.knime.base.node.JoinerNodeFactory``."""
-    return node_id.rpartition(".")[2]
 
 
 index_of = per_version(NodeIndex)

@@ -26,7 +26,8 @@ SAYING_NOTHING: Final = frozenset(
     a about all an and any are as at be by can could do does for from get give has have how i if in into is it
     its like make me my need of on one or should so some that the their them then there this to use using via
     want was way what when where which while will with would you your node nodes please knime something
-    everything anything other two three does did many these those only just up
+    everything anything other two three does did many these those only just up let lets thing things somebody
+    someone anybody anyone everybody everyone again very really us our
     """.split()  # noqa: SIM905 - words are easier to read than a list of texts
 )
 """Words without which a query says the same."""

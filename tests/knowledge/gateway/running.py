@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from knime_mcp.knowledge.catalogue import Catalogue
-from knime_mcp.knowledge.gateway.building import opened_gateway
-from knime_mcp.knowledge.gateway.gateway import Gateway
+from knime_mcp.knowledge.gateway.gateway import Gateway, opened_gateway
 from knime_mcp.knowledge.gateway.keys import Scope
 from knime_mcp.knowledge.gateway.observability import Spans
 from knime_mcp.knowledge.gateway.serving import serve
@@ -34,6 +33,17 @@ class Running:
         secret, key = self.gateway.keys.create(name, scopes or ALL, **more)
         self.made.append(key)
         return secret
+
+    @property
+    def address(self):
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    def call(self, tool, **arguments):
+        """Status and body of a call at the simple endpoint."""
+        with self.client() as client:
+            response = client.post("/mcp/invoke", json={"tool_name": tool, "params": arguments})
+        return response.status_code, response.json()
 
     def client(self, key=None, **more):
         headers = {"X-API-Key": self.key() if key is None else key} if key != "" else {}

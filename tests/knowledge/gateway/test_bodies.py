@@ -120,15 +120,7 @@ def ask(gateway, method, path, body, listener):
     return httpx.request(method, base + path, json=body, headers=headers, timeout=30)
 
 
-@pytest.mark.requirement("N13")
-@pytest.mark.requirement("N14")
-@pytest.mark.requirement("N16")
-@pytest.mark.requirement("N18")
-@pytest.mark.requirement("N19")
-@pytest.mark.requirement("N20")
-@pytest.mark.requirement("W1")
-@pytest.mark.requirement("W3")
-@pytest.mark.requirement("V3")
+@pytest.mark.requirement("N13", "N14", "N16", "N18", "N19", "N20", "W1", "W3", "V3")
 @pytest.mark.parametrize("case", CASES)
 def test_body_is_as_recorded(gateway, case):
     response = ask(gateway, *CASES[case])
@@ -142,32 +134,26 @@ def test_body_is_as_recorded(gateway, case):
     assert text == file.read_text("utf-8")
 
 
-def keys_of(value):
-    return list(value)
-
-
 @pytest.mark.requirement("N13")
 def test_lists_of_tools_have_the_fields_of_the_source(client):
     body = client.get(f"{V1}/tools").json()
-    assert keys_of(body) == ["jsonrpc", "id", "result"]
+    assert list(body) == ["jsonrpc", "id", "result"]
     assert body["jsonrpc"] == "2.0"
     by_name = {tool["name"]: tool for tool in body["result"]["tools"]}
     assert {"get_node_types", "get_node_details", "search_nodes", "node_knowledge_retriever"} <= set(by_name)
     assert "elasticsearch" not in by_name
     for tool in by_name.values():
-        assert keys_of(tool) == ["name", "description", "parameters", "category", "tags"]
+        assert list(tool) == ["name", "description", "parameters", "category", "tags"]
     assert by_name["get_node_types"]["category"] == "workflow"
     assert by_name["get_node_types"]["tags"] == ["nodes", "workflow", "specifications"]
 
 
-@pytest.mark.requirement("N14")
-@pytest.mark.requirement("N15")
-@pytest.mark.requirement("N16")
+@pytest.mark.requirement("N14", "N15", "N16")
 def test_a_call_answers_as_the_source_shows(client):
     response = client.post(f"{V1}/invoke", json={"name": "get_node_details", "arguments": AI})
     body = response.json()
     result = body["result"]
-    assert keys_of(result) == [
+    assert list(result) == [
         "content",
         "isError",
         "structuredContent",

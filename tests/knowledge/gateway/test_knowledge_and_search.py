@@ -1,8 +1,6 @@
 """`node_knowledge_retriever` on the catalogue and on Supabase, and `elasticsearch`, on loopback."""
 
-import concurrent.futures
 import socket
-import threading
 
 import pytest
 
@@ -20,14 +18,8 @@ def there():
         yield server
 
 
-def call(running, tool, **arguments):
-    with running.client() as client:
-        response = client.post("/mcp/invoke", json={"tool_name": tool, "params": arguments})
-    return response.status_code, response.json()
-
-
 def retrieve(running, *names, **more):
-    status, body = call(running, RETRIEVER, node_names=list(names), **more)
+    status, body = running.call(RETRIEVER, node_names=list(names), **more)
     assert status == 200, body
     return body["result"]
 
@@ -69,8 +61,7 @@ def supabase(start, there, **more):
     return start(environment=environment | more)
 
 
-@pytest.mark.requirement("W3")
-@pytest.mark.requirement("N30")
+@pytest.mark.requirement("W3", "N30")
 @pytest.mark.parametrize(
     "names",
     [
@@ -124,8 +115,7 @@ def test_answers_are_kept_for_a_while(start, there):
     assert len(there.asked) == 3
 
 
-@pytest.mark.requirement("W6")
-@pytest.mark.requirement("W7")
+@pytest.mark.requirement("W6", "W7")
 @pytest.mark.parametrize(
     ("answer", "status", "kind"),
     [
@@ -143,7 +133,7 @@ def test_answers_are_kept_for_a_while(start, there):
 def test_what_supabase_gets_wrong_is_told_without_its_text(start, there, answer, status, kind):
     running = supabase(start, there)
     there.answer = answer
-    found, body = call(running, RETRIEVER, node_names=["Merge"])
+    found, body = running.call(RETRIEVER, node_names=["Merge"])
     assert (found, body["error_type"]) == (status, kind)
     assert "secret" not in str(body)
     assert KEY not in str(body)
@@ -170,9 +160,9 @@ def test_a_service_that_is_not_there_is_503(start):
             },
             elasticsearch_port=free.getsockname()[1],
         )
-        status, body = call(running, RETRIEVER, node_names=["Merge"])
+        status, body = running.call(RETRIEVER, node_names=["Merge"])
         assert (status, body["error_type"]) == (503, "SERVICE_ERROR")
-        status, body = call(running, "elasticsearch", index="nodes", query={"match_all": {}})
+        status, body = running.call("elasticsearch", index="nodes", query={"match_all": {}})
         assert (status, body["error_type"]) == (503, "SERVICE_ERROR")
 
 
@@ -189,7 +179,7 @@ def searching(start, there):
 
 @pytest.mark.requirement("W4")
 def test_elasticsearch_searches_an_allowed_index(searching, there):
-    status, body = call(searching, "elasticsearch", index="nodes", query={"match": {"title": "merge"}})
+    status, body = searching.call("elasticsearch", index="nodes", query={"match": {"title": "merge"}})
     assert status == 200
     assert body["result"]["hits"]["total"] == {"value": 2, "relation": "eq"}
     assert "_shards" not in body["result"]
@@ -197,7 +187,7 @@ def test_elasticsearch_searches_an_allowed_index(searching, there):
     assert path.startswith("/nodes/_search")
     assert asked == {"query": {"match": {"title": "merge"}}, "size": 10, "timeout": "10s"}
     query = {"query": {"match_all": {}}, "size": 1, "_source": ["title"]}
-    assert len(call(searching, "elasticsearch", index="nodes", query=query)[1]["result"]["hits"]["hits"]) == 1
+    assert len(searching.call("elasticsearch", index="nodes", query=query)[1]["result"]["hits"]["hits"]) == 1
     assert there.asked[-1][1] == query | {"timeout": "10s"}
 
 
@@ -220,18 +210,18 @@ def test_elasticsearch_searches_an_allowed_index(searching, there):
     ],
 )
 def test_elasticsearch_reaches_no_further(searching, there, index, query):
-    status, body = call(searching, "elasticsearch", index=index, query=query)
+    status, body = searching.call("elasticsearch", index=index, query=query)
     assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
     assert there.asked == []
 
 
 def test_a_query_that_elasticsearch_refuses_is_the_callers_error(searching, there):
-    status, body = call(searching, "elasticsearch", index="nodes", query={"nonsense": {}})
+    status, body = searching.call("elasticsearch", index="nodes", query={"nonsense": {}})
     assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
     assert "parsing_exception" in body["error"]
     assert "secret" not in str(body)
     there.answer = (403, {"error": {"type": "security_exception", "reason": "secret"}, "status": 403})
-    assert call(searching, "elasticsearch", index="nodes", query={"match_all": {}})[0] == 500
+    assert searching.call("elasticsearch", index="nodes", query={"match_all": {}})[0] == 500
 
 
 @pytest.mark.parametrize(
@@ -245,7 +235,7 @@ def test_elasticsearch_may_be_below_a_path(start, there, host):
             "ELASTICSEARCH_INDICES": "nodes",
         }
     )
-    assert call(running, "elasticsearch", index="nodes", query={"match_all": {}})[0] == 200
+    assert running.call("elasticsearch", index="nodes", query={"match_all": {}})[0] == 200
     assert there.asked[-1][0].startswith("/nodes/es/nodes/_search")
 
 
@@ -256,25 +246,18 @@ def test_a_host_of_elasticsearch_that_is_none_is_said(start, host):
     assert host not in str(caught.value)
 
 
-def test_a_cache_asks_once_for_what_many_want_and_forgets():
+def test_a_cache_keeps_answers_and_forgets_the_old_and_the_unused():
     now = [0.0]
     cache = TTLCache(seconds=10, most=2, now=lambda: now[0])
-    asked, begin = [], threading.Event()
+    answers = iter(range(100))
 
-    def ask():
-        asked.append(1)
-        assert begin.wait(30)
-        return len(asked)
+    def ask(key):
+        return cache.get(key, lambda: next(answers))
 
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(cache.get, "a", ask) for _ in range(8)]
-        begin.set()
-        assert [future.result(30) for future in waiting] == [1] * 8
-    assert cache.get("a", ask) == 1
+    assert [ask("a"), ask("b"), ask("a")] == [0, 1, 0]
     now[0] = 10.0
-    assert cache.get("a", ask) == 2
-    assert [cache.get(key, lambda key=key: key) for key in ("b", "c")] == ["b", "c"]
-    assert cache.get("a", ask) == 3
+    assert [ask("a"), ask("b")] == [2, 3]
+    assert [ask("a"), ask("c"), ask("a"), ask("b")] == [2, 4, 2, 5]
 
     def fail():
         raise MCPError(MCPErrorType.SERVICE_ERROR, "no", "no")

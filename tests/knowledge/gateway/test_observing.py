@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import threading
-import time
 
 import httpx
 import pytest
@@ -17,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from knime_mcp.knowledge.gateway.keys import KeyStore, Scope
 from knime_mcp.knowledge.gateway.observability import JsonFormatter, Spans, TextFormatter
 from tests.knowledge.gateway.running import start_process
+from tests.support.waiting import until
 
 CANARY = "canary-5c1d"
 V1 = "/api/v1/mcp"
@@ -41,10 +41,7 @@ def lines():
     logger.setLevel(level)
 
 
-@pytest.mark.requirement("W10")
-@pytest.mark.requirement("N21")
-@pytest.mark.requirement("N28")
-@pytest.mark.requirement("V7")
+@pytest.mark.requirement("W10", "N21", "N28", "V7")
 def test_a_request_is_one_line_without_what_was_sent(gateway, lines):
     key = gateway.key(name="reports")
     with gateway.client(key) as client:
@@ -98,20 +95,15 @@ def test_what_is_entered_on_the_page_is_not_logged(gateway, lines):
 
 def test_a_client_that_leaves_early_is_no_error(start, lines):
     running = start()
-    host, port = running.url.removeprefix("http://").split(":")
     head = f"POST /mcp/invoke HTTP/1.1\r\nHost: x\r\nX-API-Key: {running.key()}\r\n"
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection(running.address, timeout=30) as connection:
         connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode())
-    deadline = time.monotonic() + 30
-    while not lines and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: lines)
     assert [(line["level"], line["status"], line.get("error")) for line in lines] == [("INFO", 499, None)]
     assert "gateway_errors_total{" not in httpx.get(f"{running.internal}/metrics").text
 
 
-@pytest.mark.requirement("W10")
-@pytest.mark.requirement("V7")
-@pytest.mark.requirement("N28")
+@pytest.mark.requirement("W10", "V7", "N28")
 def test_figures_are_on_the_internal_listener_only(start):
     running = start()
     with running.client() as client:
@@ -146,9 +138,7 @@ def test_a_span_per_request_and_call_below_the_clients(start):
         headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
         body = {"name": "search_nodes", "arguments": {"query": CANARY}}
         client.post(f"{V1}/invoke", json=body, headers=headers)
-    deadline = time.monotonic() + 30
-    while len(exporter.get_finished_spans()) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(exporter.get_finished_spans()) == 2)
     called, request = exporter.get_finished_spans()
     assert (called.name, request.name) == ("tools/call search_nodes", f"POST {V1}/invoke")
     assert called.parent.span_id == request.context.span_id
@@ -184,16 +174,13 @@ def test_killed_under_load_it_loses_no_key_and_no_line(tmp_path, catalogue, end)
         threads = [threading.Thread(target=load) for _ in range(4)]
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + 30
-        while len(answered) < 40 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: len(answered) >= 40)
         process.send_signal(end)
         code = process.wait(40)
         stop.set()
         for thread in threads:
             thread.join(30)
     assert code == (-signal.SIGKILL if end == signal.SIGKILL else 0)
-    assert len(answered) >= 40
     logged = [json.loads(line)["request_id"] for line in file.read_text().splitlines() if '"request"' in line]
     assert set(answered) <= set(logged)
     with KeyStore(tmp_path / "keys.sqlite") as store:

@@ -12,8 +12,7 @@ from knime_mcp.types.errors import SettingInvalid
 DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
 
 
-@pytest.mark.requirement("W5")
-@pytest.mark.requirement("N30")
+@pytest.mark.requirement("W5", "N30")
 def test_names_and_defaults_are_the_sources():
     settings = read_settings({})
     assert settings.mcp_enabled is True

@@ -16,8 +16,7 @@ CALL = {"name": "get_node_types", "arguments": {}}
 
 def raw(gateway, data, *, seconds=15):
     """Sends bytes and reads until the other side closes."""
-    host, port = gateway.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+    with socket.create_connection(gateway.address, timeout=seconds) as connection:
         connection.sendall(data)
         found = b""
         while part := connection.recv(65536):
@@ -55,8 +54,7 @@ def trickle(connection, *, seconds):
         (b'{"name": "nothing"}', 404, -32602),
     ],
 )
-@pytest.mark.requirement("W7")
-@pytest.mark.requirement("W11")
+@pytest.mark.requirement("W7", "W11")
 def test_bad_bodies_get_an_error_that_says_what(client, content, code, rpc):
     response = client.post(f"{V1}/invoke", content=content, headers=JSON)
     error = response.json()["error"]
@@ -123,11 +121,8 @@ def test_unknown_paths_and_methods_have_the_same_form(client):
 
 
 @pytest.mark.requirement("W2")
-def test_arguments_are_compared_with_the_tools_schema(client):
-    def call(tool, **arguments):
-        response = client.post("/mcp/invoke", json={"tool_name": tool, "params": arguments})
-        return response.status_code, response.json()
-
+def test_arguments_are_compared_with_the_tools_schema(gateway):
+    call = gateway.call
     status, body = call("node_knowledge_retriever", node_names=["a", 7])
     assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
     assert body["details"]["pointer"] == "/node_names/1"
@@ -162,14 +157,9 @@ def test_results_are_bounded(start):
         assert tools["search_nodes"]["max_results"]["maximum"] == 3
         assert tools["search_nodes"]["max_results"]["default"] == 3
         assert tools["node_knowledge_retriever"]["node_names"]["maxItems"] == 3
-
-        def call(tool, **arguments):
-            response = client.post("/mcp/invoke", json={"tool_name": tool, "params": arguments})
-            return response.status_code, response.json()
-
-        assert len(call("search_nodes", query="slack")[1]["result"]["nodes"]) == 3
-        assert call("search_nodes", query="slack", max_results=4)[0] == 400
-        assert call("node_knowledge_retriever", node_names=["a"] * 4)[0] == 400
+    assert len(running.call("search_nodes", query="slack")[1]["result"]["nodes"]) == 3
+    assert running.call("search_nodes", query="slack", max_results=4)[0] == 400
+    assert running.call("node_knowledge_retriever", node_names=["a"] * 4)[0] == 400
 
 
 def test_tools_can_be_switched_off(start):
@@ -193,8 +183,7 @@ def test_slow_and_silent_clients_are_cut_off(start):
     answer = raw(running, head + b"Content-Length: 100\r\n\r\n{")
     assert answer.startswith(b"HTTP/1.1 408")
     # Refused before its body was there, and then it goes on sending, a byte at a time.
-    host, port = running.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection(running.address, timeout=30) as connection:
         connection.sendall(b"POST /mcp/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
         with pytest.raises(OSError):
@@ -206,8 +195,7 @@ def test_slow_and_silent_clients_are_cut_off(start):
 
 def test_half_open_clients_do_not_keep_others_out(start):
     running = start(gateway_request_timeout=30)
-    host, port = running.url.removeprefix("http://").split(":")
-    idle = [socket.create_connection((host, int(port)), timeout=30) for _ in range(100)]
+    idle = [socket.create_connection(running.address, timeout=30) for _ in range(100)]
     try:
         with running.client() as client:
             assert client.get("/mcp/tools").status_code == 200

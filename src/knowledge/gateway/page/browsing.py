@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ...answers.arguments import count_in
 from ...answers.corrections import resolve_reference
 from ...answers.details import full_description
 from ...searching.search import Tier, search
@@ -37,8 +38,7 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> di
         Nodes, each with why a search found it; how many there are on all pages; the page and how many there
         are; all types; words that were not found, and those that were taken instead.
     """
-    number = int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1
-    number = min(max(number, 1), _MOST_PAGES)
+    number = min(max(count_in(page) or 1, 1), _MOST_PAGES)
     offset = (number - 1) * PAGE_SIZE
     with catalogue.reading() as reader:
         types = _counts(reader)
@@ -66,7 +66,7 @@ def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
 
     Args:
         catalogue: The catalogue.
-        reference: Its id, its exact name, or ``TYPE.SUBTYPE``.
+        reference: The node's id, its exact name, or ``TYPE.SUBTYPE``.
 
     Raises:
         MCPError: There is no such node.

@@ -57,11 +57,7 @@ def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[
 
 
 def arguments_of(schema: Mapping[str, Any], entered: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments made of what was entered; what was left empty is left out.
-
-    Args:
-        schema: Schema of the arguments.
-        entered: What was entered, by argument.
+    """Arguments of a schema, made of what was entered; what was left empty is left out.
 
     Raises:
         MCPError: Something that has to be JSON is not.

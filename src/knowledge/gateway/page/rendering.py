@@ -85,13 +85,7 @@ def error_page(request: Request, error: MCPError) -> Response:
 
 
 def sign_in_page(request: Request, *, problem: str = "", headers: dict[str, str] | None = None) -> Response:
-    """The page that asks for a key.
-
-    Args:
-        request: What is answered.
-        problem: What was wrong with the key before.
-        headers: More HTTP headers.
-    """
+    """The page that asks for a key; `problem` is what was wrong with the one before."""
     there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return page(
         request,

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
 
+from ...answers.arguments import count_in
 from ..admission import (
     KEY_HEADER,
     admit,
@@ -39,11 +40,7 @@ _PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 def page_router(*, with_keys: bool) -> APIRouter:
-    """The page.
-
-    Args:
-        with_keys: Visitors sign in with a key. Otherwise everybody is let in, for the internal listener.
-    """
+    """The page. Without keys everybody is let in: that is for the internal listener."""
 
     def router(scope: Scope | None) -> APIRouter:
         enter = partial(_enter_with_key, scope=scope) if scope and with_keys else _enter
@@ -120,12 +117,11 @@ def _tools(request: Request) -> Response:
 def _tool(request: Request, tool_name: str) -> Response:
     tool = gateway_of(request).tools().find(tool_name)
     record_of(request).tool = tool.name
-    example = request.query_params.get("example", "")
-    if example.isdecimal() and int(example[:4]) < len(tool.usage_examples):
-        entered = entered_of(tool.usage_examples[int(example[:4])], tool.parameters)
-    else:
-        entered = entered_of(request.query_params, tool.parameters)
-    return _tool_page(request, tool, entered)
+    example = count_in(request.query_params.get("example", ""))
+    chosen = () if example is None else tool.usage_examples[example : example + 1]
+    return _tool_page(
+        request, tool, entered_of(chosen[0] if chosen else request.query_params, tool.parameters)
+    )
 
 
 async def _try_tool(request: Request, tool_name: str) -> Response:

@@ -32,14 +32,7 @@ class Sessions:
         self._open: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def begin(self, key_id: str) -> str:
-        """Opens a session.
-
-        Args:
-            key_id: Whose it is.
-
-        Returns:
-            Its name, which only its owner may learn.
-        """
+        """Opens a session of a key; its name only the owner may learn."""
         name = secrets.token_urlsafe(32)
         with self._lock:
             self._open[name] = (key_id, self._now() + SECONDS)
