@@ -286,6 +286,32 @@ class ToolNode(NodeBase):
 Node = EntryNode | ExitNode | TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
 
 
+def type_name(node: Node) -> str:
+    """The type of a node as documents write it."""
+    name = type(node).__name__.removesuffix("Node")
+    return name[0].lower() + name[1:]
+
+
+def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
+    """What a node evaluates: pairs of a name and an expression's text, or arguments or a rule as JSON."""
+    # @NodeTypeDispatch
+    match node:
+        case TransformNode():
+            return (("expression", node.expression.text),)
+        case ForEachNode():
+            return (("items", node.items.text),)
+        case McpNode() | ToolNode():
+            return (("arguments", template_json(node.args)),)
+        case SwitchNode():
+            return tuple(
+                (f"rule {number} → {condition.next}", condition.rule)
+                for number, condition in enumerate(node.conditions, 1)
+                if not condition.always
+            )
+        case EntryNode() | ExitNode() | ParallelNode():
+            return ()
+
+
 def exits(node: Node) -> tuple[tuple[str, str], ...]:
     """Where a run can go from a node.
 

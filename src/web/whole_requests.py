@@ -1,9 +1,11 @@
-"""Requests of clients that leave before all of a body is there: not handed on, and no error."""
+"""Requests that never become whole, or have an id that is none: not handed on to the SDK's server."""
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 
@@ -11,10 +13,15 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
+_MAYBE_NO_ID: Final = re.compile(rb'"id"\s*:\s*(?:[\[{ntf]|-?[0-9]+[.eE])')
+_ERROR: Final = {"code": -32600, "message": "An id is text or a whole number"}
+_REFUSAL: Final = json.dumps({"jsonrpc": "2.0", "id": None, "error": _ERROR}).encode()
 
 
 class WholeRequests:
     """ASGI middleware that hands on a request when its body is there: who leaves before that is no error.
+
+    A request whose id is null, true, 1.5 or the like is refused: the SDK takes it for a notification.
 
     Args:
         app: What answers; it says how large a body may be.
@@ -36,9 +43,27 @@ class WholeRequests:
                 _log.info("A client left before its request was complete")
                 return
             size += len(parts[-1].get("body", b""))
+        if _has_no_id(b"".join(part.get("body", b"") for part in parts)):
+            headers = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 400, "headers": headers})
+            await send({"type": "http.response.body", "body": _REFUSAL})
+            return
         begun = iter(parts)
 
         async def again() -> Message:
             return next(begun, None) or await receive()
 
         await self._app(scope, again, send)
+
+
+def _has_no_id(body: bytes) -> bool:
+    """Whether a body is a request with something as its id that is none."""
+    if _MAYBE_NO_ID.search(body) is None:
+        return False
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return False  # the SDK says so
+    message = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    number = message.get("id", "")
+    return "method" in message and (isinstance(number, bool) or not isinstance(number, str | int))

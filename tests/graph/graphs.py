@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from knime_mcp.graph.documents.loading import check_text
+from knime_mcp.graph.documents.problems import Severity
 
 FIXTURE = Path(__file__).parent / "tools_server.py"
 HEAD = 'version: "1.0"\nserver: {name: s, version: "1"}\n'
@@ -25,10 +26,20 @@ def yaml(*tools, more="", servers=SERVER):
     return f"{HEAD}{more}{servers}tools:\n{''.join(tools)}"
 
 
+def one_tool(*nodes, more=""):
+    """The YAML of a document with one tool, called t, and no servers but those in what else it says."""
+    return yaml(tool(*nodes), more=more, servers="")
+
+
+def texts(checked, severity=Severity.ERROR):
+    """What is wrong with a document, in words."""
+    return [problem.text("f") for problem in checked.problems if problem.severity is severity]
+
+
 def load(text):
     """The document; fails with what is wrong with it."""
     checked = check_text(text, environ={})
-    assert checked.document is not None, [problem.text("f") for problem in checked.problems]
+    assert checked.document is not None, texts(checked)
     return checked.document
 
 

@@ -179,6 +179,18 @@ def served(*argv, **variables):
         server.close()
 
 
+@asynccontextmanager
+async def official_client(file, transport, mode):
+    """The official client, on a server that is started for it."""
+    if transport == "stdio":
+        async with client_of([*SERVE, file], mode=mode) as client:
+            yield client
+    else:
+        with served(*SERVE, file, "--http", "0") as server:
+            async with Client(server.url, mode=mode) as client:
+                yield client
+
+
 @contextmanager
 def connected(file, transport, revision):
     """The project's own client, on a server that is started for it."""

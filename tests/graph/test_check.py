@@ -9,7 +9,7 @@ from knime_mcp.graph.documents.online import check_online
 from knime_mcp.graph.documents.problems import Severity
 from knime_mcp.graph.documents.starter import STARTER
 
-from .test_document import document, texts
+from .graphs import one_tool, texts
 
 ENTRY, EXIT = "{id: entry, type: entry, next: a}", "{id: exit, type: exit}"
 A = "{id: a, type: transform, transform: {expr: entry}, next: exit}"
@@ -101,7 +101,7 @@ def switch(*conditions: str, default: str = "exit") -> str:
     ],
 )
 def test_errors(nodes, said):
-    checked = check_text(document(*nodes), dialect="next")
+    checked = check_text(one_tool(*nodes), dialect="next")
     assert checked.document is None
     assert said in "\n".join(texts(checked))
     assert all(problem.position.line > 1 for problem in checked.problems)
@@ -132,14 +132,14 @@ def test_errors(nodes, said):
     ],
 )
 def test_what_the_reference_runs_is_only_a_warning(nodes, said):
-    checked = check_text(document(*nodes), dialect="next")
+    checked = check_text(one_tool(*nodes), dialect="next")
     assert checked.document is not None, texts(checked)
     assert said in "\n".join(texts(checked, Severity.WARNING))
     assert checked.document.warnings == checked.problems
 
 
 def test_the_last_node_of_an_id_and_the_first_tool_of_a_name_count():
-    text = document(ENTRY, A, EXIT, A.replace("{expr: entry}", "{expr: second}"))
+    text = one_tool(ENTRY, A, EXIT, A.replace("{expr: entry}", "{expr: second}"))
     tool = text[text.index("  - name: t") :]
     checked = check_text(text + tool.replace("description: d", "description: other"))
     assert checked.document.tools[0].by_id["a"].expression.text == "second"
@@ -148,7 +148,7 @@ def test_the_last_node_of_an_id_and_the_first_tool_of_a_name_count():
 
 
 def test_schemas_are_kept_and_wrong_ones_are_named():
-    text = document(ENTRY, A, EXIT)
+    text = one_tool(ENTRY, A, EXIT)
     odd = text.replace(
         "inputSchema: {type: object}", "inputSchema: {type: object, properties: {a: {type: any}}}"
     )
@@ -169,7 +169,7 @@ def test_the_starter_has_no_problems():
 def test_a_path_begins_in_the_documents_folder_unless_cwd_is_given(tmp_path):
     def warnings(more=""):
         servers = f"mcpServers: {{s: {{command: python3, args: [x, ./counting]{more}}}}}\n"
-        text = document(ENTRY, A, EXIT, more=servers)
+        text = one_tool(ENTRY, A, EXIT, more=servers)
         return texts(check_text(text, path=tmp_path / "graph.yaml", dialect="next"), Severity.WARNING)
 
     (said,) = warnings()
@@ -185,7 +185,7 @@ def test_a_path_begins_in_the_documents_folder_unless_cwd_is_given(tmp_path):
 
 
 def online(call: str, command: str = sys.executable):
-    text = document(
+    text = one_tool(
         ENTRY, call, EXIT, more=f"mcpServers: {{s: {{command: {command!r}, args: ['-c', {SERVER!r}]}}}}\n"
     )
     # YAML has no escapes in single quotes: the program goes in as a plain value.

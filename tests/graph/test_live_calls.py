@@ -12,7 +12,7 @@ from knime_mcp.types.errors import Canceled
 from tests.support.waiting import until
 
 from .graphs import call, transform
-from .live import DEADLINE, ERAS, REVISIONS, SERVE, client_of, connected, graph_file, run, served
+from .live import DEADLINE, ERAS, REVISIONS, SERVE, connected, graph_file, official_client, run, served
 
 # Every run loops as often as its arguments say; what it counts must not meet what others count.
 COUNTING = (
@@ -38,23 +38,12 @@ def test_a_hundred_calls_at_once_have_a_state_each(tmp_path, transport, mode):
     asked = [{"n": n, "loops": 1 + n % 7, "wait": round(chance.random() / 4, 3)} for n in range(100)]
     expected = [{"n": a["n"], "received": a["n"], "loops": a["loops"], "others": 0} for a in asked]
 
-    async def calls(client):
-        found = await asyncio.gather(*[client.call_tool("t", arguments) for arguments in asked])
+    async def calls():
+        async with official_client(file, transport, mode) as client:
+            found = await asyncio.gather(*[client.call_tool("t", arguments) for arguments in asked])
         assert [result.structured_content for result in found] == expected
 
-    async def over_stdio():
-        async with client_of([*SERVE, file], mode=mode) as client:
-            await calls(client)
-
-    async def over_http(url):
-        async with Client(url, mode=mode) as client:
-            await calls(client)
-
-    if transport == "stdio":
-        run(over_stdio())
-    else:
-        with served(*SERVE, file, "--http", "0") as server:
-            run(over_http(server.url))
+    run(calls())
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])

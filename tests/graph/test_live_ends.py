@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from knime_mcp.audit.journal import read_journal
@@ -170,3 +171,15 @@ def test_a_client_that_leaves_before_its_request_is_whole_is_no_error(tmp_path):
         assert client.call_tool("t", {}).structured_content == {"a": 1}
         assert server.end("SIGTERM") == 0
         assert "Traceback" not in "".join(server.said)
+
+
+def test_a_request_whose_id_is_none_is_refused_over_http(tmp_path):
+    file = graph_file(tmp_path, transform("{'id': entry.id}"))
+    headers = {"Accept": "application/json, text/event-stream"}
+    with served(*SERVE, file, "--http", "0") as server, MCPClient(server.url) as client:
+        for number in (None, True, 1.5, [1], {}):
+            request = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
+            answer = httpx.post(server.url, json=request, headers=headers, timeout=DEADLINE)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+            assert "whole number" in answer.json()["error"]["message"]
+            assert client.call_tool("t", {"id": number}).structured_content == {"id": number}

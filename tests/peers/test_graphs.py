@@ -7,7 +7,7 @@ import pytest
 from knime_mcp.tools import MCPClient
 from knime_mcp.tools.transports.stdio_server import StdioServer
 from tests.graph.live import COMMAND, PROGRAM, REVISIONS, SERVE, client_of, command, run
-from tests.graph.test_server import CASES, compare, filled
+from tests.graph.recorded import compare, filled, recorded
 from tests.peers import build_peers
 from tests.support.peers import needs
 
@@ -126,29 +126,22 @@ def test_the_check_asks_them_for_their_tools(document):
     assert "get-some" in checked.stdout + checked.stderr
 
 
-def recorded():
-    for file in CASES:
-        case = json.loads(file.read_text("utf-8"))
-        for dialect in case["dialects"] if case.get("requires") else ():
-            yield pytest.param(case, dialect, id=f"{case['id']}-{dialect}")
-
-
 @pytest.mark.requirement("G18")
-@pytest.mark.parametrize(("case", "dialect"), list(recorded()))
-def test_recorded_cases_with_servers_of_others(case, dialect, tmp_path):
+@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded(lambda case: case.get("requires"))))
+def test_recorded_cases_with_servers_of_others(case, dialect, said, tmp_path):
     """Among them the source's example, count_files."""
     needs("node")
-    place = "{{%s_SERVER}}"
-    text = json.dumps(case)
-    for name in ("filesystem", "everything"):
-        program = build_peers.node_package(f"@modelcontextprotocol/server-{name}") / "dist" / "index.js"
-        text = text.replace(place % name.upper(), str(program))
-    text = text.replace("command: node\\n", f"command: {build_peers.node()}\\n")
-    case = json.loads(filled(text, tmp_path))
+    programs = {
+        f"{name.upper()}_SERVER": build_peers.node_package(f"@modelcontextprotocol/server-{name}")
+        / "dist"
+        / "index.js"
+        for name in ("filesystem", "everything")
+    }
+    text = json.dumps(said).replace("command: node\\n", f"command: {build_peers.node()}\\n")
+    said = json.loads(filled(text, tmp_path, **programs))
     for name, content in case.get("files", {}).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, "utf-8")
-    said = case["dialects"][dialect]
     (tmp_path / "graph.yaml").write_text(said["yaml"], "utf-8")
     assert said["calls"]
 

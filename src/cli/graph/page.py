@@ -15,8 +15,9 @@ from ...graph.nodes import (
     SwitchNode,
     ToolNode,
     TransformNode,
+    evaluated,
     exits,
-    template_json,
+    type_name,
 )
 from ...graph.server_config import HttpConfig, SseConfig, StdioConfig
 from ...tools.views.html import (
@@ -145,10 +146,10 @@ def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mappi
     runs = [_step(int(step), records) for step in steps[:_MOST_RECORDS]]
     line = f"line {node.position.line}" if node.position is not None else None
     summary = join(
-        (node.id, " ", badge(_type(node)), " ", badge(f"{len(steps)}×", "good") if steps else None)
+        (node.id, " ", badge(type_name(node)), " ", badge(f"{len(steps)}×", "good") if steps else None)
     )
     facts = properties((("Where", line), ("Then", ways), *_facts(node)))
-    body = join((facts, join(_code(name, value) for name, value in _code_of(node)), join(runs)))
+    body = join((facts, join(_code(name, value) for name, value in evaluated(node)), join(runs)))
     return element("details", element("summary", summary), body, id=anchor, open=True)
 
 
@@ -182,10 +183,6 @@ def _code(name: str, value: Any) -> Html:
     return join((paragraph(name, soft=True), json_block(value)))
 
 
-def _type(node: Node) -> str:
-    return type(node).__name__.removesuffix("Node").lower()
-
-
 def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispatch
     match node:
         case McpNode():
@@ -203,24 +200,6 @@ def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispat
         case ForEachNode():
             return (("At once", str(node.max_concurrency)), ("Entries at most", str(node.max_items)))
         case EntryNode() | ExitNode() | TransformNode() | SwitchNode():
-            return ()
-
-
-def _code_of(node: Node) -> tuple[tuple[str, Any], ...]:  # @NodeTypeDispatch
-    match node:
-        case TransformNode():
-            return (("Expression (JSONata)", node.expression.text),)
-        case ForEachNode():
-            return (("Items (JSONata)", node.items.text),)
-        case McpNode() | ToolNode():
-            return (("Arguments", template_json(node.args)),)
-        case SwitchNode():
-            return tuple(
-                (f"Condition {number} → {condition.next}", condition.rule)
-                for number, condition in enumerate(node.conditions, 1)
-                if not condition.always
-            )
-        case EntryNode() | ExitNode() | ParallelNode():
             return ()
 
 

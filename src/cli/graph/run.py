@@ -108,33 +108,14 @@ class _Printer:
         if not self._full:
             return
         from ...graph.expressions import UNDEFINED
+        from ...graph.nodes import evaluated
 
         note(f"       input:      {_short(context if record.input is UNDEFINED else record.input)}")
-        for name, text in _expressions(node):
-            note(f"       {name + ':':<11} {text}")
+        for name, value in evaluated(node):
+            note(f"       {name + ':':<11} {_lines(value) if isinstance(value, str) else _short(value)}")
         note(f"       output:     {_short(record.output)}")
         if record.error is not None:
             note(f"       error:      {record.error}")
-
-
-def _expressions(node: Node) -> list[tuple[str, str]]:
-    """What a node evaluates."""
-    from ...graph.nodes import ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode, template_json
-
-    match node:
-        case TransformNode():
-            return [("expression", _lines(node.expression.text))]
-        case ForEachNode():
-            return [("items", _lines(node.items.text))]
-        case McpNode() | ToolNode():
-            return [("arguments", _short(template_json(node.args)))]
-        case SwitchNode():
-            return [
-                ("rule", f"{'(always)' if condition.always else _short(condition.rule)} -> {condition.next}")
-                for condition in node.conditions
-            ]
-        case _:
-            return []
 
 
 def _lines(text: str) -> str:

@@ -58,7 +58,8 @@ def serve_document(
 
     from ...graph.api import McpGraphApi
     from ...graph.execution.spans import spans_from_environment
-    from ...graph.serving.reloading import Reload, serve_http, serve_stdio
+    from ...graph.serving.reload import Reload
+    from ...graph.serving.serve import serve_http, serve_stdio
     from ...graph.serving.service import GraphService
 
     log_to_stderr(log_level, "[%(levelname)s] %(message)s")

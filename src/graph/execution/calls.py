@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...tools.mcp_client import Progress
     from ...tools.protocol.results import CallToolResult
     from ..nodes import McpNode, Retry, Template
+    from .history import NodeRecord
     from .run import Line
 
 _INVALID: Final = (-32600, -32601, -32602)  # JSON-RPC: the same request fails again
@@ -186,20 +187,20 @@ def may_succeed_later(error: RunError, retry: Retry) -> bool:
     return error.kind == "call" and error.code not in _INVALID
 
 
-def retried(retry: Retry | None, line: Line, attempt: Callable[[], Any], count: Callable[[], None]) -> Any:
+def retried(retry: Retry | None, line: Line, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
     """Makes a call as often as the node says.
 
     Args:
         retry: How often and when; None: once.
         line: Where it runs.
+        record: Counts the attempts.
         attempt: Makes the call.
-        count: Told of each attempt.
     """
     delay = retry.delay if retry is not None else 0.0
     left = retry.attempts if retry is not None else 1
     while True:
         left -= 1
-        count()
+        record.attempts += 1
         try:
             return attempt()
         except RunError as error:

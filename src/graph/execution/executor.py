@@ -13,8 +13,8 @@ from .calls import ResultCache
 from .checking import ToolSchemas
 from .control import Hooks, RunStatus
 from .failures import RunError
-from .lines import run_line
 from .run import Line, Run, shorter
+from .run_nodes import run_line
 from .telemetry import Telemetry, telemetry_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class GraphExecutor:
         self.call = call
         self.cache = ResultCache()
         self.spans = spans
-        self._expression_seconds = expression_seconds
+        self.expression_seconds = expression_seconds
         self._schemas = {tool.name: ToolSchemas(tool) for tool in document.tools} if check_schemas else {}
 
     def run(
@@ -107,14 +107,14 @@ class GraphExecutor:
         if definition is None:
             known = ", ".join(other.name for other in self.document.tools) or "none"
             raise RunError(f"Tool not found: {tool}", kind="arguments", fix=f"There are: {known}")
-        run = self._begin(definition, hooks or _NO_HOOKS, controller, is_canceled)
+        run = self._begin(definition, dict(arguments or {}), hooks or _NO_HOOKS, controller, is_canceled)
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
         if controller is not None:
             controller.become(RunStatus.RUNNING)
         try:
             with nullcontext() if self.spans is None else self.spans.run(run):
-                result = self._finish(run, dict(arguments or {}))
+                result = self._finish(run)
         except BaseException as error:
             if isinstance(error, RunError):
                 error.placed(tool).history = run.history.records()
@@ -150,35 +150,37 @@ class GraphExecutor:
         outer = line.run
         if outer.depth >= _DEEPEST_TOOL:
             raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
-        inner = self._begin(tool, outer.hooks, outer.controller, line.is_stopped)
+        inner = self._begin(tool, arguments, outer.hooks, outer.controller, line.is_stopped)
         inner.depth = outer.depth + 1
         inner.history = outer.history.nested()
         inner.limits = shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000)))
         inner.span = outer.span
-        return self._finish(inner, arguments, line.branch_of(record, tool.name))
+        return self._finish(inner, line.branch_of(record, tool.name))
 
     def _begin(
         self,
         tool: ToolDefinition,
+        arguments: dict[str, Any],
         hooks: Hooks,
         controller: Controller | None,
         is_canceled: Callable[[], bool] | None,
     ) -> Run:
         return Run(
+            executor=self,
             tool=tool,
+            arguments=arguments,
             limits=self.document.limits,
             hooks=hooks,
             controller=controller,
             is_canceled=is_canceled,
-            expression_seconds=self._expression_seconds,
         )
 
-    def _finish(self, run: Run, arguments: dict[str, Any], branch: tuple[str, ...] = ()) -> Any:
+    def _finish(self, run: Run, branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
         if schemas is not None:
-            schemas.check_arguments(arguments)
+            schemas.check_arguments(run.arguments)
         line = Line(run, run.history.view, branch)
-        last = run_line(self, line, run.tool.entry.id, arguments=arguments)
+        last = run_line(line, run.tool.entry.id)
         result = json_value(None if last is None else last.output)
         if schemas is not None:
             schemas.check_result(result)

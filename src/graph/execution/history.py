@@ -119,6 +119,25 @@ class History:
             return tuple(self._records)
 
 
+class LatestFirst(dict[str, Any]):
+    """Outputs by node, what ran last first, which is what wildcards see first. Turned round only for them."""
+
+    def _turned(self) -> dict[str, Any]:
+        return dict(reversed(super().items()))
+
+    def __iter__(self) -> Any:
+        return iter(self._turned())
+
+    def keys(self) -> Any:  # noqa: D102 - as of every dict
+        return self._turned().keys()
+
+    def values(self) -> Any:  # noqa: D102
+        return self._turned().values()
+
+    def items(self) -> Any:  # noqa: D102
+        return self._turned().items()
+
+
 class View:
     """What a node sees of the history: its own line, on top of the line that it came from.
 
@@ -128,9 +147,10 @@ class View:
 
     Attributes:
         context: Latest output by node id. Undefined outputs are left out.
+        marked: The same for expressions, as `marked` makes it.
     """
 
-    __slots__ = ("_by_node", "_given", "_marked", "_own", "_parent", "_seen", "_start", "context")
+    __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
 
     def __init__(self, parent: View | None, given: dict[str, Any] | None = None) -> None:
         self._parent = parent
@@ -140,9 +160,8 @@ class View:
         self._start = len(parent) if parent is not None else 0
         self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
         self.context.update(self._given)
-        self._marked: dict[str, Any] = dict(parent._marked) if parent is not None else {}
-        self._marked.update(marked(self._given))
-        self._seen: dict[str, Any] | None = None
+        self.marked = LatestFirst() if parent is None else LatestFirst(reversed(parent.marked.items()))
+        self.marked.update(marked(self._given))
 
     def __len__(self) -> int:
         return self._start + len(self._own)
@@ -152,17 +171,9 @@ class View:
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
         _set(self.context, record)
-        self._seen = None
-        self._marked.pop(record.node_id, None)
+        self.marked.pop(record.node_id, None)
         if record.output is not UNDEFINED:
-            record.marked = self._marked[record.node_id] = marked(record.output)
-
-    @property
-    def for_expressions(self) -> dict[str, Any]:
-        """The context as `marked` makes it, what ran last first: the order that wildcards see."""
-        if self._seen is None:
-            self._seen = dict(reversed(self._marked.items()))
-        return self._seen
+            record.marked = self.marked[record.node_id] = marked(record.output)
 
     def join(self, branch: View) -> None:
         """A branch has ended: what it ran belongs to this line now."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..model import ExecutionLimits, ToolDefinition
+    from .executor import GraphExecutor
     from .history import NodeRecord
 
 
@@ -26,24 +27,26 @@ class Run:
     """One run.
 
     Attributes:
+        executor: What runs it.
         tool: The tool that runs.
+        arguments: Its arguments.
         limits: What it may use.
         hooks: Who is told.
         controller: Who steers it; None: nobody.
         is_canceled: Whether the caller wants it to end.
         history: What ran.
-        expression_seconds: Longest time of one expression.
         depth: How many tools of the document called each other to get here.
         started: When it began, as `time.monotonic` counts.
         span: What observes the run, or None.
     """
 
+    executor: GraphExecutor
     tool: ToolDefinition
+    arguments: dict[str, Any]
     limits: ExecutionLimits
     hooks: Hooks
     controller: Controller | None
     is_canceled: Callable[[], bool] | None
-    expression_seconds: float
     depth: int = 0
     history: History = field(default_factory=History)
     started: float = field(default_factory=time.monotonic)
@@ -144,12 +147,12 @@ class Line:
             ExpressionError: It fails.
             Stopped: The line has to end.
         """
-        seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
+        seconds = min(self.run.executor.expression_seconds, max(self.run.left, 0.001))
         bounds = Bounds(seconds=seconds, is_stopped=self.is_stopped)
         known = None
         if "$" in expression:  # no name of a binding can be in it otherwise
             known = self._functions if not bindings else {**self._functions, **marked(dict(bindings))}
-        return evaluate(expression, self.view.for_expressions, known, bounds=bounds, is_marked=True)
+        return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
 
     @property
     def _functions(self) -> dict[str, Any]:

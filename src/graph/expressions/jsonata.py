@@ -270,7 +270,7 @@ def _converted_object(members: dict[str, Any]) -> dict[str, Any]:
         if new is not member:
             changed[key] = new
     if not changed and not dropped:
-        return members
+        return members if type(members) is dict else dict(members.items())  # the context itself goes on
     return {
         key: changed.get(key, member) if key in changed else member
         for key, member in members.items()

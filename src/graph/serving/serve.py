@@ -1,9 +1,8 @@
-"""Serves a document over stdio or HTTP until it is told to end, and takes over changes of its file."""
+"""Serves a document over stdio or HTTP until it is told to end."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,15 +13,11 @@ from ...stdio.session import StdioSession, is_handshake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from ...stdio.pipes import Incoming, Outgoing
-    from ..api import McpGraphApi
+    from .reload import Reload
     from .service import GraphService
 
-_log = logging.getLogger(__name__)
-
-_LOOK_SECONDS: Final = 0.25
 _PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 3
 """How long runs may go on after a signal. Over HTTP; over stdio, who sends one has no use for answers."""
@@ -103,56 +98,3 @@ async def serve_http(
             group.cancel_scope.cancel()
     finally:
         service.close()
-
-
-class Reload:
-    """Takes over changes of a document's file. One with errors is not taken over; the log says what they are.
-
-    Looks at the files now and then: that works on every file system, and ends at once.
-
-    Args:
-        files: The document, and others that it is made from, as they are now.
-        load: Loads them anew.
-    """
-
-    def __init__(self, files: list[Path], load: Callable[[], McpGraphApi]) -> None:
-        self._files = files
-        self._load = load
-        self._loaded = self._state()
-
-    async def run(self, service: GraphService) -> None:
-        """Looks at the files until it is canceled.
-
-        Args:
-            service: Gets each new version.
-        """
-        before = self._loaded
-        while True:
-            await anyio.sleep(_LOOK_SECONDS)
-            now = await anyio.to_thread.run_sync(self._state, abandon_on_cancel=True)
-            # Who writes a file may not be done yet: what is taken over has stayed the same for a while.
-            if now == before != self._loaded:
-                self._loaded = now
-                await self._take_over(service)
-            before = now
-
-    async def _take_over(self, service: GraphService) -> None:
-        try:
-            api = await anyio.to_thread.run_sync(self._load)
-        except Exception as error:
-            _log.error("The changed document is not taken over: %s", error)
-            return
-        await service.replace(api)
-        _log.info("The changed document is served now")
-
-    def _state(self) -> list[tuple[int, ...] | None]:
-        """What is different after a change: times, sizes and, where files are replaced, numbers."""
-        return [_stamp(file) for file in self._files]
-
-
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

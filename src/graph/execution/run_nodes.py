@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, assert_never
 
 from ...tools.protocol.results import ABSENT
@@ -18,6 +18,7 @@ from ..nodes import (
     SwitchNode,
     ToolNode,
     TransformNode,
+    type_name,
 )
 from .calls import arguments_of, call_node, retried
 from .containers import run_each, run_parallel
@@ -29,34 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..nodes import Node
-    from .executor import GraphExecutor
     from .run import Line
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a node gave.
-
-    Attributes:
-        output: Its output, or `UNDEFINED`.
-        next: The node that follows; None at the exit.
-    """
-
-    output: Any
-    next: str | None
-
-
-def run_line(
-    executor: GraphExecutor, line: Line, start: str, *, until: str | None = None, arguments: Any = None
-) -> NodeRecord | None:
+def run_line(line: Line, start: str, *, until: str | None = None) -> NodeRecord | None:
     """Runs nodes from one to another.
 
     Args:
-        executor: Makes calls.
         line: What the nodes see.
         start: The first node.
         until: The node before which the line ends; None: it ends with the exit.
-        arguments: The tool's arguments, for the entry.
 
     Returns:
         The record of the last node, or None if there was none.
@@ -68,15 +51,13 @@ def run_line(
     last: NodeRecord | None = None
     by_id = line.run.tool.by_id
     while current is not None and current != until:
-        last, current = _run_node(executor, line, by_id[current], last, arguments)
+        last, current = _run_node(line, by_id[current], last)
     return last
 
 
-def _run_node(
-    executor: GraphExecutor, line: Line, node: Node, last: NodeRecord | None, arguments: Any
-) -> tuple[NodeRecord, str | None]:
-    """Runs one node; gives its record and the node that follows."""
-    run = line.run
+def _run_node(line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeRecord, str | None]:
+    """Runs one node; gives its record and the node that follows, if there is one."""
+    run, spans = line.run, line.run.executor.spans
     record = NodeRecord(
         index=-1, node_id=node.id, node_type=type_name(node), branch=line.branch, start_time=now_ms()
     )
@@ -84,23 +65,20 @@ def _run_node(
         raise run.out_of_nodes().placed(run.tool.name, node.id)
     try:
         _before(line, node, record)
-        if executor.spans is None:
-            outcome = _outcome(executor, line, node, record, last, arguments)
-        else:
-            with executor.spans.node(run, node, record):
-                outcome = _outcome(executor, line, node, record, last, arguments)
+        with nullcontext() if spans is None else spans.node(run, node, record):
+            output, following = _execute(line, node, record, last)
     except RunError as error:
         return record, _failed(line, node, record, error)
     except BaseException:
         record.end_time, record.error = now_ms(), "The run was ended"
         raise
-    record.output, record.end_time = outcome.output, now_ms()
+    record.output, record.end_time = output, now_ms()
     hook = run.hooks.on_node_complete
     seen = line.view.context if hook is None else dict(line.view.context)
     line.view.add(record)
     if hook is not None:
         hook(record, node, seen)
-    return record, outcome.next
+    return record, following
 
 
 def _before(line: Line, node: Node, record: NodeRecord) -> None:
@@ -140,59 +118,52 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
     return target
 
 
-def _outcome(
-    executor: GraphExecutor,
-    line: Line,
-    node: Node,
-    record: NodeRecord,
-    last: NodeRecord | None,
-    arguments: Any,
-) -> Outcome:
+def _execute(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> tuple[Any, str | None]:
+    """Does what a node is for; gives its output, and the node that follows."""
     try:
-        return _execute(executor, line, node, record, last, arguments)
+        output = _output(line, node, record, last)
     except Stopped:
         raise line.run.stopped() from None
     except ExpressionError as error:
         if error.code == "D1012" and line.run.left <= 0:
             raise line.run.out_of_time() from None
         raise RunError(error.what, kind="expression", code=error.code) from None
+    match node:
+        case ExitNode():
+            return output, None
+        case SwitchNode():
+            return output, output
+        case _:
+            return output, node.next
 
 
-def _execute(
-    executor: GraphExecutor,
-    line: Line,
-    node: Node,
-    record: NodeRecord,
-    last: NodeRecord | None,
-    arguments: Any,
-) -> Outcome:  # @NodeTypeDispatch
+def _output(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> Any:  # @NodeTypeDispatch
     match node:
         case EntryNode():
-            return Outcome(arguments, node.next)
+            return line.run.arguments
         case ExitNode():
-            return Outcome(_exit_output(last), None)
+            return _exit_output(last)
         case TransformNode():
-            return Outcome(line.evaluate(node.expression.text), node.next)
+            return line.evaluate(node.expression.text)
         case SwitchNode():
-            target = _route(line, node)
-            return Outcome(target, target)
+            return _route(line, node)
         case McpNode():
-            return Outcome(_call(executor, line, node, record), node.next)
+            return _call(line, node, record)
         case ToolNode():
-            return Outcome(_call_tool(executor, line, node, record), node.next)
+            return _call_tool(line, node, record)
         case ParallelNode():
-            return Outcome(run_parallel(line, node, record, _chain(executor, node.next)), node.next)
+            return run_parallel(line, node, record, _chain(node.next))
         case ForEachNode():
-            return Outcome(run_each(line, node, record, _chain(executor, node.next)), node.next)
+            return run_each(line, node, record, _chain(node.next))
         case _:
             assert_never(node)
 
 
-def _chain(executor: GraphExecutor, until: str) -> Callable[[Line, str], Any]:
+def _chain(until: str) -> Callable[[Line, str], Any]:
     """Runs nodes up to one, and without it; gives the output of the last."""
 
     def run(line: Line, start: str) -> Any:
-        last = run_line(executor, line, start, until=until)
+        last = run_line(line, start, until=until)
         return UNDEFINED if last is None else last.output
 
     return run
@@ -218,26 +189,23 @@ def _route(line: Line, node: SwitchNode) -> str:
     return node.default
 
 
-def _call(executor: GraphExecutor, line: Line, node: McpNode, record: NodeRecord) -> Any:
-    arguments = arguments_of(node.args, line)
-    record.input = arguments
+def _call(line: Line, node: McpNode, record: NodeRecord) -> Any:
+    executor = line.run.executor
+    arguments = record.input = arguments_of(node.args, line)
     if node.cache is not None:
         kept = executor.cache.get(node, arguments)
         if kept is not ABSENT:
             return kept
 
-    def count() -> None:
-        record.attempts += 1
-
-    output = retried(node.retry, line, lambda: call_node(node, arguments, line, executor.call), count)
+    output = retried(node.retry, line, record, lambda: call_node(node, arguments, line, executor.call))
     if node.cache is not None:
         executor.cache.put(node, arguments, output)
     return output
 
 
-def _call_tool(executor: GraphExecutor, line: Line, node: ToolNode, record: NodeRecord) -> Any:
-    arguments = arguments_of(node.args, line)
-    record.input = arguments
+def _call_tool(line: Line, node: ToolNode, record: NodeRecord) -> Any:
+    executor = line.run.executor
+    arguments = record.input = arguments_of(node.args, line)
     tool = executor.document.tool(node.tool)
     if tool is None:
         raise RunError(f"Tool not found: {node.tool}", kind="graph")
@@ -251,13 +219,4 @@ def _call_tool(executor: GraphExecutor, line: Line, node: ToolNode, record: Node
             kind = "arguments" if error.kind == "arguments" else "call"
             raise RunError(str(error), kind=kind, code=error.code, details=error.details) from None
 
-    def count() -> None:
-        record.attempts += 1
-
-    return retried(node.retry, line, attempt, count)
-
-
-def type_name(node: Node) -> str:
-    """The type of a node as documents write it."""
-    name = type(node).__name__.removesuffix("Node")
-    return name[0].lower() + name[1:]
+    return retried(node.retry, line, record, attempt)

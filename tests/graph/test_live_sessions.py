@@ -1,4 +1,4 @@
-"""Sessions on standard input that open with a handshake, message by message."""
+"""Sessions on standard input, message by message: with a handshake, and of 2026-07-28 without one."""
 
 import json
 import subprocess
@@ -10,6 +10,11 @@ from tests.support.waiting import until
 from .graphs import call, transform
 from .live import DEADLINE, PROGRAM, environment, graph_file, served, waiting_file
 
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 CALL = {"name": "t", "arguments": {"v": 1}}
 
 
@@ -126,3 +131,23 @@ def test_requests_that_are_all_there_before_the_input_ends_are_answered(tmp_path
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [answer["id"] for answer in answers] == [0, 1, 2, 3]
     assert answers[3]["result"]["structuredContent"] == {"r": 1}
+
+
+def test_after_a_handshake_requests_of_the_other_era_are_refused(server):
+    assert server.greet()["result"]["protocolVersion"] == "2025-11-25"
+    assert server.ask("tools/call", **CALL)["result"]["structuredContent"] == {"r": 1}
+    assert server.ask("tools/call", **CALL, _meta=MODERN)["error"]["code"] == -32600
+    assert server.ask("tools/list", _meta=MODERN)["error"]["code"] == -32600
+    assert server.ask("tools/call", **CALL)["result"]["structuredContent"] == {"r": 1}
+
+
+def test_a_client_without_a_handshake(server):
+    found = server.ask("tools/call", **CALL, _meta=MODERN)["result"]
+    assert (found["structuredContent"], found["resultType"]) == ({"r": 1}, "complete")
+    assert server.greet()["error"]["code"] == -32022
+
+
+def test_what_is_no_request_does_not_choose(server):
+    server.process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\nno json\n')
+    assert server.greet()["result"]["protocolVersion"] == "2025-11-25"
+    assert server.ask("tools/call", **CALL)["result"]["structuredContent"] == {"r": 1}
