@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ..types.errors import MCPError
+from ..types.errors import MCPError, ToolFormatError
+from ..types.portable import from_json_text
+from ..types.tool import MCPTool
 from .journal import JournalContent, JournalError, latest, read_journal
+from .record import CallStatus
 from .verify import Verdict, verify_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-_HARMLESS = (Verdict.INTACT, Verdict.TRUNCATED)
+    from .record import CallRecord
+
+_HARMLESS: Final = (Verdict.INTACT, Verdict.TRUNCATED)
+_NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
+_SHOWN_CALLS: Final = 5
 
 
 class JournalAltered(MCPError):  # noqa: N818
@@ -61,6 +69,31 @@ def latest_to_resume(folder: Path, about: str) -> JournalContent | None:
     except JournalError as error:
         assert found is not None
         raise _altered(found, str(error)) from None
+
+
+def repeated_calls(records: Iterable[CallRecord]) -> str:
+    """Names tools and rows of the calls that may have changed something, for they may be made again."""
+    found = (record for record in records if _may_change(record))
+    named = list(dict.fromkeys(_call_name(record) for record in found))
+    more = [f"{len(named) - _SHOWN_CALLS} others"] if len(named) > _SHOWN_CALLS else []
+    return ", ".join([*named[:_SHOWN_CALLS], *more])
+
+
+def _call_name(record: CallRecord) -> str:
+    row = f" (row {record.input_row})" if record.input_row is not None else ""
+    return f"{record.tool_name}{row}"
+
+
+def _may_change(record: CallRecord) -> bool:
+    if record.tool is None or record.started_at is None or record.status in _NOT_SENT:
+        return False
+    if record.duration is not None and not record.attempts:  # it ended before it was sent
+        return False
+    try:
+        tool = from_json_text(record.tool)
+        return not (isinstance(tool, MCPTool) and tool.may_repeat)
+    except ToolFormatError:  # nobody can tell
+        return True
 
 
 def _altered(path: Path, why: str) -> JournalAltered:

@@ -142,6 +142,7 @@ class BatchRun:
 
         if earlier is not None:
             earlier.take_over(self._calls(), journal)
+            self.summary.notes |= dict.fromkeys(earlier.notes)
         interrupt, stop = self.sessions.interrupt, self.sessions.stop
         with (
             batch_progress(self.summary.total) as progress,

@@ -160,7 +160,7 @@ def _filled(value: Any, pointer: str, pointers: list[str]) -> Any:
 def _label(place: int, record: CallRecord, tool: MCPTool, secrets: Sequence[str]) -> str:
     took = "" if record.duration is None else f", {record.duration:.2f} s"
     lines = [f"{record.call or place} · {tool.name}", f"{record.status.value}{took}"]
-    if not is_read_only(tool):
+    if not tool.is_read_only:
         lines.append("not read-only")
     if is_command(tool):
         lines.append("start the server over HTTP first")
@@ -177,12 +177,6 @@ def _description(record: CallRecord) -> str:
         "Record": record.hash,
     }
     return "\n".join(f"{name}: {value}" for name, value in said.items() if value)
-
-
-def is_read_only(tool: MCPTool) -> bool:
-    """Tells whether a tool was declared as read-only when it was called."""
-    hints = tool.annotations or {}
-    return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
 
 
 def is_command(tool: MCPTool) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..types.canonical import without_surrogates
 from ..types.tool import MCPTool
 from .audit_canvas import GRAY, GREEN, RED, YELLOW, Canvas
-from .audit_step import is_command, is_read_only, step_of
+from .audit_step import is_command, step_of
 from .words import counted
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _about(records: Sequence[CallRecord]) -> str:
     statuses = Counter(record.status.value for record in records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     tools = [step for record in records if isinstance(step := step_of(record), MCPTool)]
-    writing = sum(not is_read_only(tool) for tool in tools)
+    writing = sum(not tool.is_read_only for tool in tools)
     lines = [
         f"Audit of {counted(len(records), 'tool call')}: {counts}",
         "Each node is one call, in the order in which they finished. Executing a node makes its call again.",

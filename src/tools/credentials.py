@@ -214,11 +214,17 @@ def credential_from_port(port: Any) -> Credential:
             setting="credentials",
             fix="Execute it first; KNIME forgets tokens when a workflow is closed",
         ) from None
-    if kind.lower() != "bearer" or not parameters:
+    if kind.lower() != "bearer":
         raise SettingInvalid(
             f"The credential port gives a credential of type '{kind}', but only Bearer tokens can be sent",
             setting="credentials",
             fix="For user name and password use a Credentials Configuration node and 'Credentials'",
+        )
+    if not parameters:
+        raise SettingInvalid(
+            "The Bearer token of the credential port is empty",
+            setting="credentials",
+            fix="Execute the node at the port again; KNIME forgets tokens when a workflow is closed",
         )
     return Credential(PORT, "", parameters)
 

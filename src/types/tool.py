@@ -303,6 +303,17 @@ class MCPTool(_AnyTool, _DeclaredText):
         return self.route.digest
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether the server says that it changes nothing, and does not contradict itself."""
+        hints = self.annotations or {}
+        return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a call may be made again when nobody knows whether it ran: read-only or idempotent."""
+        return self.is_read_only or (self.annotations or {}).get("idempotentHint") is True
+
+    @property
     def cell_uri(self) -> str:
         """`server_uri` as a cell holds it: with the tool's name where it is not the one shown."""
         return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)

@@ -21,13 +21,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import SUFFIX, JournalError
-from ...audit.record import CallStatus
 from ...audit.resume import to_resume
-from ...tools.audit_step import is_read_only
 from ...types.canonical import canonical_json
-from ...types.errors import MCPError, ToolFormatError
-from ...types.portable import from_json_text
-from ...types.tool import MCPTool
+from ...types.errors import MCPError
 from ..run.events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..timeline.timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
@@ -36,7 +32,7 @@ from .history import message_of
 from .prompter import Answered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -49,8 +45,6 @@ _FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows", "tables")
 _FOLLOWS: Final = "follows"  # in a line of its own: the run that this one goes on from
 _ERRORS: Final = "Errors"
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
-_NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
-_SHOWN_CALLS: Final = 5
 _TABLES_LOST: Final = (
     "The Data outputs lack tables of workflows that ran in the interrupted run: only tables of MCP tools are"
     " taken over from it. Execute without 'Resume an interrupted run' if you need them"
@@ -179,33 +173,6 @@ class Finished:
         data = f"{canonical_json(line)}\n".encode()
         with self._lock, open(self._path, "ab", opener=_private) as file:
             file.write(data)
-
-
-def repeated_calls(records: Iterable[CallRecord]) -> str:
-    """Names tools and rows of the calls that may have changed something, for they may be made again."""
-    found = (record for record in records if _may_change(record))
-    named = list(dict.fromkeys(_call_name(record) for record in found))
-    more = [f"{len(named) - _SHOWN_CALLS} others"] if len(named) > _SHOWN_CALLS else []
-    return ", ".join([*named[:_SHOWN_CALLS], *more])
-
-
-def _call_name(record: CallRecord) -> str:
-    row = f" (row {record.input_row})" if record.input_row is not None else ""
-    return f"{record.tool_name}{row}"
-
-
-def _may_change(record: CallRecord) -> bool:
-    if record.tool is None or record.started_at is None or record.status in _NOT_SENT:
-        return False
-    if record.duration is not None and not record.attempts:  # it ended before it was sent
-        return False
-    try:
-        tool = from_json_text(record.tool)
-        if not isinstance(tool, MCPTool):
-            return True
-        return not is_read_only(tool) and (tool.annotations or {}).get("idempotentHint") is not True
-    except ToolFormatError:  # nobody can tell
-        return True
 
 
 def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> Answered:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import JournalWriteError
+from ...audit.resume import repeated_calls
 from ...types.errors import Canceled, MCPError, kind_and_place
 from ..run.events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
 from ..timeline.timeline import PromptTimeline, one_line
 from ..toolbox.data_registry import DataRegistry
-from .finished import repeated_calls
 from .prompt_threads import answers
 
 if TYPE_CHECKING:

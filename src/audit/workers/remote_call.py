@@ -67,27 +67,13 @@ def remote_call(remote: RemoteCall) -> CallOutcome:
     """
     shared = shared_dispatcher(remote)
     task = _dask_task()
-    if task is not None and not may_repeat(remote.tool):
+    if task is not None and not remote.tool.may_repeat:
         task.begin()
     outcome = recorded_call(remote.call, replace(shared, is_canceled=_is_canceled(task, shared)))
     error = outcome.error
     if error is not None and not isinstance(error, MCPError):
         error = MCPError(outcome.record.error or type(error).__name__)  # of any class, which may not travel
     return replace(outcome, error=error, answer=outcome.answer if remote.blobs else None)
-
-
-def may_repeat(tool: MCPTool) -> bool:
-    """Tells whether a call may be made again when nobody knows whether it ran.
-
-    Args:
-        tool: The tool, as the person chose it.
-
-    Returns:
-        Whether the tool is declared as read-only, without contradiction, or as idempotent.
-    """
-    hints = tool.annotations or {}
-    read_only = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
-    return read_only or hints.get("idempotentHint") is True
 
 
 def _dask_task() -> DaskTask | None:

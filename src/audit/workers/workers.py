@@ -19,7 +19,7 @@ from ..record import utc_text
 from ..recording import save_blobs
 from .errors import OutcomeUnknown, StoppedBefore, StoppedWithin, WorkersGone
 from .process_workers import ProcessWorkers
-from .remote_call import RemoteCall, may_repeat, remote_call
+from .remote_call import RemoteCall, remote_call
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -92,7 +92,7 @@ class Workers:
         try:
             return self._answer(remote)
         except OutcomeUnknown:
-            if self._is_canceled() or not may_repeat(remote.tool):
+            if self._is_canceled() or not remote.tool.may_repeat:
                 raise
         return self._answer(remote)
 

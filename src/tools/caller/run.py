@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
 from ...audit.journal import SUFFIX, Journal, JournalWriteError
-from ...audit.resume import latest_to_resume
+from ...audit.record import CallStatus
+from ...audit.resume import latest_to_resume, repeated_calls
 from ...audit.secrets import without_digests
 from ...types.canonical import canonical_json
 from ...types.errors import Canceled, MCPError
@@ -17,7 +18,7 @@ from .batch import run_batch
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from pathlib import Path
 
     from ...audit.record import CallRecord
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .summary import RunSummary
 
 JOURNALS: Final = "mcp-audit"
+_UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +113,7 @@ class CallerRun:
         with journal, closing(results):
             if earlier is not None:
                 earlier.take_over(self.plan.calls(), journal)
+                self.summary.notes |= dict.fromkeys(earlier.notes)
             self._take(results, write, journal)
             self.head = journal.head
             if self.stop.is_set() or is_canceled():
@@ -164,12 +167,18 @@ class EarlierRun:
     Args:
         records: All its records.
         dispatcher: Of the present run.
+
+    Attributes:
+        notes: What to warn of: calls that were sent and got no answer, which may have run.
     """
 
-    def __init__(self, records: Iterable[CallRecord], dispatcher: Dispatcher) -> None:
+    def __init__(self, records: Sequence[CallRecord], dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._records = {_key_of(record): record for record in records if record.ok}
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
+        unanswered = (record for record in records if record.status in _UNANSWERED)
+        again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
+        self.notes = (_twice(again),) if again else ()
 
     def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
         """Takes over those of the calls that were finished: same row, tool and arguments.
@@ -215,6 +224,13 @@ class EarlierRun:
             return without_digests(canonical_json(marked))
         except (MCPError, ValueError, TypeError):
             return None
+
+
+def _twice(calls: str) -> str:
+    return (
+        f"The interrupted run had sent these calls, and got no answer: {calls}; if they are made again, look"
+        " at whether their effects are there twice"
+    )
 
 
 def _key_of(record: CallRecord) -> tuple[str | None, ...]:

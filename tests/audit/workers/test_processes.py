@@ -12,7 +12,7 @@ import pytest
 from knime_mcp.audit.dispatch import Call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.workers.process_workers import ProcessWorkers
-from knime_mcp.audit.workers.remote_call import RemoteCall, may_repeat
+from knime_mcp.audit.workers.remote_call import RemoteCall
 from knime_mcp.types.errors import ArgumentsInvalid
 from tests.support.noting import connect, run
 
@@ -167,8 +167,8 @@ def test_a_call_on_its_way_shows_nothing(server):
 
 
 def test_what_may_be_repeated(server):
-    assert [may_repeat(server.call(name).tool) for name in ("note", "look", "put")] == [False, True, True]
+    assert [server.call(name).tool.may_repeat for name in ("note", "look", "put")] == [False, True, True]
     contradiction = replace(
         server.call("look").tool, annotations={"readOnlyHint": True, "destructiveHint": True}
     )
-    assert not may_repeat(contradiction)
+    assert not contradiction.may_repeat

@@ -40,4 +40,4 @@ def nothing_is_left():
     before = children()
     yield
     until(lambda: not threads(), f"threads end: {threads()}")
-    assert children() == before
+    assert set(children()) <= set(before)  # one of an earlier test may end meanwhile

@@ -191,10 +191,16 @@ def test_a_credential_port_gives_a_bearer_token():
 
 
 @pytest.mark.parametrize(
-    "port", [Port(schema="Basic"), Port(parameters=""), Port(error=ValueError(CANARY)), object()]
+    ("port", "words"),
+    [
+        (Port(schema="Basic"), "type 'Basic', but only Bearer"),
+        (Port(parameters=""), "token of the credential port is empty"),
+        (Port(error=ValueError(CANARY)), "credential port"),
+        (object(), "credential port"),
+    ],
 )
-def test_a_credential_port_without_a_token_is_an_error(port):
-    with pytest.raises(SettingInvalid) as caught:
+def test_a_credential_port_without_a_token_is_an_error(port, words):
+    with pytest.raises(SettingInvalid, match=words) as caught:
         credential_from_port(port)
     assert CANARY not in str(caught.value)
 
