@@ -35,7 +35,7 @@ from timing import Table
 import graph
 
 T = TypeVar("T")
-GROUP_SECONDS = 600
+GROUP_SECONDS = 900
 
 
 #: Title and what measures; growth gives curves instead of adding to a table.
