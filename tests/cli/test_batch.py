@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_finished_rows_and_resume_skips_them(cli, server, table, tm
         "batch", server.url, "slow", "p.csv", "--resume", "run.jsonl", "--concurrency", "1", "--out", "r2.csv"
     )
     assert done.code == 0
-    assert "got no answer: slow (row 3); if they are made again" in " ".join(done.err.split())
+    assert "got no result: slow (row 3); if they are made again" in " ".join(done.err.split())
     assert [row["Status"] for row in csv_rows(tmp_path / "r2.csv")] == ["ok"] * 4
     assert [line for line in server.said()[before:] if line.startswith("started")] == [
         "started r3",

@@ -169,7 +169,7 @@ class EarlierRun:
         dispatcher: Of the present run.
 
     Attributes:
-        notes: What to warn of: calls that were sent and got no answer, which may have run.
+        notes: What to warn of: calls that were sent and got no result, which may have run.
     """
 
     def __init__(self, records: Sequence[CallRecord], dispatcher: Dispatcher) -> None:
@@ -228,7 +228,7 @@ class EarlierRun:
 
 def _twice(calls: str) -> str:
     return (
-        f"The interrupted run had sent these calls, and got no answer: {calls}; if they are made again, look"
+        f"The interrupted run had sent these calls, and got no result: {calls}; if they are made again, look"
         " at whether their effects are there twice"
     )
 

@@ -64,7 +64,7 @@ def test_cancel_after_half_of_the_rows_and_resume(server, tools_of, call, rows_o
     resumed = call(tools, rows, tool_name="wait", resume=True)
     results = rows_of(resumed)
     assert [row["Status"] for row in results] == ["ok"] * 20
-    assert "had sent these calls, and got no answer: wait (row Row1" in resumed.warnings[-1]
+    assert "had sent these calls, and got no result: wait (row Row1" in resumed.warnings[-1]
     started_at = [row["Started at"] for row in results]
     assert max(started_at[:10]) < min(started_at[10:])
 
