@@ -27,7 +27,7 @@ KNIME = "KNIME's own API, per cell"
 SAMPLE = 1_000
 ENOUGH = 20_000
 """Tools in one measurement at least: what a thousand of them take once is the time to get going."""
-TURNS = 3
+TURNS = 7
 """Times as many rounds as elsewhere: a column takes milliseconds, in which much else can happen."""
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 

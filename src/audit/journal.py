@@ -20,10 +20,11 @@ import json
 import os
 import secrets
 import threading
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
 
 from ..types.canonical import canonical_json
 from .chain import chained_with_text
@@ -39,6 +40,8 @@ Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
 _START = b'{"about":'  # what canonical JSON begins the first line of a run with
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
+_LOOK_SECONDS: Final = 1.0
+"""Between looks whether the file was deleted: a look takes half as long as the writing of a line."""
 
 
 class JournalError(ValueError):
@@ -109,6 +112,7 @@ class Journal:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
         self._can_tell_deleted = self._links() > 0  # some shared folders count no links at all
+        self._look_at = 0.0
         try:
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
             self._write(new_line + canonical_json(start))
@@ -126,7 +130,8 @@ class Journal:
             The record as written, with its completion number and its place in the chain.
 
         Raises:
-            JournalWriteError: It could not be written. The journal stays whole, without it.
+            JournalWriteError: It could not be written, and the journal stays whole without it; or the file
+                was deleted, which is noticed within a second.
         """
         with self._lock:
             written, text = chained_with_text(record, self.head, call=self.count + 1)
@@ -143,6 +148,7 @@ class Journal:
         with self._lock:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
+                self._look_at = 0.0
                 try:
                     self._write(canonical_json({"kind": "end", **end, "at": _now()}))
                 finally:
@@ -160,8 +166,10 @@ class Journal:
         return os.fstat(self._file.fileno()).st_nlink
 
     def _write(self, line: str) -> None:
-        if self._can_tell_deleted and not self._links():
-            raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
+        if self._can_tell_deleted and time.monotonic() >= self._look_at:
+            if not self._links():
+                raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
+            self._look_at = time.monotonic() + _LOOK_SECONDS
         # One unbuffered write per line: whatever happens to this process, the operating system has it.
         data = f"{line}\n".encode()
         written = 0

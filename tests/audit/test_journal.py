@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit import journal as journal_module
-from knime_mcp.audit.journal import Journal, JournalError, latest, new_run_id, read_journal
+from knime_mcp.audit.journal import (
+    Journal,
+    JournalError,
+    JournalWriteError,
+    latest,
+    new_run_id,
+    read_journal,
+)
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table import TableError, read_calls
 from knime_mcp.audit.verify import Verdict, verify_file
@@ -209,6 +217,20 @@ def test_a_full_disk_leaves_whole_lines(tmp_path):
     assert [len(found.result) for found in content.records] == [9000, 9000, 10]
     assert (content.outcome, content.torn) == ("complete", False)
     assert verify_file(path).intact
+
+
+def test_a_journal_that_was_deleted_takes_no_more_records_and_does_not_end_well(tmp_path):
+    journal = Journal(tmp_path / "run.jsonl", run="r")
+    journal.path.unlink()
+
+    def append_until_refused():
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            journal.append(record())
+
+    for refused in (append_until_refused, lambda: journal.append(record()), journal.close):
+        with pytest.raises(JournalWriteError, match="deleted"):
+            refused()
 
 
 def test_many_threads_write_whole_lines_in_the_order_of_the_chain(tmp_path):
