@@ -12,6 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
+	@echo 'Here knime-mcp is $(BIN)/knime-mcp, until you type: source $(BIN)/activate'
 
 test: $(VENV)/.test peers  ## all tests, also against servers that others wrote
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)

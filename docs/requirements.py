@@ -17,7 +17,7 @@ TARGET = ROOT / "docs" / "requirements.md"
 INTRO = """# Requirements
 
 Made by `docs/requirements.py` from `docs/requirements.toml` and the marks of the tests; do not edit.
-A requirement without a test is work left.
+Where no test is named, the decision says why.
 
 | id | asks | decision | where | tests |
 |---|---|---|---|---|

@@ -1,9 +1,10 @@
-"""What KNIME and its bundler read beside the code says the same as the project does."""
+"""What KNIME and its bundler read: the extension loads, and `knime.yml` and `pixi.toml` fit the project."""
 
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from knime_mcp.version import VERSION
@@ -11,8 +12,23 @@ from knime_mcp.version import VERSION
 ROOT = Path(__file__).parents[2]
 
 
-def test_knime_yml_has_the_version_as_text():
-    assert yaml.safe_load((ROOT / "knime.yml").read_text(encoding="utf-8"))["version"] == VERSION
+@pytest.fixture
+def knime_yml():
+    return yaml.safe_load((ROOT / "knime.yml").read_text(encoding="utf-8"))
+
+
+def test_knime_yml_has_the_version_as_text(knime_yml):
+    assert knime_yml["version"] == VERSION
+
+
+def test_the_files_that_knime_yml_names_exist(knime_yml):
+    names = [knime_yml["license_file"], knime_yml["pixi_toml_path"], f"{knime_yml['extension_module']}.py"]
+    assert [name for name in names if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.requirement("T29")
+def test_knime_loads_the_extension_without_complaints(host):
+    assert host.describe()["problems"] == []
 
 
 def test_every_dependency_is_bundled_in_the_same_versions():

@@ -1,6 +1,7 @@
 """Imports go one way only: every part of the house may use the parts it stands on, no others."""
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,18 +14,18 @@ Import = ast.Import | ast.ImportFrom
 #: the client, and the node modules with what only they use.
 MAY_IMPORT = {
     "types": set(),
-    "tools": {"types"},
-    "audit": {"types", "tools"},
+    "client": {"types"},
+    "audit": {"types", "client"},
     "knwf": set(),
     "yaml_text": set(),
     "web": set(),
     "stdio": set(),
-    "nodes": {"types", "tools", "audit", "knwf"},
-    "agents": {"types", "tools", "audit", "knwf", "nodes"},
+    "nodes": {"types", "client", "audit", "knwf"},
+    "agents": {"types", "client", "audit", "knwf", "nodes"},
     "headless": {"types", "audit", "knwf"},
-    "graph": {"types", "tools", "audit", "yaml_text", "web", "stdio"},
+    "graph": {"types", "client", "audit", "yaml_text", "web", "stdio"},
     "knowledge": {"types", "yaml_text", "web", "stdio"},
-    "cli": {"types", "tools", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
+    "cli": {"types", "client", "audit", "knwf", "nodes", "agents", "headless", "graph", "knowledge"},
 }
 NODES = {
     "audit_canvas.py",
@@ -44,13 +45,31 @@ NODES = {
     "views",
 }
 EVERYBODY = {"version"}
+#: Folder of the client -> the folders of `tools` that it may import beside itself.
+CLIENT_LAYERS = {
+    "protocol": set(),
+    "transports": {"protocol"},
+    "client": {"protocol", "transports", "validation"},
+}
+IO_MODULES = {
+    "anyio",
+    "asyncio",
+    "http",
+    "httpcore",
+    "os",
+    "pathlib",
+    "select",
+    "socket",
+    "ssl",
+    "subprocess",
+}
 
 
 def part_of(path: Path) -> str:
     """The part that a file below src/ belongs to."""
     folder, *rest = path.relative_to(SRC).parts
-    if folder == "tools" and rest and rest[0] in NODES:
-        return "nodes"
+    if folder == "tools":
+        return "nodes" if rest and rest[0] in NODES else "client"
     return folder
 
 
@@ -70,6 +89,15 @@ def relative_imports(file: Path, nodes: Sequence[Import]) -> Iterator[tuple[int,
             inner = [n.with_suffix(".py") for n in names if n.with_suffix(".py").is_file()]
             inner += [n for n in names if n.is_dir()]
             yield from ((node.lineno, found) for found in inner or [module])
+
+
+def absolute_imports(nodes: Sequence[Import]) -> Iterator[tuple[int, str]]:
+    """Yields (line, module)."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif not node.level:
+            yield node.lineno, node.module or ""
 
 
 FILES = [
@@ -98,22 +126,40 @@ def test_imports_follow_the_arrows(imports):
     assert wrong == []
 
 
+def test_contributing_says_the_same():
+    text = (SRC.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)/`(?: \((\w+)\))? \|.*\| (.+) \|$", text, re.MULTILINE)
+    said = {group or folder: set(parts.split(", ")) - {"nothing"} for folder, group, parts in rows}
+    assert said == MAY_IMPORT
+
+
+@pytest.mark.requirement("T31")
+@pytest.mark.parametrize("layer", CLIENT_LAYERS)
+def test_the_client_has_layers(imports, layer):
+    wrong = []
+    for file in (SRC / "tools" / layer).glob("*.py"):
+        for line, imported in relative_imports(file, imports[file]):
+            folder = imported.parent if imported.is_file() else imported
+            if folder.parent == SRC / "tools" and folder.name not in {layer, *CLIENT_LAYERS[layer]}:
+                wrong.append(f"{file}:{line} imports {imported.relative_to(SRC)}")
+    assert wrong == []
+
+
+@pytest.mark.requirement("T31")
+def test_the_protocol_does_no_io(imports):
+    for file in (SRC / "tools" / "protocol").glob("*.py"):
+        names = {name for _, name in absolute_imports(imports[file])}
+        assert not {name.partition(".")[0] for name in names} & IO_MODULES, file
+
+
 def test_only_relative_imports_inside(imports):
     """`import tools.x` works by accident when src/ is on the path, and loads a second copy."""
     folders = {f.name for f in SRC.iterdir() if f.is_dir()} - {"types"} | {"knime_mcp"}
     wrong = []
     for file, nodes in imports.items():
-        for node in nodes:
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif not node.level:
-                names = [node.module or ""]
-            wrong += [
-                f"{file}:{node.lineno}: import {name}"
-                for name in names
-                if name.split(".")[0] in folders or name.startswith("types.")
-            ]
+        for line, name in absolute_imports(nodes):
+            if name.split(".")[0] in folders or name.startswith("types."):
+                wrong.append(f"{file}:{line}: import {name}")
     assert wrong == []
 
 

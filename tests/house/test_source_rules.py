@@ -1,4 +1,4 @@
-"""Modules fit a head. The other rules of CONTRIBUTING.md are ruff's, see `pyproject.toml`."""
+"""Modules are short. The other rules of CONTRIBUTING.md are checked by ruff, see `pyproject.toml`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ ROOT = Path(__file__).parents[2]
 LONGEST = {"src": 400, "tests": 600, "benchmarks": 600, "examples": 600, "docs": 600}
 
 
-def test_modules_fit_a_head():
+def test_no_module_is_too_long():
     too_long = {
         path: length
         for folder, longest in LONGEST.items()

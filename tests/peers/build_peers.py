@@ -47,6 +47,7 @@ BENCH_NAMES = (*BENCH_PYTHON, "graph-node")
 
 PAUSES = (2, 5, 15, 30)  # seconds before the second, third, … attempt at a step that uses the network
 STEP_TIMEOUT = 600  # seconds
+NPMS_LOG = "A complete log of this run can be found in"  # what npm says last, after the reason
 
 
 class BuildError(Exception):
@@ -107,12 +108,10 @@ def network(what: str, command: list[str | Path], **options: object) -> None:
             failure = f"no end after {STEP_TIMEOUT} s"
         if failure is None:
             return
-        tail = "\n".join(failure.strip().splitlines()[-15:])
+        lines = [line for line in failure.strip().splitlines() if NPMS_LOG not in line][-15:]
         if pause is None:
-            raise BuildError(f"{what} failed {len(PAUSES) + 1} times. Its last words:\n{tail}")
-        print(
-            f"{what} failed, again in {pause} s: {tail.splitlines()[-1] if tail else 'no output'}", flush=True
-        )
+            raise BuildError("\n".join([f"{what} failed {len(PAUSES) + 1} times. Its last words:", *lines]))
+        print(f"{what} failed, again in {pause} s: {lines[-1] if lines else 'no output'}", flush=True)
         time.sleep(pause)
 
 

@@ -20,6 +20,14 @@ def test_without_peers_the_failure_says_what_to_run(start, monkeypatch, tmp_path
         start()
 
 
+def test_a_step_that_fails_says_why_each_time(monkeypatch, capfd) -> None:
+    monkeypatch.setattr(build_peers, "PAUSES", (0,))
+    said = f"npm error reason: no such host\nnpm error {build_peers.NPMS_LOG}: /home/x.log"
+    with pytest.raises(build_peers.BuildError, match=r"failed 2 times.*\n.*no such host$"):
+        build_peers.network("npm ci", [sys.executable, "-c", f"raise SystemExit({said!r})"])
+    assert capfd.readouterr().out == "npm ci failed, again in 0 s: npm error reason: no such host\n"
+
+
 @pytest.mark.peer
 def test_a_second_build_does_nothing(capfd) -> None:
     if not all(build_peers.is_fresh(name) for name in build_peers.NAMES):

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import base64
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -11,10 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 from serving import serve_asgi
-
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
-)
+from workshop import PIXEL
 
 
 class Weather(BaseModel):

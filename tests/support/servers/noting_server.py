@@ -4,12 +4,9 @@ Its three tools do the same, as slowly as they are told, and are declared differ
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import anyio
-
-sys.path.insert(0, str(Path(__file__).parent))
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
