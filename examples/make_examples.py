@@ -81,9 +81,8 @@ def _server() -> NativeNode:
     )
 
 
-def first_call(host: ExtensionHost) -> Workflow:
-    """A server's tools, and one call of one of them."""
-    provider = new_node(
+def _provider(host: ExtensionHost) -> NativeNode:
+    return new_node(
         host,
         2,
         "mcp_tool_provider",
@@ -92,6 +91,11 @@ def first_call(host: ExtensionHost) -> Workflow:
         position=_place(1),
         annotation="List its tools",
     )
+
+
+def first_call(host: ExtensionHost) -> Workflow:
+    """A server's tools, and one call of one of them."""
+    provider = _provider(host)
     caller = new_node(
         host,
         3,
@@ -122,15 +126,7 @@ def first_call(host: ExtensionHost) -> Workflow:
 
 def batch(host: ExtensionHost) -> Workflow:
     """One call per row of a table; one of the rows names a file that is not there."""
-    provider = new_node(
-        host,
-        2,
-        "mcp_tool_provider",
-        {"server_url": DEMO_URL},
-        variables=[_SERVER],
-        position=_place(1),
-        annotation="List its tools",
-    )
+    provider = _provider(host)
     files = ("customer_letter.txt", "meeting_notes.md", "install_guide.txt", "not_there.txt")
     rows = table_creator(
         3, [Column("path", "string", files)], position=_place(1, 1), annotation="One call per row"

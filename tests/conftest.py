@@ -1,5 +1,6 @@
 """What all tests share: one KNIME host, the stand-in or (KNIME_PYTHON_ROOT) KNIME's own sources."""
 
+import json
 import os
 
 import hypothesis
@@ -39,3 +40,17 @@ def host():
     from tests.support.host import get_host
 
     return get_host()
+
+
+@pytest.fixture
+def journal_files(tmp_path):
+    """The journals of the test's workflow, in the folder "workflow" of `tmp_path`, oldest first."""
+    return lambda: sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
+
+
+@pytest.fixture
+def journals(journal_files):
+    """Reads them, each as a list of lines."""
+    return lambda: [
+        [json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in journal_files()
+    ]

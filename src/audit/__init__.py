@@ -1,1 +1,1 @@
-"""What happened in a call of a tool: run it, record it, keep the records."""
+"""Tool calls: running them, recording them, and keeping, verifying and replaying the records."""

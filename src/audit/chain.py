@@ -249,7 +249,7 @@ def _hash(previous: str, text: str) -> str:
 
 
 def same_hash(one: str, other: str) -> bool:
-    """Whether two hashes are the same as people write them: with or without prefix, in any case."""
+    """Returns whether two hashes are the same as people write them: with or without prefix, in any case."""
     return _bare(one) == _bare(other)
 
 

@@ -1,4 +1,4 @@
-"""What servers say about their tools now, beside what a person saw when choosing a tool.
+"""The servers' current definitions of tools, compared with those that a person saw when choosing.
 
 A tool cell is a pin: its digest names the definition that somebody read. Before a call the server's current
 definition can be compared with it. Each server is asked once per run, whatever the number of calls, and again
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _SUGGESTIONS = 3
 # A server that is away fails the calls meanwhile at once, but not those after its return.
 _FAILURE_HOLDS_SECONDS = 5.0
-# A server that tells of changes where there are none is listened to less and less often.
+# After announcements without a real change, listings are made less and less often.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 
 
 class Pinning(StrEnum):
-    """What to do when a server's definition of a tool is not the one that a person saw."""
+    """What to do if a tool's current definition differs from the one that a person saw."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -57,7 +57,7 @@ class CheckedTool:
 
 
 class _Asked:
-    """What one server was asked, and how many changes it had told of by then."""
+    """One listing of a server's tools, and the number of list changes announced before it."""
 
     __slots__ = ("answer", "changes", "client", "failed_until", "pause", "pause_until")
 
@@ -78,7 +78,7 @@ class _Asked:
         return self.client.tool_changes == self.changes
 
     def compare(self, before: _Asked | None, found: dict[str, ToolDefinition]) -> None:
-        """Notes whether the change that the server had told of was one."""
+        """Doubles the pause before the next listing if the server announced a change that was none."""
         if before is not None and before.client is not None and before.answer.result() == found:
             self.pause = min(max(2 * before.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
             self.pause_until = time.monotonic() + self.pause
@@ -165,7 +165,7 @@ class Definitions:
     def listing(
         self, route: ServerRoute, *, is_canceled: Callable[[], bool] | None = None
     ) -> dict[str, ToolDefinition]:
-        """Gives the current definitions of all tools of a server.
+        """Returns the current definitions of all tools of a server.
 
         Args:
             route: The server.

@@ -8,15 +8,21 @@ replay and the command line all call through here.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from ..tools.protocol.results import ABSENT
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
-from .definitions import Pinning
+from .call import Answer as Answer
+from .call import Call as Call
+from .call import CallOutcome as CallOutcome
+from .call import DataInput as DataInput
+from .call import Dispatcher as Dispatcher
+from .call import Trace as Trace
+from .call import WorkflowRunner as WorkflowRunner
 from .record import CallStatus, status_of
 from .recording import (
     Ending,
@@ -31,175 +37,16 @@ from .recording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from ..tools.mcp_client import MCPClient, Progress
-    from ..tools.protocol.results import CallToolResult, ContentBlock
-    from ..tools.session_pool import SessionPool
-    from ..types.tool import Tool
-    from .definitions import Definitions
-    from .record import CallRecord
-    from .secrets import SecretMarker
-
-WorkflowRunner: TypeAlias = (
-    "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
-)
-"""Runs a workflow tool: the tool, its parameters, a table per input port; gives message and output tables."""
+    from ..tools.protocol.results import CallToolResult
 
 _NO_WORKFLOWS = (
     "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
     " Platform 5.8 or later"
 )
 _WANTS_TABLES = "Use the MCP Agent Prompter node: its data inputs feed such tools"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataInput:
-    """A table that a workflow tool is given.
-
-    Attributes:
-        port: Name of the port.
-        id: Id of the table in the agent's data registry.
-        table: The table, as the host takes it.
-    """
-
-    port: str
-    id: str
-    table: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A call to make.
-
-    Attributes:
-        tool: The tool.
-        arguments: The arguments, as far as they could be read.
-        input_row: RowID of the row of parameters, or None.
-        error: What is wrong with the call already, so that it must not be made.
-        denied: Whether the error is that a policy does not allow the call.
-        name: The name that was asked for, where there is no such tool.
-        iteration: The agent's turn, or None outside an agent.
-        data: The tables for a workflow's inputs, in the order of its ports.
-    """
-
-    tool: Tool | None
-    arguments: Mapping[str, Any] | None = None
-    input_row: str | None = None
-    error: MCPError | None = None
-    denied: bool = False
-    name: str | None = None
-    iteration: int | None = None
-    data: tuple[DataInput, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a tool answered.
-
-    Attributes:
-        text: Text for people and models.
-        structured: JSON value, or ``ABSENT`` of the client's results.
-        is_error: The tool itself says that it failed.
-        blocks: The blocks of an MCP result.
-        outputs: The output tables of a workflow.
-        error: What is wrong with the answer, which is kept beside it.
-    """
-
-    text: str
-    structured: Any
-    is_error: bool = False
-    blocks: tuple[ContentBlock, ...] = ()
-    outputs: tuple[Any, ...] = ()
-    error: MCPError | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Trace:
-    """What became known about a call while it ran, kept if it fails.
-
-    Attributes:
-        tool: The tool as it was called.
-        arguments: The arguments as sent.
-        data: The tables for a workflow's inputs.
-        coercions: What had to be done to the arguments, in words.
-        note: Something to warn of.
-        digest: Digest of the workflow that was run; that of an MCP tool is in the tool.
-        attempts: How often the call was sent.
-        server_version: What the server says that it is.
-        protocol: The protocol revision that was spoken.
-        started_at: When the call began.
-        duration: Seconds that the call took.
-    """
-
-    tool: Tool
-    arguments: dict[str, Any]
-    data: tuple[DataInput, ...] = ()
-    coercions: tuple[str, ...] = ()
-    note: str | None = None
-    digest: str | None = None
-    attempts: int = 0
-    server_version: str | None = None
-    protocol: str | None = None
-    started_at: datetime | None = None
-    duration: float | None = None
-
-    def sent(self) -> None:
-        """Counts an attempt."""
-        self.attempts += 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatcher:
-    """All that calls of one run share.
-
-    Attributes:
-        run: Id of the run.
-        pool: The sessions.
-        definitions: What the servers say about their tools.
-        secrets: Marks secrets in records.
-        pinning: What to do with a tool that changed since it was chosen.
-        run_workflow: Runs a workflow tool with arguments and input tables, and gives its message and output
-            tables; None where the host cannot.
-        workflow_digest: Says which workflow a tool is, by a digest; None where nobody can. Called where
-            ``run_workflow`` is called.
-        save_blob: Saves a blob of a call's result and gives the path; None keeps no blobs.
-        is_canceled: Ends waiting.
-        on_progress: Is told what tools report while they run, in the thread of the call or of a reader.
-    """
-
-    run: str
-    pool: SessionPool
-    definitions: Definitions
-    secrets: SecretMarker
-    pinning: Pinning = Pinning.WARN
-    run_workflow: WorkflowRunner | None = None
-    workflow_digest: Callable[[WorkflowTool], str | None] | None = None
-    save_blob: Callable[[Call, int, bytes, str], str] | None = None
-    is_canceled: Callable[[], bool] | None = None
-    on_progress: Callable[[Progress], None] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOutcome:
-    """A finished call.
-
-    Attributes:
-        record: The record of it.
-        tool: The tool as it was called, None if it is not known.
-        error: What ended it, None if the tool answered.
-        coercions: What had to be done to the arguments, in words.
-        note: Something to warn of.
-        answer: What the tool answered, None if it did not. Secrets are marked in its text and structured
-            value, not in its blocks.
-    """
-
-    record: CallRecord
-    tool: Tool | None
-    error: Exception | None = None
-    coercions: tuple[str, ...] = ()
-    note: str | None = None
-    answer: Answer | None = None
 
 
 def run_call(  # @ToolTypeDispatch
@@ -269,7 +116,7 @@ def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
 
 
 def _opened(opening: Opening | None, call: Call, trace: Trace, dispatcher: Dispatcher) -> Opening:
-    """What was prepared while the server was busy, or the same anew where that no longer holds."""
+    """The opening made while the server was busy, or a new one if a secret became known since."""
     if opening is not None and opening.holds(dispatcher):
         return opening
     return Opening(call, trace, dispatcher)
@@ -321,7 +168,7 @@ def _run_mcp(
 
 
 def _tell(client: MCPClient, dispatcher: Dispatcher, progress: Progress) -> None:
-    """Tells what a tool reports. A token may be newer than the run, hence asked for each time."""
+    """Passes a progress report on. Asks for secrets each time, as tokens may be newer than the run."""
     assert dispatcher.on_progress is not None
     dispatcher.secrets.learn(client.secrets())
     dispatcher.on_progress(replace(progress, message=dispatcher.secrets.scrub(progress.message)))

@@ -21,7 +21,7 @@ import os
 import secrets
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, cast
@@ -32,7 +32,7 @@ from .record import CallRecord, utc_text
 from .table_files import is_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -187,7 +187,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """What a journal holds.
+    """The content of a journal that was read.
 
     Attributes:
         run: Id of the run (of the last one, in a file that holds several).
@@ -222,8 +222,26 @@ def read_journal(path: Path) -> JournalContent:
         JournalError: A line is not what a journal writes, or the file does not begin with a whole one.
         OSError: The file cannot be read.
     """
-    run, about, outcome, torn = "", "", None, False
     records: list[CallRecord] = []
+    content = scan_journal(path, lambda _, record: records.append(record))
+    return replace(content, records=tuple(records))
+
+
+def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) -> JournalContent:
+    """Reads a journal, and keeps none of its calls.
+
+    Args:
+        path: The file.
+        take: Is given each finished call with its line, in the order of the file.
+
+    Returns:
+        Its content, without records.
+
+    Raises:
+        JournalError: As `read_journal`.
+        OSError: The file cannot be read.
+    """
+    run, about, outcome, torn = "", "", None, False
     for line in journal_lines(path):
         torn = line.torn
         if torn and line.number > 1:
@@ -234,7 +252,7 @@ def read_journal(path: Path) -> JournalContent:
                 case "start":
                     run, about, outcome = entry["run"], entry["about"], None
                 case "call":
-                    records.append(CallRecord.from_json(entry))
+                    take(line, CallRecord.from_json(entry))
                 case "end":
                     outcome = entry["outcome"]
                 case other:
@@ -243,7 +261,7 @@ def read_journal(path: Path) -> JournalContent:
             raise JournalError(
                 f"{path.name}, line {line.number} is not a line of a journal: {error}"
             ) from error
-    return JournalContent(run, about, tuple(records), outcome, torn)
+    return JournalContent(run, about, (), outcome, torn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +270,13 @@ class JournalLine:
 
     Attributes:
         number: Its number, from 1.
+        start: The place of its first byte in the file.
         data: Its bytes.
         torn: Whether its writer was stopped in the middle of it.
     """
 
     number: int
+    start: int
     data: bytes
     torn: bool = False
 
@@ -291,10 +311,18 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
     if is_device(path):
         raise JournalError(f"{path.name} is a device or a pipe, and no file")
     with path.open("rb") as file:
-        lines = ((number, data) for number, data in enumerate(file, start=1) if data.strip())
-        for (number, data), (_, after) in pairwise(chain(lines, ((0, b""),))):
+        for (number, start, data), (*_, after) in pairwise(chain(_placed(file), ((0, 0, b""),))):
             torn = not data.endswith(b"\n") or (after.startswith(_START) and not _is_json(data))
-            yield JournalLine(number, data, torn)
+            yield JournalLine(number, start, data, torn)
+
+
+def _placed(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """Number, place and bytes of each line that is not empty."""
+    start = 0
+    for number, data in enumerate(file, start=1):
+        if data.strip():
+            yield number, start, data
+        start += len(data)
 
 
 def _end_of(path: Path) -> tuple[str, bool]:
@@ -349,7 +377,7 @@ def latest(folder: Path, about: str) -> Path | None:
 
 
 def _about(path: Path) -> str | None:
-    """What the first line says about the run: enough to pass over a large journal without reading it."""
+    """Reads ``about`` from the first line only, as journals may be large."""
     with path.open("rb") as file:
         try:
             return json.loads(file.readline())["about"]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from ..tools.protocol.results import ContentBlock
     from ..types.tool import Tool
-    from .dispatch import Answer, Call, Dispatcher, Trace
+    from .call import Answer, Call, Dispatcher, Trace
     from .secrets import SecretMarker
 
 _log = logging.getLogger(__name__)
 
 
 class Ending(TypedDict, total=False):
-    """How a call ended: those attributes of its record; the status is always there."""
+    """The attributes of a record that are known at the end of the call; the status is required."""
 
     status: Required[CallStatus]
     result: str | None
@@ -57,7 +57,7 @@ def record_of(
 
 
 class Opening:
-    """What the record of a call says before the call is answered.
+    """The part of a call's record that is known before the call is answered.
 
     Args:
         call: The call.
@@ -76,11 +76,11 @@ class Opening:
         self._record = _begun(call, trace, self.marker, dispatcher)
 
     def holds(self, dispatcher: Dispatcher) -> bool:
-        """Whether no secret has become known since, which it may hold."""
+        """Returns whether no secret has become known since, which it may hold."""
         return self._known is dispatcher.secrets.known
 
     def prepare(self) -> Self:
-        """Writes it for the journal."""
+        """Writes the record's texts for the journal in advance."""
         prepare(self._record)
         return self
 
@@ -163,7 +163,7 @@ def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
 
 
 def answered(call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Dispatcher) -> Ending:
-    """How a call ended that was answered, from the answer with its secrets marked; saves its blobs."""
+    """The ending of an answered call, from the answer with its secrets marked; saves its blobs."""
     text = answer.text
     structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
     files, image = save_blobs(call, answer.blocks, dispatcher)
@@ -205,7 +205,7 @@ def save_blobs(
 
 
 def error_text(error: Exception, call: Call, tool: Tool | None, secrets: SecretMarker) -> str:
-    """What went wrong, where, and what to do next, in one text without secrets."""
+    """The text of an error without secrets: what went wrong, where, and what to do next."""
     if isinstance(error, MCPError):
         server = tool.route.display if isinstance(tool, MCPTool) else None
         placed = error.at(server=server, tool=tool.name if tool else None, row=call.input_row)

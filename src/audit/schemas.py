@@ -158,7 +158,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _validator(pattern: str) -> Validator:
-    """What tries a stranger's pattern in time that grows with the text; Python's own may take for ever."""
+    """Compiles a server's pattern with an engine of linear time; Python's own may take exponential time."""
     import jsonschema_rs
 
     return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())

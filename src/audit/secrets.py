@@ -123,7 +123,7 @@ class SecretMarker:
                 return value
 
     def _is_in(self, value: Any) -> bool:
-        """Whether there may be a secret in a JSON value. Most have none, and large ones cost much to copy."""
+        """Returns whether a value may hold a secret: most hold none, and large ones are costly to copy."""
         text = json.dumps(value, ensure_ascii=False, default=str)
         wholes = (json.dumps(secret, ensure_ascii=False) for secret in self._known)
         parts = (json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling, _ in self._spellings)
@@ -167,7 +167,7 @@ class SecretMarker:
 
 
 def _spellings_of(secret: str) -> Iterator[str]:
-    """How a secret stands in text, in JSON text and in a URL."""
+    """The spellings of a secret in text, in JSON text and in a URL."""
     yield secret
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
@@ -180,7 +180,7 @@ def without_digests(text: str) -> str:
 
 
 def calls_something_secret(schema_json: str) -> bool:
-    """Whether a schema may call some argument secret; False for one that cannot be read."""
+    """Returns whether a schema may call some argument secret; False for one that cannot be read."""
     return _schema_with_secrets(schema_json) is not None
 
 

@@ -110,14 +110,10 @@ def write_calls(records: Iterable[CallRecord], file: Path) -> None:
     if ending not in {".parquet", ".csv"}:
         raise TableError(f"{file} has no ending that says what to write. Use .csv or .parquet")
     table = calls_table(records)
-    if ending == ".parquet":
-        from pyarrow import parquet
+    from pyarrow import csv, parquet
 
-        parquet.write_table(table, file)
-        return
-    from pyarrow import csv
-
-    csv.write_csv(table, file)
+    with file.open("wb") as stream:
+        (parquet.write_table if ending == ".parquet" else csv.write_csv)(table, stream)
 
 
 def read_calls(file: Path) -> list[CallRecord]:

@@ -25,7 +25,7 @@ class TableError(ValueError):
 
 
 def is_device(file: Path) -> bool:
-    """Whether it is a device, which may have no end, or a pipe, which can be read only once."""
+    """Returns whether it is a device, which may have no end, or a pipe, which can be read only once."""
     return file.exists() and not file.is_file() and not file.is_dir()
 
 
@@ -80,22 +80,23 @@ def read_csv(file: Path) -> pa.Table:
         header = _read_header(file)
         if header.is_all:  # which Arrow takes for no table
             return pa.table({name: pa.array([], pa.string()) for name in header.names})
-        table = arrow_csv.read_csv(
-            file,
-            # A row has to fit into a block, and a cell may be of any length.
-            read_options=arrow_csv.ReadOptions(
-                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
-                column_names=header.names,
-                skip_rows=header.lines,
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header.names, pa.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        with file.open("rb") as stream:  # Arrow itself opens no file whose name is not UTF-8
+            table = arrow_csv.read_csv(
+                stream,
+                # A row has to fit into a block, and a cell may be of any length.
+                read_options=arrow_csv.ReadOptions(
+                    block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
+                    column_names=header.names,
+                    skip_rows=header.lines,
+                ),
+                parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(header.names, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
     except UnicodeDecodeError:
         raise _not_utf8(file) from None
     except (csv.Error, pa.ArrowInvalid) as error:
@@ -112,7 +113,7 @@ def _not_utf8(file: Path) -> TableError:
 
 
 def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
-    """Whether a mark took all that follows into one cell, which Arrow does not mind."""
+    """Returns whether a mark took all that follows into one cell, which Arrow does not mind."""
     last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
     if last is None or "\n" not in last:
         return False

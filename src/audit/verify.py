@@ -31,7 +31,7 @@ _MOST_NAMED: Final = 10
 
 
 class Verdict(StrEnum):
-    """What became of records, from harmless to worst."""
+    """The state of records, from harmless to worst."""
 
     INTACT = "intact"
     ROWS_MISSING = "rows missing"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it was written.
+    """A difference from what was written.
 
     Attributes:
         verdict: What it is; never intact.
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRun:
-    """A run that was looked at.
+    """A run that was verified.
 
     Attributes:
         run: Its id.
@@ -94,13 +94,13 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of what was found."""
+        """The worst of the verdicts."""
         worst = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=worst.index, default=Verdict.INTACT)
 
     @property
     def intact(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether all records are intact."""
         return not self.findings
 
 
@@ -114,7 +114,7 @@ class _Closing:
 
 
 class _Seen(NamedTuple):
-    """A record that was read; one without a number has 0. What else it holds is not kept: it may be much."""
+    """A record that was read, without its large texts; the number is 0 if it has none."""
 
     run: str
     call: int
@@ -249,7 +249,7 @@ def _verified(
 
 
 def _content_findings(run: str, links: Sequence[_Seen], ordered: Sequence[_Seen]) -> list[Finding]:
-    """Records whose content has not the hash that they say."""
+    """Finds records whose content does not match their hash."""
     numberless = [link for link in links if not link.call]
     wrong = [link for link in ordered if not link.has_its_hash]
     found: list[Finding] = []
@@ -261,7 +261,7 @@ def _content_findings(run: str, links: Sequence[_Seen], ordered: Sequence[_Seen]
 
 
 def _order_findings(run: str, ordered: Sequence[_Seen], *, linked: bool) -> list[Finding]:
-    """Records that are there twice, do not follow the one before, or are not there."""
+    """Finds records that are duplicated, missing, or do not follow the record before."""
     twice: list[_Seen] = []
     strangers: list[_Seen] = []
     missing: list[range] = []
@@ -290,7 +290,7 @@ def _order_findings(run: str, ordered: Sequence[_Seen], *, linked: bool) -> list
 
 
 def _end_findings(run: str, ordered: Sequence[_Seen], closing: _Closing) -> list[Finding]:
-    """What the closing record says otherwise."""
+    """Finds differences from the run's closing record."""
     number = ordered[-1].call if ordered else 0
     named = _run_text(run)
     named = named[0].upper() + named[1:]

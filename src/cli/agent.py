@@ -32,7 +32,7 @@ _LIMITS = "What the agent may do"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    """What the command line says about the agent; the help texts say what each option means."""
+    """The options of the agent's commands; their help texts say what they mean."""
 
     model_url: Annotated[
         str,

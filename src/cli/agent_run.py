@@ -1,4 +1,4 @@
-"""One run of an agent from the command line: its model, its tools, its journal, and what came of it."""
+"""A run of an agent from the command line: its model, its tools, its journal, and its outcome."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class AgentRun:
                     journal.close("failed")
 
     def warning(self) -> str | None:
-        """What the person should know beside the answer."""
+        """The warnings for the person."""
         return self._runs.warning()
 
     def page(self) -> str:

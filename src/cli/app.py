@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
-_EXTRA = "cli"
 _CANCELED = 3
 _CANCELED_BY_TYPER = 130
 
@@ -63,9 +62,9 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
-        sys.exit(
-            f"The command line needs the extra '{_EXTRA}'. Install it with: pip install 'knime-mcp[{_EXTRA}]'"
-        )
+        from .extras import how_to_install
+
+        sys.exit(f"The command line needs the extra 'cli'. {how_to_install('cli')}")
     build_app(first)(prog_name="knime-mcp")
 
 

@@ -122,7 +122,7 @@ def _call(record: CallRecord, start: datetime | None, total: float) -> Html:
 
 
 def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | None:
-    """When the call ran, within its run."""
+    """The time of the call within its run."""
     if record.moment is None or start is None or total <= 0:
         return None
     left = 100 * _seconds_after(start, record) / total

@@ -8,7 +8,8 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..audit.dispatch import Call, CallOutcome, Dispatcher, failed_call
+from ..audit.call import Call, CallOutcome, Dispatcher
+from ..audit.dispatch import failed_call
 from ..audit.journal import JournalError, JournalWriteError
 from ..audit.resume import to_resume
 from ..tools.caller.batch import run_batch

@@ -69,7 +69,8 @@ def call(
     check_journal(audit)
     check_folder(save_dir)
     with Interrupt() as interrupt:
-        from ..audit.dispatch import Call, recorded_call
+        from ..audit.call import Call
+        from ..audit.dispatch import recorded_call
         from ..tools.caller.mapping import parameters_of
         from .progress import CallProgress
         from .sessions import Sessions

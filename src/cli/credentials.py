@@ -1,4 +1,4 @@
-"""Where the command line takes secrets from: the environment, the system's keyring, or a question.
+"""Secrets for the command line: from the environment, the system's keyring, or a question.
 
 Never from the command line itself, where every program on the machine could read them.
 """
@@ -91,7 +91,7 @@ def secret_in(name: str, option: str) -> str:
 
 
 def variable(name: str, part: str) -> str:
-    """Names the environment variable of a credential's part, such as ``KNIME_MCP_PROD_PASSWORD``."""
+    """The environment variable of a credential's part, such as ``KNIME_MCP_PROD_PASSWORD``."""
     return f"KNIME_MCP_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_{part}"
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from .exits import CommandError
+from .extras import missing_extra
 
 START_SECONDS = 30.0  # a cold start of the SDK on a busy machine takes a few
 STOP_SECONDS = 5.0
@@ -49,10 +50,7 @@ class ServerProcess:
             CommandError: The extra `server` is missing.
         """
         if missing := [name for name in ("mcp", "uvicorn") if importlib.util.find_spec(name) is None]:
-            raise CommandError(
-                f"The demo needs the extra 'server' ({missing[0]} is missing)."
-                " Install it with: pip install 'knime-mcp[cli,server]'"
-            )
+            raise missing_extra("The demo needs", "server", missing[0])
         self._process = subprocess.Popen(  # noqa: S603
             # -P: the current folder is not on its path, whatever modules lie there.
             [sys.executable, "-P", "-m", f"{__package__}.{self._module}", *self._arguments],

@@ -1,4 +1,4 @@
-"""What the demo does with the nodes, step by step, and what it says about it."""
+"""The steps of the demo and their texts."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class DemoStory:
 
     @property
     def _workflow(self) -> Path:
-        """What is a workflow's folder in KNIME: journals and files of results go there."""
+        """The folder for journals and result files, as the workflow's folder in KNIME."""
         return self._out / "workflow"
 
     def _write(self, name: str, output: OutputTable) -> None:

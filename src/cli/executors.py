@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from concurrent.futures import Executor
 
-    from ..audit.dispatch import Call, CallOutcome, Dispatcher
+    from ..audit.call import Call, CallOutcome, Dispatcher
     from ..types.routing import ServerRoute
     from .options import ConnectionOptions
 

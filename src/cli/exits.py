@@ -1,4 +1,4 @@
-"""How the process ends: exit codes, and every error as sentences on standard error."""
+"""The end of the process: exit codes, and every error as sentences on standard error."""
 
 import errno
 import functools
@@ -21,7 +21,7 @@ CREDENTIAL_HINT = (
 
 
 class ExitCode(IntEnum):
-    """What the process tells the shell."""
+    """The exit codes."""
 
     OK = 0
     FAILED = 1
@@ -36,11 +36,11 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """Something outside of MCP failed; the text says what and what to do."""
+    """A failure outside of MCP; the text says what happened and what to do."""
 
 
 def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
-    """Lets a command return its exit code and raise what it likes.
+    """Turns a command's return value or error into the exit code of the process.
 
     Args:
         command: The command; raises `MCPError`, `UsageError`, `CommandError`, OSError, KeyboardInterrupt.
@@ -102,7 +102,7 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
 
 
 def why_not(error: OSError) -> str:
-    """What the operating system said, to stand within a sentence."""
+    """The operating system's message, for use within a sentence."""
     # Arrow writes a sentence of its own around it.
     said = (error.strerror or str(error)).lower()
     return re.sub(r".*\[errno \d+\] ", "", said).rstrip(".")
@@ -118,7 +118,7 @@ def _system_error(error: OSError) -> str:
 
 
 def how_here(error: Exception | None) -> str:
-    """What the next step, worded for the dialogs of KNIME's nodes, is on the command line."""
+    """The command-line form of an error's next step, where the error speaks of a node's dialog."""
     in_url = (
         isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in str(error)
     )

@@ -1,14 +1,41 @@
-"""Says which extra is missing when a command cannot be run."""
+"""Checks that a command's extra is installed; the error says how to install it."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
 
 from .exits import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+_CLONE: Final = Path(__file__).resolve().parents[2]
+
+
+def how_to_install(extras: str) -> str:
+    """The sentence that says how to install extras, as ``pip`` takes them; no package index has this one."""
+    if (_CLONE / "pyproject.toml").is_file():
+        return f"Install it with: pip install -e '{_CLONE}[{extras}]'"
+    return (
+        f"Install it with: pip install 'PATH[{extras}]', where PATH is the clone or the wheel that knime-mcp"
+        " was installed from"
+    )
+
+
+def missing_extra(what: str, extras: str, package: str) -> CommandError:
+    """The error of a command that needs a package that is not there.
+
+    Args:
+        what: What cannot be run without it, such as ``Graphs need``.
+        extras: The extras that bring it, as ``pip`` takes them.
+        package: The package.
+    """
+    several = "s" if "," in extras else ""
+    return CommandError(
+        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(f'cli,{extras}')}"
+    )
 
 
 @contextmanager
@@ -16,8 +43,8 @@ def needs(what: str, extras: str, *packages: str) -> Generator[None]:
     """Fails with what to install when a package that an extra brings is missing.
 
     Args:
-        what: What cannot be run without it, such as ``Graphs need``.
-        extras: The extras, as ``pip`` takes them.
+        what: See `missing_extra`.
+        extras: See `missing_extra`.
         *packages: What they bring.
 
     Raises:
@@ -29,11 +56,7 @@ def needs(what: str, extras: str, *packages: str) -> Generator[None]:
         missing = _module_in(error)
         if missing is None or missing.split(".")[0] not in packages:
             raise
-        several = "s" if "," in extras else ""
-        raise CommandError(
-            f"{what} the extra{several} '{extras}' ({missing} is missing)."
-            f" Install it with: pip install 'knime-mcp[cli,{extras}]'"
-        ) from None
+        raise missing_extra(what, extras, missing) from None
 
 
 def _module_in(error: Exception) -> str | None:

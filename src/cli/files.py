@@ -66,7 +66,7 @@ def check_output(file: Path | None) -> None:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Whether two names are of one file, which need not be there."""
+    """Returns whether two paths are the same file, which need not exist."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -217,7 +217,7 @@ def read_json(file: Path) -> Any:
 
 
 def why_no_json(error: ValueError | RecursionError) -> str:
-    """Says why a text could not be read as JSON."""
+    """The reason why a text cannot be read as JSON."""
     match error:
         case RecursionError():
             return "it is nested too deeply"

@@ -15,7 +15,7 @@ _CLIENT = "Registered by hand"
 
 @dataclass(frozen=True, kw_only=True)
 class LoginOptions:
-    """What ``knime-mcp login`` is called with; the help texts say what each option means."""
+    """The options of ``knime-mcp login``; their help texts say what they mean."""
 
     url: Annotated[str, typer.Argument(metavar="URL", help="The server.")]
     scope: Annotated[

@@ -1,21 +1,25 @@
 """Options that belong together as a dataclass, which a command takes as one argument."""
 
+import copy
 import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, TypeVar
 
 R = TypeVar("R")
 
 
-def takes(group: type[Any], name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def takes(
+    group: type[Any], name: str, *, hidden: Collection[str] = ()
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Gives a command all options of a group, after its own.
 
     Args:
         group: A dataclass whose fields are annotated for typer.
         name: The command's keyword argument for it.
+        hidden: Fields whose options the command refuses, so that its help does not show them.
 
     Returns:
         A decorator for the command, which puts the options into its signature, where typer looks for them.
@@ -26,7 +30,7 @@ def takes(group: type[Any], name: str) -> Callable[[Callable[..., R]], Callable[
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=_hidden(hints[field.name]) if field.name in hidden else hints[field.name],
         )
         for field in dataclasses.fields(group)
     ]
@@ -46,3 +50,9 @@ def takes(group: type[Any], name: str) -> Callable[[Callable[..., R]], Callable[
         return run
 
     return decorate
+
+
+def _hidden(annotated: Any) -> Any:
+    option = copy.copy(annotated.__metadata__[0])
+    option.hidden = True
+    return Annotated[annotated.__origin__, option]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ..tools.limits import Timeouts
+from ..tools.server_url import origin_of
 from ..tools.transports.stdio_server import StdioServer
-from ..types.errors import origin_and_path
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from .exits import UsageError
 from .option_groups import takes
@@ -44,7 +44,7 @@ ProxyOption: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """What the command line says about reaching servers; the help texts say what each option means."""
+    """The options for reaching servers; their help texts say what they mean."""
 
     credential: Annotated[
         str | None,
@@ -205,7 +205,7 @@ class ConnectionOptions:
             self._check_commands()
         routes = [self._route(ServerRoute.parse(url)) for url in urls]
         borrowers = {
-            _origin(route.url)
+            origin_of(route.url)
             for route, url in zip(routes, urls, strict=True)
             if "#" not in url and self._secret_name
         }
@@ -294,7 +294,3 @@ def _header(text: str) -> tuple[str, str]:
             "--header needs a name and a value with a colon between them, as in 'X-Team: sales'."
         )
     return name.strip(), value.strip()
-
-
-def _origin(url: str) -> str:
-    return "/".join(origin_and_path(url).split("/", 3)[:3])

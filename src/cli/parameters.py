@@ -14,6 +14,7 @@ from ..audit.table_files import TableError, is_device, read_csv, read_parquet
 from ..types.canonical import without_surrogates
 from .exits import CommandError
 from .files import read_json, read_text, why_no_json
+from .tables import in_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ class Parameters:
 
     @property
     def total(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         # Where there are no columns, there are no rows for Arrow.
         return self.table.num_rows if self.objects is None else len(self.objects)
 
@@ -60,7 +61,7 @@ class Parameters:
             yield from self.objects[start:]
             return
         for piece in self.table.slice(start).to_batches(max_chunksize=_AT_A_TIME):
-            columns = (map(_value, column) for column in piece.columns)
+            columns = (map(_value, in_microseconds(column)) for column in piece.columns)
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 

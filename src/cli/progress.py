@@ -52,7 +52,7 @@ class StatusLine:
 
 
 class CallProgress(StatusLine):
-    """Shows what a tool reports while it runs."""
+    """Shows the progress that a tool reports."""
 
     def __call__(self, progress: Progress) -> None:
         """Takes a report."""
@@ -64,7 +64,7 @@ class CallProgress(StatusLine):
 
 @contextmanager
 def batch_progress(total: int) -> Generator[Callable[[int], None]]:
-    """Shows how many calls have finished, as a bar with ``call 37 of 200``; in a log every tenth of them.
+    """Shows the number of finished calls, as a bar with ``call 37 of 200``; in a log every tenth call.
 
     Args:
         total: How many calls there are.
@@ -91,7 +91,7 @@ def batch_progress(total: int) -> Generator[Callable[[int], None]]:
 
 @contextmanager
 def steps_progress() -> Generator[Callable[[tuple[str, int, int]], None]]:
-    """Shows how far each step of a longer work is, as a bar for each; in a log as a line for each.
+    """Shows the progress of each step of a longer job, as a bar; in a log as a line.
 
     Yields:
         Takes (what, done, of how many).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,12 +13,11 @@ from .exits import CommandError, ExitCode, UsageError, reports_errors
 from .files import check_journal, check_page, check_table, is_same, reading_records, write_page
 from .interrupt import Interrupt
 from .option_groups import takes
-from .options import ConnectionOptions, takes_connection
+from .options import ConnectionOptions
 from .shared_options import RecordsArgument
-from .terminal import print_json
 
 _WHAT = "What is called"
-_ON_RECORD = (
+_ON_RECORD: Final = (
     *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
     *("header", "transport"),
 )
@@ -26,7 +25,7 @@ _ON_RECORD = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings:
-    """What the command line says about a replay; the help texts say what each option means."""
+    """The options of a replay; their help texts say what they mean."""
 
     call: Annotated[
         list[str] | None,
@@ -112,7 +111,7 @@ class ReplaySettings:
 
 
 @reports_errors
-@takes_connection
+@takes(ConnectionOptions, "connection", hidden=_ON_RECORD)
 @takes(ReplaySettings, "settings")
 def replay(
     file: RecordsArgument,
@@ -159,16 +158,14 @@ def replay(
         raise CommandError(f"{file} holds no calls to replay.")
     check_on_record(options, recording.calls)
     with Interrupt() as interrupt:
-        run = ReplayRun(recording, options, connection, interrupt, head)
+        run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
         try:
-            run.execute(executor, concurrency, audit, out)
+            with reading_records():
+                run.execute(executor, concurrency, audit, out)
         finally:
             if html is not None:
                 write_page(html, run.page(file.name))
-    if as_json:
-        print_json(run.as_json())
-    else:
-        run.print()
+    run.print()
     return run.report()
 
 

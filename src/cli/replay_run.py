@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,10 @@ from .files import open_journal
 from .progress import batch_progress
 from .sessions import Sessions
 from .tables import TableFile
-from .terminal import complain, note, one_line, say, show, table
+from .terminal import complain, note, one_line, print_json, say, show, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ..audit.replay.calls import ReplayedCall
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .options import ConnectionOptions
 
 _MOST_PRINTED = 200
+_ROWS_AT_A_TIME = 100
 
 
 class ReplayRun:
@@ -48,6 +51,7 @@ class ReplayRun:
         connection: How to reach servers.
         interrupt: Whether the person wants to stop.
         head: The hash that the last call of a run on record must have, None for any.
+        as_json: Whether `print` prints JSON for other programs.
     """
 
     def __init__(
@@ -57,13 +61,18 @@ class ReplayRun:
         connection: ConnectionOptions,
         interrupt: Interrupt,
         head: str | None,
+        *,
+        as_json: bool,
     ) -> None:
         self._recording = recording
         self._head = head
         self._options = options
         self._connection = connection
         self._interrupt = interrupt
-        self._done: list[ReplayedCall] = []
+        # What is printed; results are not kept, for there may be many.
+        self._json: list[dict[str, Any]] | None = [] if as_json else None
+        self._rows: list[Sequence[str]] = []
+        self._bad_rows: list[Sequence[str]] = []
         self.canceled = False
         self.summary = ReplaySummary(recording.verification)
         self.shown = ShownCalls(ignore=options.ignore)
@@ -78,15 +87,15 @@ class ReplayRun:
             out: The file for the table, or None.
         """
         with Sessions(self._connection, self._interrupt) as sessions:
-            for route in routes_of(self._recording.calls, self._options):
-                try:
-                    sessions.credentials(route.credential)
-                except MCPError:
-                    continue  # the calls that need it say so
+            if self._options.credentials or self._options.servers:  # without these none can be sent
+                for route in routes_of(self._recording.calls, self._options):
+                    with suppress(MCPError):  # the calls that need it say so
+                        sessions.credentials(route.credential)
             dispatcher = sessions.dispatcher([])
             with (
                 call_executor(executor, concurrency, self._connection, dispatcher) as calls,
                 open_journal(audit, run=dispatcher.run, about="knime-mcp replay") as journal,
+                nullcontext() if out is None else TableFile(out) as table_file,
             ):
                 replayer = Replayer(
                     dispatcher=dispatcher,
@@ -96,72 +105,80 @@ class ReplayRun:
                     is_canceled=self._interrupt,
                     on_cancel=sessions.stop.set,
                 )
-                self._take(replayer)
+                self._replay(replayer, table_file)
                 if self.canceled and journal is not None:
                     journal.close("canceled")
         if out is not None:
-            with TableFile(out) as written:
-                written.write(replay_table(self._done))
-            note(f"Wrote {counted(len(self._done), 'row')} to {out}")
+            note(f"Wrote {counted(self._done, 'row')} to {out}")
 
-    def _take(self, replayer: Replayer) -> None:
+    def _replay(self, replayer: Replayer, table_file: TableFile | None) -> None:
         calls = self._recording.calls
+        unwritten: list[ReplayedCall] = []
         with batch_progress(len(calls)) as progress:
             try:
                 for number, done in enumerate(replayer.replay(calls), start=1):
-                    self._done.append(done)
-                    self.summary.add(done)
-                    self.shown.add(done)
+                    self._take(done)
                     progress(number)
+                    if table_file is not None:
+                        unwritten.append(done)
+                        if len(unwritten) == _ROWS_AT_A_TIME:
+                            table_file.write(replay_table(unwritten))
+                            unwritten = []
             except Canceled:
                 self.canceled = True
+        if table_file is not None and (unwritten or not self._done):
+            table_file.write(replay_table(unwritten))
+
+    def _take(self, call: ReplayedCall) -> None:
+        self.summary.add(call)
+        self.shown.add(call)
+        if self._json is not None:
+            self._json.append(_call_json(call))
+            return
+        if len(self._rows) < _MOST_PRINTED:
+            self._rows.append(_row(call))
+        if not call.verdict.is_good and len(self._bad_rows) < _MOST_PRINTED:
+            self._bad_rows.append(_row(call))
 
     def page(self, name: str) -> str:
         """The page with the differences."""
         return replay_page(f"Replay of {name}", self.summary, self.shown)
 
-    def as_json(self) -> dict[str, Any]:
-        """The result for other programs."""
-        checked = self._recording.verification
-        return {
-            "good": self._good,
-            "records": checked.verdict.value,
-            "counts": {verdict.value: count for verdict, count in self.summary.counts.items()},
-            "calls": [_call_json(call) for call in self._done],
-        }
-
     def print(self) -> None:
-        """The result for people."""
-        # Of many calls those that have to be looked into; a terminal takes longer for all than the replay.
-        bad = [call for call in self._done if not call.verdict.is_good]
-        chosen = self._done if len(self._done) <= _MOST_PRINTED else bad[:_MOST_PRINTED]
-        rows = [
-            (
-                str(call.recorded.record.call or call.recorded.place),
-                call.verdict.value,
-                call.recorded.record.tool_name or "",
-                one_line(call.recorded.record.arguments, 60),
-                one_line(call.reason or call.patch, 90),
+        """Prints the result, for people or for other programs."""
+        if self._json is not None:
+            print_json(
+                {
+                    "good": self._good,
+                    "records": self._recording.verification.verdict.value,
+                    "counts": {verdict.value: count for verdict, count in self.summary.counts.items()},
+                    "calls": self._json,
+                }
             )
-            for call in chosen
-        ]
+            return
+        # Of many calls those that have to be looked into; a terminal takes longer for all than the replay.
+        rows = self._rows if self._done <= _MOST_PRINTED else self._bad_rows
         if rows:
             show(table(None, ("call", "verdict", "tool", "arguments", "why"), rows))
-        if len(chosen) < len(self._done):
-            note(f"{len(self._done) - len(chosen)} more calls are not shown. All: --out FILE, or --json")
+        if len(rows) < self._done:
+            note(f"{self._done - len(rows)} more calls are not shown. All: --out FILE, or --json")
         say(self.summary.text(), "bold green" if self._good else "bold red")
 
     def report(self) -> ExitCode:
-        """Says what is to say and how the process ends."""
+        """Writes the warnings and returns the exit code."""
         checked = self._recording.verification
         for finding in checked.findings:
             complain(f"Records {finding.verdict.value}: {finding.text}")
         if self.canceled:
-            complain(f"Canceled after {len(self._done)} of {len(self._recording.calls)} calls.")
+            complain(f"Canceled after {self._done} of {len(self._recording.calls)} calls.")
             return ExitCode.CANCELED
         if not self.summary.called and self._done:
             note("No call was made: nothing was compared.")
         return ExitCode.OK if self._good else ExitCode.FAILED
+
+    @property
+    def _done(self) -> int:
+        return self.summary.counts.total()
 
     @property
     def _good(self) -> bool:
@@ -169,6 +186,17 @@ class ReplayRun:
         has_head = self._head is None or any(same_hash(run.head, self._head) for run in checked.runs)
         is_trusted = has_head and checked.verdict is not Verdict.ALTERED
         return self.summary.is_good and is_trusted and not self.canceled
+
+
+def _row(call: ReplayedCall) -> tuple[str, ...]:
+    record = call.recorded.record
+    return (
+        str(record.call or call.recorded.place),
+        call.verdict.value,
+        record.tool_name or "",
+        one_line(record.arguments, 60),
+        one_line(call.reason or call.patch, 90),
+    )
 
 
 def _call_json(call: ReplayedCall) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the options of ``knime-mcp replay`` mean."""
+"""The values that the options of ``knime-mcp replay`` can have."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .exits import UsageError
 from .shared_options import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ..audit.replay.calls import RecordedCall
+    from ..types.routing import ServerRoute
     from .options import ConnectionOptions
     from .replay import ReplaySettings
 
@@ -73,7 +74,7 @@ def with_commands(connection: ConnectionOptions, servers: Sequence[str]) -> Conn
     return replace(connection, stdio=[*(connection.stdio or ()), *commands]) if commands else connection
 
 
-def check_on_record(options: ReplayOptions, calls: Sequence[RecordedCall]) -> None:
+def check_on_record(options: ReplayOptions, calls: Collection[RecordedCall]) -> None:
     """Refuses to choose or replace what is not on record: the replay would not be what was meant.
 
     Raises:
@@ -82,15 +83,24 @@ def check_on_record(options: ReplayOptions, calls: Sequence[RecordedCall]) -> No
     if calls and not any(options.rows.has(call.record, call.place) for call in calls):
         numbers = sorted(call.record.call or call.place for call in calls)
         raise UsageError(f"No call on record is one of --rows; they are {numbers[0]} to {numbers[-1]}.")
-    routes = routes_of(calls, ReplayOptions())
+    if options.servers:
+        _check_servers(options, routes_of(calls, ReplayOptions()))
+    if options.tools:
+        named = {call.record.tool_name for call in calls} | {call.tool.name for call in calls if call.tool}
+        _check_tools(options, {name for name in named if name})
+
+
+def _check_servers(options: ReplayOptions, routes: set[ServerRoute]) -> None:
     for old, new in options.servers.items():
-        if routes_of(calls, ReplayOptions(servers={old: new})) == routes:
+        if all(ReplayOptions(servers={old: new}).route(route) == route for route in routes):
             named = ", ".join(sorted({route.display for route in routes})) or "none"
             raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")
-    named = {call.record.tool_name for call in calls} | {call.tool.name for call in calls if call.tool}
+
+
+def _check_tools(options: ReplayOptions, named: set[str]) -> None:
     for old in options.tools:
         if old not in named:
-            tools = ", ".join(sorted(filter(None, named))) or "none"
+            tools = ", ".join(sorted(named)) or "none"
             raise UsageError(f"No call on record is of the tool {old} of --tool; they are of: {tools}.")
 
 

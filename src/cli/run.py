@@ -132,6 +132,7 @@ def _run(
     workflow, host = _loaded(file)
     from ..headless.workflows import RunOptions, run_workflow
     from ..headless.workflows.results import write_results
+    from .workflow_inputs import read_input
 
     _check(workflow, settings, servers, tables, host.id)
     check_folder(out)
@@ -146,7 +147,7 @@ def _run(
                 settings=settings,
                 find_credential=find_credential,
                 is_canceled=interrupt,
-                inputs={name: _read(path, host) for name, path in tables.items()},
+                inputs={name: read_input(path, host) for name, path in tables.items()},
                 watcher=progress,
             )
             report = run_workflow(workflow, host, options)
@@ -214,19 +215,8 @@ def _leave(folder: Path, *, keep: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(file: Path, host: ExtensionHost) -> Any:
-    """A table from a file; of a workflow a table with the tool that it is."""
-    if file.suffix.lower() == ".knwf":
-        from ..headless.workflows import make_workflow_tool, tools_table
-
-        return tools_table(host, [make_workflow_tool(file, host=host)])
-    from .parameters import read_parameters
-
-    return read_parameters(file).table
-
-
 class _Progress(StatusLine):
-    """Says which node runs: one line that changes on a terminal, a line per node elsewhere."""
+    """Shows which node runs: one line that changes on a terminal, a line per node elsewhere."""
 
     _head = ""
 

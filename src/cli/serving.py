@@ -1,4 +1,4 @@
-"""What the commands that serve have in common: what they log and say, and how they end."""
+"""Shared parts of the commands that serve: logging, messages, and the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .exits import ExitCode
 
 
 class LogLevel(StrEnum):
-    """How much is logged."""
+    """The levels of logging."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -31,7 +31,7 @@ def log_to_stderr(level: LogLevel, form: str) -> None:
 
 
 def announce(url: str) -> None:
-    """Says where a server listens, now that it does."""
+    """Writes the address at which the server listens."""
     print(f"Serving at {url}", file=sys.stderr, flush=True)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from ..audit.call import Call, Dispatcher
     from ..audit.definitions import Definitions
-    from ..audit.dispatch import Call, Dispatcher
     from ..tools.auth import Authorization
     from ..tools.mcp_client import Progress, Step
     from ..tools.provider.provide import Provision, ServerRequest
@@ -174,8 +174,8 @@ class Sessions:
             routes: The servers; their credentials are kept out of all records.
             save_dir: Where to save pictures and other blobs; None keeps none.
         """
+        from ..audit.call import Dispatcher
         from ..audit.definitions import Pinning
-        from ..audit.dispatch import Dispatcher
         from ..audit.secrets import SecretMarker
 
         for route in routes:
@@ -193,7 +193,7 @@ class Sessions:
         )
 
     def _login(self, route: ServerRoute) -> Authorization | None:
-        """What ``knime-mcp login`` left for a server that is not called with a credential."""
+        """The login that ``knime-mcp login`` stored for a server, unless a credential was chosen."""
         if route.credential is not None or urlsplit(route.url).scheme != "https":
             return None
         from .oauth_login import stored_login

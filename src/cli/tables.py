@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from ..tools.protocol.json_text import decode
 from ..types.column_kinds import ROW_ID
@@ -32,6 +32,7 @@ class TableFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._stream: BinaryIO | None = None
         self._writer: Any = None
 
     def __enter__(self) -> Self:
@@ -40,9 +41,10 @@ class TableFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._writer is not None:
-            with writing(self._file):
-                self._writer.close()
+        if self._stream is not None:
+            with writing(self._file), self._stream:
+                if self._writer is not None:
+                    self._writer.close()
 
     def write(self, piece: pa.Table) -> None:
         """Appends rows; all pieces have the same columns.
@@ -55,9 +57,17 @@ class TableFile:
         if self._file.suffix.lower() == ".csv":
             piece = _flat(piece)
         with writing(self._file):
+            if self._stream is None:
+                self._stream = self._file.open("wb")  # Arrow itself opens none whose name is not UTF-8
             if self._writer is None:
-                self._writer = _writer(self._file, piece.schema)
+                self._writer = self._writer_of(piece.schema)
             self._writer.write_table(piece)
+
+    def _writer_of(self, schema: pa.Schema) -> Any:
+        from pyarrow import csv, parquet
+
+        is_parquet = self._file.suffix.lower() == ".parquet"
+        return (parquet.ParquetWriter if is_parquet else csv.CSVWriter)(self._stream, schema)
 
 
 def json_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -83,21 +93,11 @@ def json_record(record: CallRecord) -> dict[str, Any]:
 
 
 def _said(text: str | None) -> Any:
-    """What JSON text says; the text itself where a table was edited and it is none any more."""
+    """Parses JSON text; returns the text itself if it is not JSON, as in edited tables."""
     try:
         return None if text is None else decode(text)
     except ProtocolError:
         return text
-
-
-def _writer(file: Path, schema: pa.Schema) -> Any:
-    if file.suffix.lower() == ".parquet":
-        from pyarrow import parquet
-
-        return parquet.ParquetWriter(file, schema)
-    from pyarrow import csv
-
-    return csv.CSVWriter(file, schema)
 
 
 def _flat(table: pa.Table) -> pa.Table:
@@ -110,12 +110,31 @@ def _flat(table: pa.Table) -> pa.Table:
         if kinds.is_timestamp(field.type) and field.type.tz is not None:  # which this machine may not know
             column = column.cast(pa.timestamp(field.type.unit, "UTC"))
         elif not any(is_flat(field.type) for is_flat in flat):
-            column = pa.array(map(_flat_text, column), pa.string())
+            column = as_text(column)
         table = table.set_column(position, field.name, column)
     return table
 
 
-def _flat_text(cell: pa.Scalar[Any]) -> str | None:
+def in_microseconds(column: Any) -> Any:
+    """A column of moments as Python can have them, without nanoseconds; any other one as it is."""
+    import pyarrow as pa
+
+    kind = column.type
+    if getattr(kind, "unit", "") != "ns":
+        return column
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    return column.cast(pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us"), safe=False)
+
+
+def as_text(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """A column of any type as text: what is no text as JSON, bytes as the text that they hold."""
+    import pyarrow as pa
+
+    return pa.array(map(_cell_text, column), pa.string())
+
+
+def _cell_text(cell: pa.Scalar[Any]) -> str | None:
     try:
         value = cell.as_py()
     except (ValueError, OverflowError):  # a date or zone that Python does not have

@@ -103,7 +103,7 @@ def complain(text: str) -> None:
 
 @functools.cache
 def remarks_on_terminal() -> bool:
-    """Whether standard error is a terminal. Elsewhere nothing is drawn, and no console is loaded."""
+    """Returns whether standard error is a terminal. Elsewhere nothing is drawn, and no console is loaded."""
     return sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 

@@ -130,7 +130,7 @@ class Archive:
 
 
 def is_unsafe(path: str) -> bool:
-    """Tells whether a path could lead out of the folder that it belongs in, on any system."""
+    """Returns whether a path could lead out of the folder that it belongs in, on any system."""
     # KNIME writes "/" everywhere, so what only Windows takes for a path is not its own.
     windows = "\\" in path or bool(PureWindowsPath(path).drive)
     return windows or "\0" in path or any(part in ("", ".", "..") for part in path.split("/"))

@@ -43,7 +43,7 @@ _TABLE: Final = object_class("PortType.TABLE")
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What a node at the edge says.
+    """The settings of a node at the edge of a workflow.
 
     Attributes:
         kind: Which of the three it is.
@@ -67,15 +67,10 @@ def boundary_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A node at the edge of a workflow, for a table.
+    """A node at the edge of a workflow, for a table: input, output, or the message that a model gets.
 
-    Args:
-        node_id: Id in the workflow.
-        kind: ``input``, ``output``, or ``message`` for the message that a model gets.
-        parameter: Name of the input or output for callers; KNIME's default unless it is given.
-        description: What it is for.
-        position: Place on the canvas.
-        annotation: Label below the node.
+    ``parameter`` is its name for callers, KNIME's default unless it is given, and ``description`` tells them
+    what it is for.
     """
     settings = [string("parameterName", parameter or _DEFAULT_PARAMETERS[kind])]
     if kind != "message":
@@ -84,7 +79,7 @@ def boundary_node(
     return NativeNode(
         id=node_id,
         name=_NAMES[kind],
-        factory=next(factory for factory, own in BOUNDARY_FACTORIES.items() if own == kind),
+        factory=next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind),
         model=Config("model", tuple(settings)),
         inputs=1,
         outputs=1 if kind == "input" else 0,
@@ -96,7 +91,7 @@ def boundary_node(
 
 
 def read_boundary(node: NativeNode) -> Boundary:
-    """What a node at the edge says.
+    """Reads the settings of a node at the edge of a workflow.
 
     Raises:
         KnwfError: it is none.

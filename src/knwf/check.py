@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
-    """What is wrong with a workflow archive; empty for a sound one.
+    """The problems of a workflow archive; empty for a valid one.
 
     Raises:
         OSError: the file cannot be read.
@@ -33,14 +33,15 @@ def check_archive(path: str | os.PathLike[str]) -> list[Problem]:
 
 
 def check(workflow: Workflow) -> list[Problem]:
-    """What is wrong with a workflow, including what its reader found; empty for a sound one."""
+    """The problems of a workflow, including those that its reader found; empty for a valid one."""
     if is_too_old(workflow.version):
         return list(workflow.problems)  # all else would be misread
+    taken = {(line.destination, line.destination_port) for line in workflow.connections}
     return [
         *workflow.problems,
         *_names(workflow),
         *_connections(workflow),
-        *(problem for node in workflow.nodes for problem in _node(node, workflow)),
+        *(problem for node in workflow.nodes for problem in _node(node, workflow, taken)),
         *_cycles(workflow),
     ]
 
@@ -55,16 +56,16 @@ def _doubled(values: Iterable[_Key]) -> list[_Key]:
 def _names(workflow: Workflow) -> Iterator[Problem]:
     for node_id in _doubled(node.id for node in workflow.nodes):
         yield Problem("error", "workflow", f"it has two nodes with the id {node_id}")
-    for name in _doubled(own.name for own in workflow.credentials):
+    for name in _doubled(credential.name for credential in workflow.credentials):
         yield Problem("error", "workflow", f"it has two credentials {name!r}")
-    for name in _doubled(own.name for own in workflow.variables):
+    for name in _doubled(variable.name for variable in workflow.variables):
         yield Problem("error", "workflow", f"it has two workflow variables {name!r}")
     for variable in workflow.variables:
         if not variable.name.strip() or variable.name.startswith("knime."):
             what = "names must not be empty, and those that start with 'knime.' belong to KNIME"
             yield Problem("error", f"workflow variable {variable.name!r}", what)
-    for own in workflow.credentials:
-        if not own.name.strip():
+    for credential in workflow.credentials:
+        if not credential.name.strip():
             yield Problem("error", "workflow", "a credential has no name")
 
 
@@ -76,8 +77,7 @@ def _connections(workflow: Workflow) -> Iterator[Problem]:
             if end not in nodes:
                 yield Problem("error", where, f"node {end} does not exist")
         yield from _ports(connection, nodes, where)
-    taken = _doubled((own.destination, own.destination_port) for own in workflow.connections)
-    for node_id, port in taken:
+    for node_id, port in _doubled((line.destination, line.destination_port) for line in workflow.connections):
         yield Problem("error", f"node {node_id}", f"more than one connection leads to its input port {port}")
 
 
@@ -95,14 +95,14 @@ def _ports(connection: Connection, nodes: dict[int, Node], where: str) -> Iterat
             yield Problem("error", where, what)
 
 
-def _node(node: Node, workflow: Workflow) -> Iterator[Problem]:
+def _node(node: Node, workflow: Workflow, taken: set[tuple[int, int]]) -> Iterator[Problem]:
     where = node_label(node)
     if node.id < 0:
         yield Problem("error", where, "ids of nodes count from 0")
     match node:
         case NativeNode():
             yield from _native(node, where)
-            yield from _open_inputs(node, workflow, where)
+            yield from _open_inputs(node, taken, where)
         case OtherNode(kind="broken"):
             if not any(problem.where == where for problem in workflow.problems):
                 yield Problem("error", where, node.problem or "it is broken")
@@ -122,7 +122,7 @@ def _native(node: NativeNode, where: str) -> Iterator[Problem]:
         yield Problem("error", where, f"it has two port groups {group_id!r}")
     paths = [control.path for control in node.variables]
     for path in _doubled(paths):
-        yield Problem("error", where, f"the parameter {'.'.join(path)} meets flow variables twice")
+        yield Problem("error", where, f"the parameter {'.'.join(path)} has two flow variable controls")
     for control in node.variables:
         shown = ".".join(control.path)
         if not control.path:
@@ -145,11 +145,10 @@ def _has(model: Config, path: tuple[str, ...]) -> bool:
     return path[-1] in found
 
 
-def _open_inputs(node: NativeNode, workflow: Workflow, where: str) -> Iterator[Problem]:
-    taken = {own.destination_port for own in workflow.connections if own.destination == node.id}
+def _open_inputs(node: NativeNode, taken: set[tuple[int, int]], where: str) -> Iterator[Problem]:
     names = node.input_names
     for port in range(1, (node.inputs or 0) + 1):
-        if port not in taken:
+        if (node.id, port) not in taken:
             name = repr(names[port - 1]) if names else "of it"
             yield Problem("warning", where, f"nothing is connected to its input port {port} ({name})")
 

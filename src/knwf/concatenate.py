@@ -1,4 +1,4 @@
-"""KNIME's Concatenate node: what it says, made and read. Pure."""
+"""KNIME's Concatenate node: makes one from its settings, and reads them. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RowIds = Literal["new", "fail", "suffix", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """What a Concatenate node does.
+    """The settings of a Concatenate node.
 
     Attributes:
         intersection: Only the columns that all tables have; otherwise all columns, missing cells filled in.
@@ -36,34 +36,27 @@ class Concatenation:
 
 def concatenate_node(
     node_id: int,
-    says: Concatenation | None = None,
+    settings: Concatenation | None = None,
     *,
     inputs: int = CONCATENATE_INPUTS,
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A Concatenate node.
-
-    Args:
-        node_id: Id in the workflow.
-        says: What it does; KNIME's defaults unless it is given.
-        inputs: How many tables it takes.
-        position: Place on the canvas.
-        annotation: Label below the node.
+    """A Concatenate node with a number of inputs; it has KNIME's defaults unless settings are given.
 
     Raises:
         KnwfError: fewer than two inputs.
     """
-    says = says or Concatenation()
+    settings = settings or Concatenation()
     if inputs < CONCATENATE_INPUTS:
         raise KnwfError(f"a Concatenate node has at least {CONCATENATE_INPUTS} inputs, not {inputs}")
     added = (object_class("PortType.TABLE"),) * (inputs - CONCATENATE_INPUTS)
     model = (
-        boolean("intersection_of_columns", says.intersection),
-        boolean("create_new_rowids", says.row_ids == "new"),
-        boolean("fail_on_duplicates", says.row_ids == "fail"),
-        boolean("append_suffix", says.row_ids == "suffix"),
-        string("suffix", says.suffix),
+        boolean("intersection_of_columns", settings.intersection),
+        boolean("create_new_rowids", settings.row_ids == "new"),
+        boolean("fail_on_duplicates", settings.row_ids == "fail"),
+        boolean("append_suffix", settings.row_ids == "suffix"),
+        string("suffix", settings.suffix),
         boolean("enable_hiliting", value=False),
     )
     return NativeNode(
@@ -81,7 +74,7 @@ def concatenate_node(
 
 
 def read_concatenation(node: NativeNode) -> Concatenation:
-    """What a Concatenate node does.
+    """Reads the settings of a Concatenate node.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.
@@ -102,5 +95,5 @@ def read_concatenation(node: NativeNode) -> Concatenation:
 
 
 def concatenate_inputs(groups: tuple[PortGroup, ...]) -> int:
-    """How many inputs a Concatenate node with these groups has."""
+    """The number of inputs of a Concatenate node with these groups."""
     return CONCATENATE_INPUTS + sum(group.count for group in groups if group.id == _INPUT_GROUP)

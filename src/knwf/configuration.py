@@ -41,7 +41,7 @@ _PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What a Configuration node says.
+    """The settings of a Configuration node.
 
     Attributes:
         kind: Type of the value.
@@ -77,36 +77,30 @@ def configuration_node(
 ) -> NativeNode:
     """A Configuration node.
 
-    Args:
-        node_id: Id in the workflow.
-        configuration: What it says.
-        position: Place on the canvas.
-        annotation: Label below the node.
-
     Raises:
         KnwfError: KNIME would refuse it: no name, a name of a parameter that is not allowed, or a value that
             is not of the type.
     """
-    own = configuration
-    if not own.variable:
+    if not configuration.variable:
         raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
-    if own.parameter and not _PARAMETER_NAME.fullmatch(own.parameter):
+    if configuration.parameter and not _PARAMETER_NAME.fullmatch(configuration.parameter):
         what = "letters, digits, single dashes and underscores; letters at both ends"
-        raise KnwfError(f"node {node_id}: {own.parameter!r} cannot be the name of a parameter: use {what}")
+        name = f"node {node_id}: {configuration.parameter!r}"
+        raise KnwfError(f"{name} cannot be the name of a parameter: use {what}")
     model = (
-        Config("defaultValue", _default(own, node_id)),
+        Config("defaultValue", _default(configuration, node_id)),
         boolean("hideInDialog", value=False),
-        string("parameterName", own.parameter),
-        string("label", own.label),
-        string("description", own.description),
+        string("parameterName", configuration.parameter),
+        string("label", configuration.label),
+        string("description", configuration.description),
         boolean("required", value=True),
-        string("flowVariableName", own.variable),
-        *_details(own),
+        string("flowVariableName", configuration.variable),
+        *_details(configuration),
     )
     return NativeNode(
         id=node_id,
-        name=f"{own.kind.capitalize()} Configuration",
-        factory=next(name for name, kind in CONFIGURATION_FACTORIES.items() if kind == own.kind),
+        name=f"{configuration.kind.capitalize()} Configuration",
+        factory=next(name for name, kind in CONFIGURATION_FACTORIES.items() if kind == configuration.kind),
         model=Config("model", model),
         inputs=0,
         outputs=1,
@@ -116,22 +110,22 @@ def configuration_node(
     )
 
 
-def _default(own: Configuration, node_id: int) -> tuple[Entry | Config, ...]:
-    if own.kind == "credentials":
+def _default(settings: Configuration, node_id: int) -> tuple[Entry | Config, ...]:
+    if settings.kind == "credentials":
         login = (
             boolean("isCredentials_Internals", value=True),
             string("name", ""),
-            string("login", str(own.value)),
+            string("login", str(settings.value)),
         )
         return (
             boolean("isSavePassword", value=False),
             Config("credentialsValue", login),
             boolean("useServerLoginCredentials", value=False),
         )
-    if not _fits(own.kind, own.value):
-        raise KnwfError(f"node {node_id}: {own.value!r} is no {own.kind}")
-    value = float(own.value) if own.kind == "double" else own.value
-    return (Entry(own.kind, _ENTRY_TYPES[own.kind], value),)
+    if not _fits(settings.kind, settings.value):
+        raise KnwfError(f"node {node_id}: {settings.value!r} is no {settings.kind}")
+    value = float(settings.value) if settings.kind == "double" else settings.value
+    return (Entry(settings.kind, _ENTRY_TYPES[settings.kind], value),)
 
 
 def _fits(kind: ConfigurationKind, value: ConfigurationValue) -> bool:
@@ -146,30 +140,31 @@ def _fits(kind: ConfigurationKind, value: ConfigurationValue) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _details(own: Configuration) -> tuple[Entry, ...]:
-    match own.kind:
+def _details(settings: Configuration) -> tuple[Entry, ...]:
+    match settings.kind:
         case "string":
             return (
-                string("regex", own.pattern),
-                string("error_message", own.message),
+                string("regex", settings.pattern),
+                string("error_message", settings.message),
                 string("editorType", "Single-line"),
                 integer("multilineEditorWidth", 40),
                 integer("multilineEditorHeight", 5),
             )
         case "integer" | "double":
-            limits = (0 if own.minimum is None else own.minimum, 100 if own.maximum is None else own.maximum)
-            convert = int if own.kind == "integer" else float
+            convert = int if settings.kind == "integer" else float
+            minimum = 0 if settings.minimum is None else settings.minimum
+            maximum = 100 if settings.maximum is None else settings.maximum
             return (
-                boolean("useMin", own.minimum is not None),
-                boolean("useMax", own.maximum is not None),
-                Entry("min", _ENTRY_TYPES[own.kind], convert(limits[0])),
-                Entry("max", _ENTRY_TYPES[own.kind], convert(limits[1])),
+                boolean("useMin", settings.minimum is not None),
+                boolean("useMax", settings.maximum is not None),
+                Entry("min", _ENTRY_TYPES[settings.kind], convert(minimum)),
+                Entry("max", _ENTRY_TYPES[settings.kind], convert(maximum)),
             )
         case "boolean":
-            return (boolean("pushIntVar", own.as_number),)
+            return (boolean("pushIntVar", settings.as_number),)
         case "credentials":
             return (
-                string("error_message", own.message),
+                string("error_message", settings.message),
                 boolean("prompt_username", value=True),
                 boolean("use_server_login", value=False),
                 boolean("no_display", value=False),
@@ -179,7 +174,7 @@ def _details(own: Configuration) -> tuple[Entry, ...]:
 
 
 def read_configuration(node: NativeNode) -> Configuration:
-    """What a Configuration node says.
+    """Reads the settings of a Configuration node.
 
     Raises:
         KnwfError: it is no Configuration node of a kind known here, or its settings are not whole.
@@ -222,10 +217,10 @@ def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
     Raises:
         KnwfError: it is no such node, or the value is not of its type.
     """
-    own = read_configuration(node)
-    if own.kind == "credentials" or node.model is None:
+    configuration = read_configuration(node)
+    if configuration.kind == "credentials" or node.model is None:
         raise KnwfError(f"{node_label(node)} holds credentials")
-    default = Config("defaultValue", _default(replace(own, value=value), node.id))
+    default = Config("defaultValue", _default(replace(configuration, value=value), node.id))
     children = tuple(default if child.key == default.key else child for child in node.model)
     return replace(node, model=Config(node.model.key, children))
 

@@ -40,10 +40,10 @@ def _walk(workflow: Workflow, node: OtherNode, number: str, depth: int) -> list[
     except KnwfError:
         return []
     found: list[str] = []
-    for own in inside.nodes:
-        inner = f"{number}:{own.id}"
-        if isinstance(own, NativeNode) or own.kind == "broken":
-            found.append(f"{own.name} (#{inner})")
+    for node_inside in inside.nodes:
+        inner = f"{number}:{node_inside.id}"
+        if isinstance(node_inside, NativeNode) or node_inside.kind == "broken":
+            found.append(f"{node_inside.name} (#{inner})")
         else:
-            found += _walk(inside, own, inner, depth + 1)
+            found += _walk(inside, node_inside, inner, depth + 1)
     return found

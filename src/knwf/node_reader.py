@@ -149,5 +149,5 @@ def _controls(variables: Config | None) -> tuple[VariableControl, ...]:
             exposed = config.text("exposed_variable") or None
             found += [VariableControl(path, used, exposed)] if used or exposed else []
         else:
-            waiting += [((*path, own.key), own) for own in reversed(config.configs())]
+            waiting += [((*path, inner.key), inner) for inner in reversed(config.configs())]
     return tuple(found)

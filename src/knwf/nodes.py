@@ -49,7 +49,7 @@ def object_class(port_type: str) -> str:
 
 
 def is_fixed_group(group_id: str) -> bool:
-    """Tells whether a port group of a Python node is one port that is always there."""
+    """Returns whether a port group of a Python node is one port that is always there."""
     return _FIXED_GROUP.fullmatch(group_id) is not None
 
 
@@ -89,13 +89,13 @@ def declared_ports(
     counts = dict(present or {})
     ports = tuple(
         Port(
-            name=own["name"],
-            type=own["type_string"],
-            optional=bool(own.get("optional")),
-            group=bool(own.get("group")),
-            present=counts.pop(own["name"], 0 if own.get("optional") or own.get("group") else 1),
+            name=port["name"],
+            type=port["type_string"],
+            optional=bool(port.get("optional")),
+            group=bool(port.get("group")),
+            present=counts.pop(port["name"], 0 if port.get("optional") or port.get("group") else 1),
         )
-        for own in specifiers
+        for port in specifiers
     )
     if counts:
         raise KnwfError(f"the node declares no port {', '.join(map(repr, counts))}")

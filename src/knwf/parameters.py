@@ -65,7 +65,7 @@ def from_model(model: Config) -> tuple[dict[str, Any], str]:
 
 
 def is_json_model(model: Config) -> bool:
-    """Tells whether settings are parameters of a Python node; those of Java nodes lack the marker."""
+    """Returns whether settings are parameters of a Python node; those of Java nodes lack the marker."""
     return VERSION_KEY in model
 
 
@@ -78,8 +78,8 @@ def _children(
     if unknown:
         raise KnwfError(f"the node has no parameter {path}{unknown[0]}; it has: {', '.join(properties)}")
     return [
-        _written(key, values.get(key), _kind(own, f"{path}{key}"), own, f"{path}{key}")
-        for key, own in properties.items()
+        _written(key, values.get(key), _kind(schema, f"{path}{key}"), schema, f"{path}{key}")
+        for key, schema in properties.items()
     ]
 
 
@@ -101,11 +101,13 @@ def _written(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, 
         return Config(key, (integer("array-size", len(entries)), *entries))
     if items is None:
         return Config(key, (boolean(_NULL_KEY, value=True),))
-    own = None if schema is None else _mapping(schema.get("items"), path)
+    each = None if schema is None else _mapping(schema.get("items"), path)
     return Config(
         key,
         tuple(
-            _written(str(i), item, _kind_of(item) if own is None else _kind(own, path), own, f"{path}[{i}]")
+            _written(
+                str(i), item, _kind_of(item) if each is None else _kind(each, path), each, f"{path}[{i}]"
+            )
             for i, item in enumerate(items)
         ),
     )
@@ -136,7 +138,7 @@ def _fits(number: int, bits: int) -> bool:
 
 
 def _kind(schema: Mapping[str, Any], path: str) -> str:
-    """What KNIME makes of a parameter with such a schema."""
+    """KNIME's kind of parameter for such a schema."""
     if "oneOf" in schema:
         return "STRING"
     if "anyOf" in schema:
@@ -182,10 +184,10 @@ def _value(child: Entry | Config) -> Any:
     if child.value(_NULL_KEY) is True or kind == "NULL":
         return None
     if kind == "OBJECT":
-        return {own.key: _value(own) for own in child if not own.key.endswith(_MARKER_END)}
+        return {inner.key: _value(inner) for inner in child if not inner.key.endswith(_MARKER_END)}
     if kind.endswith(_ARRAY_END) or "array-size" in child:
         return array_values(child)
-    items = {own.key: own for own in child if not own.key.endswith(_MARKER_END)}
+    items = {inner.key: inner for inner in child if not inner.key.endswith(_MARKER_END)}
     if items.keys() != {str(i) for i in range(len(items))}:
         raise KnwfError(f"{child.key!r} is neither an object nor a whole list: it has {', '.join(items)}")
     return [_value(items[str(i)]) for i in range(len(items))]

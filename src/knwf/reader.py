@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
     from .archive import ArchiveLimits
 
-_REQUIRED: Final = ("name", "state", "workflow_credentials", "nodes", "connections")
+_REQUIRED: Final = ("nodes", "connections")
+_REQUIRED_WITH_VERSION: Final = ("state", "workflow_credentials")  # KNIME Hub's empty workflows have neither
 _UNDERSTOOD: Final = frozenset(
     (
-        *_REQUIRED,
-        *("version", "customDescription", "annotations", "workflow_variables"),
+        *(*_REQUIRED, *_REQUIRED_WITH_VERSION),
+        *("version", "name", "customDescription", "annotations", "workflow_variables"),
         *("created_by", "created_by_nightly"),  # who wrote it last: true of this file only
     )
 )
@@ -109,21 +110,27 @@ class _Reader:
         self.root = root
         self.problems: list[Problem] = []
         self.folders: set[str] = set()
+        tops = {path.partition("/")[0] for path in archive}
+        self._spelling = {top.lower(): top for top in tops} | {top: top for top in tops}
 
     def workflow(self) -> Workflow:
         root = self.root
         version = self._version()
-        for key in _REQUIRED:
+        for key in (*(_REQUIRED_WITH_VERSION if root.text("version") else ()), *_REQUIRED):
             if key not in root:
                 self._problem("error", "workflow.knime", f"the key {key!r} is missing")
-        nodes = tuple(node for own in self._section("nodes") if (node := self._node(own)) is not None)
+        nodes = tuple(node for config in self._section("nodes") if (node := self._node(config)) is not None)
         return Workflow(
             name=root.text("name") or self.archive.name,
             nodes=nodes,
-            connections=tuple(c for own in self._section("connections") if (c := self._connection(own))),
-            annotations=tuple(_annotation(own) for own in self._section("annotations")),
-            credentials=tuple(self._credential(own) for own in self._section("workflow_credentials")),
-            variables=tuple(v for own in self._section("workflow_variables") if (v := self._variable(own))),
+            connections=tuple(
+                c for config in self._section("connections") if (c := self._connection(config))
+            ),
+            annotations=tuple(_annotation(config) for config in self._section("annotations")),
+            credentials=tuple(self._credential(config) for config in self._section("workflow_credentials")),
+            variables=tuple(
+                v for config in self._section("workflow_variables") if (v := self._variable(config))
+            ),
             description=root.text("customDescription") or None,
             version=version,
             other=tuple(child for child in root if child.key not in _UNDERSTOOD),
@@ -137,7 +144,7 @@ class _Reader:
     def _version(self) -> str:
         version = self.root.text("version")
         if not version:
-            old = "it says no version, as KNIME 1 did; open and save it in a current KNIME"
+            old = "it says no version (KNIME 1, or empty from KNIME Hub); open and save it in a current KNIME"
             self._problem("warning", "workflow.knime", old)
             return "0.9.0"
         if is_too_old(version):
@@ -157,15 +164,15 @@ class _Reader:
         section = self.root.config(key)
         return () if section is None else section.configs()
 
-    def _node(self, own: Config) -> Node | None:
-        node_id, file = own.integer("id"), own.text("node_settings_file")
+    def _node(self, config: Config) -> Node | None:
+        node_id, file = config.integer("id"), self._settings_file(config)
         if node_id is None or not file:
-            self._problem("error", "workflow.knime", f"{own.key!r} has no id or no settings file")
+            self._problem("error", "workflow.knime", f"{config.key!r} has no id or no settings file")
             return None
-        position = _position(own)
+        position = _position(config)
         folder = file.rpartition("/")[0]
         name = folder.rpartition(" (#")[0] or file
-        kind = own.text("node_type") or ("MetaNode" if own.value("node_is_meta") else "NativeNode")
+        kind = config.text("node_type") or ("MetaNode" if config.value("node_is_meta") else "NativeNode")
         try:
             self._take(folder)
             if kind != "NativeNode":
@@ -178,8 +185,15 @@ class _Reader:
         self.problems += problems
         return node
 
+    def _settings_file(self, config: Config) -> str:
+        """The file that holds a node's settings; like KNIME, it finds the folder in another letter case."""
+        file = config.text("node_settings_file")
+        folder, slash, name = file.partition("/")
+        spelling = self._spelling.get(folder) or self._spelling.get(folder.lower(), folder)
+        return f"{spelling}{slash}{name}"
+
     def _take(self, folder: str) -> None:
-        """Each folder belongs to one node, or a few nested metanodes could be millions."""
+        """Refuses folders that several nodes use: a few nested metanodes could become millions."""
         if not folder or "/" in folder:
             raise KnwfError("its settings file is not in a folder of its own")
         if folder in self.folders:
@@ -194,25 +208,25 @@ class _Reader:
             self._problem("warning", where, f"it is a {node.kind}: kept as it is, but its inside is not read")
         return node
 
-    def _connection(self, own: Config) -> Connection | None:
+    def _connection(self, config: Config) -> Connection | None:
         keys = ("sourceID", "sourcePort", "destID", "destPort")
-        numbers = [own.integer(key) for key in keys]
+        numbers = [config.integer(key) for key in keys]
         missing = [key for key, number in zip(keys, numbers, strict=True) if number is None]
         if missing:
-            self._problem("error", "workflow.knime", f"{own.key!r} has no {', '.join(missing)}")
+            self._problem("error", "workflow.knime", f"{config.key!r} has no {', '.join(missing)}")
             return None
         source, source_port, destination, destination_port = cast("list[int]", numbers)
-        rest = tuple(child for child in own if child.key not in keys)
+        rest = tuple(child for child in config if child.key not in keys)
         return Connection(source, source_port, destination, destination_port, rest)
 
-    def _credential(self, own: Config) -> WorkflowCredential:
-        login = own.value("login")
-        return WorkflowCredential(own.text("name", own.key), login if isinstance(login, str) else None)
+    def _credential(self, config: Config) -> WorkflowCredential:
+        login = config.value("login")
+        return WorkflowCredential(config.text("name", config.key), login if isinstance(login, str) else None)
 
-    def _variable(self, own: Config) -> WorkflowVariable | None:
-        name, kind = own.text("name"), own.text("class")
+    def _variable(self, config: Config) -> WorkflowVariable | None:
+        name, kind = config.text("name"), config.text("class")
         value: VariableValue
-        stored = own.get("value")
+        stored = config.get("value")
         try:
             if kind in VARIABLE_ENTRIES and isinstance(stored, Entry):
                 value = stored.value
@@ -226,10 +240,10 @@ class _Reader:
         return WorkflowVariable(name, kind, value)
 
     def _files(self, nodes: tuple[Node, ...]) -> dict[str, bytes]:
-        """What is neither understood nor made anew. Folders of native nodes hold only their data beside."""
+        """The files to keep unchanged. Folders of native nodes hold only their data besides."""
         native = {node.id for node in nodes if isinstance(node, NativeNode)}
-        entries = [own for own in self._section("nodes") if own.integer("id") in native]
-        understood = {own.text("node_settings_file").rpartition("/")[0] for own in entries}
+        entries = [config for config in self._section("nodes") if config.integer("id") in native]
+        understood = {self._settings_file(config).rpartition("/")[0] for config in entries}
         kept: dict[str, bytes] = {}
         for path in self.archive:
             top = path.partition("/")[0]
@@ -252,16 +266,16 @@ def _container_kind(node_type: str) -> Literal["metanode", "component", "broken"
             return "broken"
 
 
-def _position(own: Config) -> Position:
-    bounds = (own.config("ui_settings") or own).config("extrainfo.node.bounds")
+def _position(config: Config) -> Position:
+    bounds = (config.config("ui_settings") or config).config("extrainfo.node.bounds")
     numbers = () if bounds is None else [bounds.integer(str(i)) for i in range(4)]
     return Position(*cast("list[int]", numbers)) if len(numbers) == 4 and None not in numbers else Position()
 
 
-def _annotation(own: Config) -> Annotation:
+def _annotation(config: Config) -> Annotation:
     """A note on the canvas; what is missing or of another type gets its default."""
-    plain = Annotation("", border_size=0, border_color=0, styles=own.config("styles") or Config("styles"))
-    found = {name: own.value(key) for key, name in ANNOTATION_KEYS.items()}
+    plain = Annotation("", border_size=0, border_color=0, styles=config.config("styles") or Config("styles"))
+    found = {name: config.value(key) for key, name in ANNOTATION_KEYS.items()}
     known = {name: value for name, value in found.items() if type(value) is type(getattr(plain, name))}
     if known.get("content_type") != "text/html":
         known["content_type"] = "text/plain"

@@ -1,4 +1,4 @@
-"""KNIME's String to Path node: what it says, made and read. Pure."""
+"""KNIME's String to Path node: makes one from its settings, and reads them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _URL_TIMEOUT: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PathConversion:
-    """What a String to Path node does.
+    """The settings of a String to Path node.
 
     Attributes:
         column: The column with the texts.
@@ -39,26 +39,21 @@ class PathConversion:
 
 
 def string_to_path_node(
-    node_id: int, says: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, settings: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A String to Path node.
-
-    Args:
-        node_id: Id in the workflow.
-        says: What it does.
-        position: Place on the canvas.
-        annotation: Label below the node.
-    """
+    """A String to Path node."""
     model = (
-        *_setting("file_system", _file_system(says)),
-        *_setting("string", string("selected_column_name", says.column)),
-        *_setting("boolean", boolean("fail_on_missing_file_folder", value=says.must_exist)),
-        *_setting("boolean", boolean("fail_on_missing_values", value=says.fail_on_missing)),
+        *_setting("file_system", _file_system(settings)),
+        *_setting("string", string("selected_column_name", settings.column)),
+        *_setting("boolean", boolean("fail_on_missing_file_folder", value=settings.must_exist)),
+        *_setting("boolean", boolean("fail_on_missing_values", value=settings.fail_on_missing)),
         *_setting(
             "string",
-            string("generated_column_mode", "REPLACE_SELECTED" if says.new_column is None else "APPEND_NEW"),
+            string(
+                "generated_column_mode", "REPLACE_SELECTED" if settings.new_column is None else "APPEND_NEW"
+            ),
         ),
-        *_setting("string", string("appended_column_name", says.new_column or "Path")),
+        *_setting("string", string("appended_column_name", settings.new_column or "Path")),
     )
     return NativeNode(
         id=node_id,
@@ -74,18 +69,18 @@ def string_to_path_node(
     )
 
 
-def _setting(kind: str, own: Entry | Config) -> tuple[Config, Entry | Config]:
+def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
     """A setting, with what KNIME's settings models say of themselves before it."""
     internals = (string("SettingsModelID", f"SMID_{kind}"), boolean("EnabledStatus", value=True))
-    return Config(f"{own.key}_Internals", internals), own
+    return Config(f"{setting.key}_Internals", internals), setting
 
 
-def _file_system(says: PathConversion) -> Config:
-    relative = says.specifier if says.category == "RELATIVE" else None
+def _file_system(settings: PathConversion) -> Config:
+    relative = settings.specifier if settings.category == "RELATIVE" else None
     chooser = (
         boolean("has_fs_port", value=False),
         boolean("overwritten_by_variable", value=False),
-        string("convenience_fs_category", says.category),
+        string("convenience_fs_category", settings.category),
         string("relative_to", relative or "knime.workflow"),
         string("mountpoint", "LOCAL"),
         string("spaceId", ""),
@@ -95,8 +90,8 @@ def _file_system(says: PathConversion) -> Config:
     )
     location = (
         boolean("location_present", value=True),
-        string("file_system_type", says.category),
-        string("file_system_specifier", says.specifier),
+        string("file_system_type", settings.category),
+        string("file_system_specifier", settings.specifier),
     )
     return Config(
         "file_system", (Config("file_system_chooser__Internals", chooser), Config("location_spec", location))
@@ -104,7 +99,7 @@ def _file_system(says: PathConversion) -> Config:
 
 
 def read_string_to_path(node: NativeNode) -> PathConversion:
-    """What a String to Path node does.
+    """Reads the settings of a String to Path node.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.

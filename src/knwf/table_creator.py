@@ -152,7 +152,7 @@ def created_columns(node: NativeNode) -> tuple[Column, ...]:
     if height > len(texts) * 1000:
         raise KnwfError(f"{node_label(node)} has a cell in row {height - 1}, but hardly any cells")
     columns: list[Column] = []
-    for column in sorted(properties.configs(), key=lambda own: own.key.zfill(9)):
+    for column in sorted(properties.configs(), key=lambda config: config.key.zfill(9)):
         if column.value("SkipThisColumn") is True:
             continue
         cell_class = (column.config("ColumnClass") or column).text("cell_class")

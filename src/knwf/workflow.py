@@ -1,4 +1,4 @@
-"""What a KNIME workflow says, as values: nodes, connections, annotations, credentials, variables.
+"""The parts of a KNIME workflow as values: nodes, connections, annotations, credentials, variables.
 
 The model holds settings as KNIME stores them (`Config`) and what a reader knows about them in fields of its
 own. What it has no field for is kept beside them (``other``, ``files``) and written back. Pure; the ways to
@@ -40,7 +40,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a node stands on the canvas, in pixels."""
+    """The position of a node on the canvas, in pixels."""
 
     x: int = 0
     y: int = 0
@@ -70,7 +70,7 @@ class PortGroup:
 
     @property
     def count(self) -> int:
-        """How many ports the group has."""
+        """The number of ports in the group."""
         return 1 if self.fixed else len(self.object_classes)
 
     @property
@@ -83,7 +83,7 @@ class PortGroup:
 
 @dataclass(frozen=True, slots=True)
 class VariableControl:
-    """How flow variables and one parameter of a node meet.
+    """A parameter that a flow variable sets, or that becomes a flow variable.
 
     Attributes:
         path: Keys from the parameters down to the value, such as ``("server_url",)``.
@@ -109,7 +109,7 @@ class NativeNode:
         outputs: Number of output ports, without the one for flow variables.
         inputs: Number of input ports likewise, None where the file does not say.
         port_groups: The groups of a node whose ports can change, inputs first.
-        variables: Parameters that meet flow variables.
+        variables: Parameters that flow variables set, or that become flow variables.
         annotation: The label below the node.
         description: What a person wrote about the node, or None.
         bundle: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
@@ -189,7 +189,7 @@ class NativeNode:
         return names if len(names) == self.outputs + (self.inputs or 0) else None
 
     def _port(self, names: Sequence[str] | None, kind: str, name: str, position: int) -> int:
-        found = [i for i, own in enumerate(names or (), 1) if own == name]
+        found = [number for number, known in enumerate(names or (), 1) if known == name]
         if position >= len(found):
             has = ", ".join(names or ()) or "none that the file names"
             raise KnwfError(f"{node_label(self)} has no {kind} {name!r} {position}; it has: {has}")
@@ -251,7 +251,7 @@ class Annotation:
     styles: Config = field(default_factory=lambda: Config("styles"))
 
 
-#: Where the settings of an annotation say what, in KNIME's order.
+#: Keys of an annotation's settings and its attributes for them, in KNIME's order.
 ANNOTATION_KEYS: Final = {
     "text": "text",
     "contentType": "content_type",
@@ -307,7 +307,7 @@ class WorkflowVariable:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a reader or a check found.
+    """A problem that a reader or a check found.
 
     Attributes:
         severity: ``error`` where KNIME would not load or run the workflow as written.
@@ -367,13 +367,13 @@ class Workflow:
 
 
 def is_too_old(version: str) -> bool:
-    """Tells whether a format is from before 2.8: KNIME wrote less of each node, and named other things."""
+    """Returns whether a format is from before 2.8: KNIME wrote less of each node, and named other things."""
     found = _RELEASE.match(version)
     return found is not None and (1, 0) <= (int(found[1]), int(found[2])) < (2, 8)
 
 
 def node_label(node: Node) -> str:
-    """How messages name a node."""
+    """The node's name in messages."""
     return f"node {node.id} ({node.name})"
 
 

@@ -1,4 +1,4 @@
-"""KNIME's Workflow to Tool node: what it says, made and read. Pure."""
+"""KNIME's Workflow to Tool node: makes one from its settings, and reads them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
 
 @dataclass(frozen=True, slots=True)
 class ToolColumn:
-    """What a Workflow to Tool node does.
+    """The settings of a Workflow to Tool node.
 
     Attributes:
         path_column: The column with the paths of the workflows.
@@ -32,20 +32,13 @@ class ToolColumn:
 
 
 def workflow_to_tool_node(
-    node_id: int, says: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
+    node_id: int, settings: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A Workflow to Tool node.
-
-    Args:
-        node_id: Id in the workflow.
-        says: What it does.
-        position: Place on the canvas.
-        annotation: Label below the node.
-    """
+    """A Workflow to Tool node."""
     model = (
-        string("inputColumnName", says.path_column),
-        string("outputColumnPolicy", says.policy),
-        string("outputColumnName", says.name),
+        string("inputColumnName", settings.path_column),
+        string("outputColumnPolicy", settings.policy),
+        string("outputColumnName", settings.name),
     )
     return NativeNode(
         id=node_id,
@@ -62,7 +55,7 @@ def workflow_to_tool_node(
 
 
 def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
-    """What a Workflow to Tool node does.
+    """Reads the settings of a Workflow to Tool node.
 
     Raises:
         KnwfError: it is none, or its settings are not whole.

@@ -120,22 +120,22 @@ def _workflow_settings(workflow: Workflow) -> Config:
         Config(
             "workflow_credentials",
             tuple(
-                Config(f"credential_{i}", (string("name", own.name), string("login", own.login)))
-                for i, own in enumerate(workflow.credentials)
+                Config(f"credential_{i}", (string("name", known.name), string("login", known.login)))
+                for i, known in enumerate(workflow.credentials)
             ),
         ),
         *kept.values(),
     ]
     if workflow.annotations:
-        notes = (_annotation(f"annotation_{i}", own) for i, own in enumerate(workflow.annotations))
+        notes = (_annotation(f"annotation_{i}", note) for i, note in enumerate(workflow.annotations))
         children.append(Config("annotations", tuple(notes)))
     nodes = (_node_entry(node) for node in sorted(workflow.nodes, key=lambda node: node.id))
     children.append(Config("nodes", tuple(nodes)))
-    lines = (_connection(f"connection_{i}", own) for i, own in enumerate(workflow.connections))
+    lines = (_connection(f"connection_{i}", line) for i, line in enumerate(workflow.connections))
     children.append(Config("connections", tuple(lines)))
     if workflow.variables:
-        own = (_variable(f"Var_{i}", variable) for i, variable in enumerate(workflow.variables))
-        children.append(Config("workflow_variables", tuple(own)))
+        variables = (_variable(f"Var_{i}", variable) for i, variable in enumerate(workflow.variables))
+        children.append(Config("workflow_variables", tuple(variables)))
     return Config("workflow.knime", tuple(children))
 
 
@@ -185,7 +185,7 @@ def _variable(key: str, variable: WorkflowVariable) -> Config:
 
 
 def _annotation(key: str, note: Annotation) -> Config:
-    values = {own: getattr(note, name) for own, name in ANNOTATION_KEYS.items()}
+    values = {key: getattr(note, name) for key, name in ANNOTATION_KEYS.items()}
     entries = (integer(k, v) if isinstance(v, int) else string(k, v) for k, v in values.items())
     return Config(key, (*entries, integer("annotation-version", 20230412), note.styles.with_key("styles")))
 
@@ -245,7 +245,7 @@ def _control_tree(controls: Iterable[VariableControl], depth: int = 0) -> tuple[
         groups.setdefault(control.path[depth], []).append(control)
     tree: list[Entry | Config] = []
     for key, members in groups.items():
-        leaf = next((own for own in members if len(own.path) == depth + 1), None)
+        leaf = next((control for control in members if len(control.path) == depth + 1), None)
         if leaf is None:
             tree.append(Config(key, _control_tree(members, depth + 1)))
         else:

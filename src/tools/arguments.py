@@ -1,9 +1,9 @@
 """Checks arguments against a tool's schema before they are sent, and reads JSON text where JSON is wanted.
 
-Nothing is dropped and nothing renamed. The one thing that is changed is a *text* that stands where the schema
-wants an object or array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. It is
-parsed, and the coercion is recorded. What only the letter of a schema forbids is sent (see
-`validation.leniency`), and so is everything where the schema is malformed; the server decides then.
+No argument is dropped or renamed. Only a *text* is changed that stands where the schema wants an object or
+array and no text: models and table columns write ``"[1, 2]"`` for ``[1, 2]``. Such text is parsed, and the
+coercion is recorded. Arguments that a strict reading of the schema forbids, but its server accepts, are sent
+(see `validation.leniency`). With a malformed schema all arguments are sent, and the server decides.
 """
 
 import copy
@@ -46,7 +46,7 @@ class ArgumentValidator:
     """Checks arguments of one tool. Get one by `for_schema`.
 
     Attributes:
-        fault: Why arguments are not checked at all: what is wrong with the schema. None for one that works.
+        fault: The schema's defect, because of which arguments are not checked; None for a usable schema.
     """
 
     def __init__(self, schema: CompiledSchema) -> None:
@@ -58,22 +58,27 @@ class ArgumentValidator:
         """The validator for a tool's input schema; compiled once per distinct text.
 
         Raises:
-            ProtocolError: The schema cannot be used; says why.
+            ProtocolError: The schema cannot be used; the message says why.
         """
         return cls(compile_schema(schema_json, limits))
 
     def check(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Coercion, ...]]:
-        """Check the arguments of one call.
+        """Checks the arguments of one call.
 
         Returns:
-            The arguments to send, and what was parsed on the way. The arguments given are not changed.
+            The arguments to send, and the texts that were parsed. ``arguments`` itself is not changed.
 
         Raises:
-            ArgumentsInvalid: What is wrong and what is wanted, with a pointer to the first problem.
+            ArgumentsInvalid: The arguments do not fit the schema; has a pointer to the first problem.
         """
         checked = dict(arguments)
         _refuse_what_is_not_json(checked)
-        if _is_valid(self._schema, checked):
+        try:
+            is_valid = self._schema.is_valid(checked)
+        except ValueError:  # jsonschema_rs takes no subclasses of str, such as KNIME's SMILES values
+            checked = _in_plain_types(checked)
+            is_valid = _is_valid(self._schema, checked)
+        if is_valid:
             return checked, ()
         schema = self._schema.as_meant
         coercions: list[Coercion] = []
@@ -93,6 +98,13 @@ class ArgumentValidator:
         raise ArgumentsInvalid(what, pointer=pointer, fix=_FIX)
 
 
+def _in_plain_types(arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return json.loads(json.dumps(arguments))
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return arguments
+
+
 def _is_valid(schema: CompiledSchema, arguments: dict[str, Any]) -> bool:
     try:
         return schema.is_valid(arguments)
@@ -101,7 +113,7 @@ def _is_valid(schema: CompiledSchema, arguments: dict[str, Any]) -> bool:
 
 
 def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
-    """JSON has no NaN, no sets and no keys but text; and text with half a character is none."""
+    """Refuses values that JSON does not have: NaN, sets, keys other than text, text with lone surrogates."""
     stack: list[tuple[Any, list[str | int]]] = [(arguments, [])]
     while stack:
         value, path = stack.pop()
@@ -140,7 +152,7 @@ def _refuse_what_is_not_json(arguments: dict[str, Any]) -> None:
 
 
 def _parsed(problem: "jsonschema_rs.ValidationError") -> tuple[list[str | int], Any, str] | None:
-    """Path, value and kind, where the value is JSON text that is wanted as object or array."""
+    """Path, parsed value and its kind, if the value is JSON text where an object or array is wanted."""
     value = problem.instance
     wanted = wanted_types(problem)
     if not isinstance(value, str) or "string" in wanted or not wanted & {"object", "array"}:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from ..types.tool import MCPTool, WorkflowTool
 from .audit_segment import metanode, segment_of, with_arguments
 from .audit_step import caller_node, is_command, step_of
+from .words import shortened
 
 if TYPE_CHECKING:
     from ..audit.record import CallRecord
@@ -43,17 +44,17 @@ class Canvas:
         self._last: int | None = None
 
     def note(self, text: str, *, color: int) -> None:
-        """A note over the whole width."""
+        """Adds a note over the whole width."""
         from ..knwf import Annotation
 
-        shown = text if len(text) <= _LONGEST_NOTE else f"{text[:_LONGEST_NOTE]}…"
+        shown = shortened(text, _LONGEST_NOTE)
         lines = sum(1 + len(line) // _CHARACTERS_PER_LINE for line in shown.split("\n"))
         height = 20 + lines * _LINE
         self.annotations.append(Annotation(shown, _LEFT, self._y, _WIDTH, height, border_color=color))
         self._y += height + 30
 
     def heading(self, text: str) -> None:
-        """A line above the calls of a turn."""
+        """Adds a line of text above the calls of a turn."""
         from ..knwf import Annotation
 
         if text:
@@ -64,13 +65,13 @@ class Canvas:
             self._y += 40
 
     def new_row(self) -> None:
-        """Goes on in the next row, unless this one is empty."""
+        """Starts the next row, unless the current row is empty."""
         if self._column:
             self._y += _STEP_Y
             self._column = 0
 
     def add(self, record: CallRecord, place: int) -> None:
-        """A call, in the next free place."""
+        """Adds the node or the note of a call at the next free position."""
         from ..knwf import Position
 
         if self._column == _COLUMNS:
@@ -109,11 +110,11 @@ class Canvas:
                 segment = with_arguments(segment, record.arguments)
                 node, files = metanode(len(self.nodes) + 1, tool, segment, position)
             except KnwfError:
-                pass  # a workflow that cannot be written is told of, like one that is not here
+                pass  # a workflow that cannot be written gets a note, like one that is missing
             else:
                 self.nodes.append(node)
                 self.files |= files
-                self.credentials |= {own.name for own in segment.credentials}
+                self.credentials |= {credential.name for credential in segment.credentials}
                 position = replace(position, y=position.y + position.height + 20)
                 self._box(record, place, text, position, height=_LOW_BOX)
                 return
@@ -122,10 +123,10 @@ class Canvas:
     def _box(
         self, record: CallRecord, place: int, text: str, position: Position, *, height: int = _BOX
     ) -> None:
-        """A note in the place of a node."""
+        """Adds a note where the node of a call would stand."""
         from ..knwf import Annotation
 
-        label = f"{record.call or place} · {record.tool_name or 'no tool'}\n{text}"[:_LONGEST_BOX]
+        label = shortened(f"{record.call or place} · {record.tool_name or 'no tool'}\n{text}", _LONGEST_BOX)
         x, y = position.x - 20, position.y - 10
         self.annotations.append(
             Annotation(label, x, y, _STEP_X - 20, height, border_color=GRAY, font_size=10)

@@ -28,12 +28,12 @@ def segment_of(tool: WorkflowTool) -> Workflow | None:
     path = segment_file(tool)
     try:
         return None if path is None else read_workflow(path)
-    except Exception:  # whatever is wrong with somebody's file; there is a note instead then
+    except Exception:  # a damaged file can fail in any way; the canvas gets a note then
         return None
 
 
 def segment_digest(tool: WorkflowTool) -> str | None:
-    """Says which workflow a tool is: what MCP tools have the digest of their definition for.
+    """The digest of a tool's workflow, as the definition's digest identifies an MCP tool.
 
     Args:
         tool: The tool, with the keys of its file stores.
@@ -53,7 +53,7 @@ def segment_digest(tool: WorkflowTool) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - who changes the file changes these
+def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - part of the cache key
     with path.open("rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
@@ -61,7 +61,7 @@ def _digest(path: Path, mtime: int, size: int) -> str:  # noqa: ARG001 - who cha
 def segment_file(tool: WorkflowTool) -> Path | None:
     """Finds the file of a tool's workflow, the first of its file stores.
 
-    Only while a node executes, in the thread that executes it: KNIME knows then where file stores are.
+    Works only in the thread that executes a node: only there does KNIME resolve file stores.
 
     Args:
         tool: The tool, with the keys of its file stores.
@@ -86,9 +86,9 @@ def segment_file(tool: WorkflowTool) -> Path | None:
 
 
 def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
-    """Sets what a call on record set: the defaults of the Configuration nodes.
+    """Sets the arguments of a recorded call as defaults of the Configuration nodes.
 
-    What is not on record, such as secrets, and what does not fit keeps its default.
+    Parameters without a recorded value, such as secrets, or with an unfit one keep their defaults.
     """
     from ..knwf import CONFIGURATION_FACTORIES, KnwfError, NativeNode, read_configuration, with_value
 
@@ -98,11 +98,11 @@ def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
         if not isinstance(node, NativeNode) or node.factory not in CONFIGURATION_FACTORIES:
             continue
         with contextlib.suppress(KnwfError):
-            own = read_configuration(node)
-            names = (f"{own.parameter}-{node.id}", own.parameter)
+            configuration = read_configuration(node)
+            names = (f"{configuration.parameter}-{node.id}", configuration.parameter)
             value = next((given[name] for name in names if name in given), None)
             if isinstance(value, dict):  # KNIME's own form: {"string": "x"}
-                value = cast("dict[str, Any]", value).get(own.kind)
+                value = cast("dict[str, Any]", value).get(configuration.kind)
             if isinstance(value, str | int | float) and not (isinstance(value, str) and MARK.search(value)):
                 nodes[place] = with_value(node, value)
     return replace(segment, nodes=tuple(nodes))
@@ -127,7 +127,7 @@ def metanode(
     """Makes a metanode of a tool's workflow.
 
     Returns:
-        The node, and its files by their path in the folder of the workflow around it.
+        The node, and its files by their path in the folder of the surrounding workflow.
 
     Raises:
         KnwfError: The workflow cannot be written.

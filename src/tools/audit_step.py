@@ -1,4 +1,4 @@
-"""One step of an audit workflow: a call on record, and its configured *MCP Tool Caller*."""
+"""A step of an audit workflow: a recorded call and its configured *MCP Tool Caller*."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 
 def step_of(record: CallRecord) -> Tool | str:
-    """Decides what becomes of a call: the tool that a step shows, or what a note says instead of a step."""
+    """Returns the tool for the step of a call, or the text of the note that replaces the step."""
     if record.status in _NOT_MADE:
         return f"not made: {record.status.value}\n{record.arguments or ''}"
     try:
@@ -51,7 +51,7 @@ def _tool(record: CallRecord) -> Tool | None:
         try:
             return from_json_text(record.tool)
         except ToolFormatError:
-            pass  # the columns beside it may say enough
+            pass  # the record's other fields may be enough to make a tool
     if not record.server or not record.tool_name or record.tool_type == "workflow":
         return None
     route = ServerRoute.parse(record.server)
@@ -64,7 +64,7 @@ def caller_node(
     """Makes the node of a call, the ``place``-th of all.
 
     Returns:
-        The node, and JSON pointers to the arguments that somebody has to fill in.
+        The node, and JSON pointers to the secret arguments that a person has to fill in.
     """
     from ..knwf import Port, extension_node
 
@@ -106,7 +106,7 @@ def caller_node(
 
 
 def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """Arguments that names and values say exactly, which people read easily, and the rest for JSON."""
+    """Splits arguments into those that can be written as names and values, and the rest, written as JSON."""
     from .caller.mapping import arguments_from_pairs, parameters_of
 
     pairs: list[tuple[str, str]] = []
@@ -180,7 +180,7 @@ def _description(record: CallRecord) -> str:
 
 
 def is_command(tool: MCPTool) -> bool:
-    """Tells whether a tool's server was a command on the computer of the run, which KNIME does not start."""
+    """Returns whether the tool's server was a local command, which KNIME does not start."""
     return tool.route.url.startswith("stdio:")
 
 
@@ -196,7 +196,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
-    """Finds the pointers in placeholders of secret arguments that nobody has filled in."""
+    """Finds the pointers in the placeholders of secret arguments that were not filled in."""
     for text in texts:
         for found in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
             yield found[1]

@@ -1,9 +1,9 @@
-"""The audit workflow: calls on record as a KNIME workflow that shows them, and can make them again.
+"""The audit workflow: recorded calls as a KNIME workflow that shows them and can make them again.
 
 One *MCP Tool Caller* per call of an MCP tool, configured with the server's URL, the tool, the arguments and
-the digest of the definition, in recorded order. Credentials are in it by name; a secret argument is a
-placeholder that the Caller refuses until somebody has filled it in. What cannot or must not run again is a
-note on the canvas. Pure but for `save_audit_workflow`.
+the digest of the definition, in recorded order. It holds the names of credentials only; a secret argument is
+a placeholder that the Caller refuses until a person has filled it in. Calls that cannot or must not run again
+are notes on the canvas. Only `save_audit_workflow` does I/O.
 
 Agent, Caller and Replayer offer *Save audit workflow to*: `save_to` makes the parameter, `target_of` reads
 it, and `save_audit_workflow` writes the file.
@@ -34,7 +34,7 @@ MOST_STEPS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What became of the calls.
+    """Numbers of calls in a saved audit workflow.
 
     Attributes:
         workflow: The workflow.
@@ -51,7 +51,7 @@ class Exported:
     placeholders: tuple[str, ...]
 
     def text(self) -> str:
-        """Says it in one sentence."""
+        """The numbers in one sentence."""
         parts = [f"{counted(self.steps, 'call')} as nodes"]
         parts += [f"{self.notes} as notes"] if self.notes else []
         parts += [f"{self.left_out} left out"] if self.left_out else []
@@ -74,7 +74,7 @@ def save_to() -> Any:
 
 
 def target_of(setting: str, data_area: Path, run: str) -> Path | None:
-    """The file that the setting names for a run, in the data area if it is no full path; None for none."""
+    """The file that the setting names for a run; a relative path is in the data area. None: no file."""
     text = setting.strip()
     if not text:
         return None
@@ -90,14 +90,14 @@ def save_audit_workflow(
     Args:
         records: The calls, as in a journal; also those of an agent.
         file: A ``.knwf`` file; its folder is created, and the file replaced as a whole.
-        question: What an agent was asked, shown above the calls.
-        answer: What it answered, shown below.
+        question: The prompt of an agent, shown above the calls.
+        answer: The agent's answer, shown below.
 
     Returns:
-        What was written.
+        The numbers of calls in the file.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     from ..knwf import write_workflow
 
@@ -116,25 +116,25 @@ def save_after_run(
     question: str = "",
     answer: str = "",
 ) -> str | None:
-    """Does what ``save_audit_workflow_to`` says after a run. For nodes; the run is not lost if this fails.
+    """Saves the audit workflow where ``save_audit_workflow_to`` says; a failure does not fail the node.
 
     Args:
         records: The calls of the run.
         setting: The parameter's value.
         data_area: The workflow's data area.
         run: Id of the run.
-        question: What an agent was asked.
-        answer: What it answered.
+        question: The prompt of an agent.
+        answer: The agent's answer.
 
     Returns:
-        What to warn of, or None.
+        A warning, or None.
     """
     try:
         file = target_of(setting, data_area, run)
         if file is None:
             return None
         exported = save_audit_workflow(records, file, question=question, answer=answer)
-    # What the file system cannot have as a name is a ValueError, an unknown ~user a RuntimeError.
+    # An impossible file name raises ValueError, an unknown ~user RuntimeError.
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         where = setting.strip()
@@ -145,7 +145,7 @@ def save_after_run(
 
 
 def save_journal(setting: str, data_area: Path, run: str) -> str | None:
-    """Does what the setting says with the calls in the journal of a node's run; what to warn of, or None."""
+    """Saves the audit workflow of the calls in a run's journal; see `save_after_run`."""
     from ..audit.journal import SUFFIX, read_journal
     from .caller.run import JOURNALS
 
@@ -163,11 +163,11 @@ def audit_workflow(
     Args:
         records: The calls, in any order.
         name: Name of the workflow.
-        question: What an agent was asked.
-        answer: What it answered.
+        question: The prompt of an agent.
+        answer: The agent's answer.
 
     Returns:
-        The workflow, every node in state CONFIGURED, so that KNIME says if it does not like a setting.
+        The workflow; every node has the state CONFIGURED, so that KNIME checks its settings.
     """
     from ..knwf import Connection, Workflow, WorkflowCredential
 
@@ -187,7 +187,7 @@ def audit_workflow(
             said += [f"turn {record.iteration}"] if record.iteration is not None else []
             canvas.heading(", ".join(said))
         turn = (record.run, record.iteration)
-        # Every run counts from 1; numbers that are there twice would say nothing.
+        # Every run counts its calls from 1, so several runs are numbered anew.
         canvas.add(replace(record, call=place) if several_runs else record, place)
     canvas.new_row()
     if len(ordered) > len(shown):
@@ -199,10 +199,10 @@ def audit_workflow(
     workflow = Workflow(
         name,
         tuple(canvas.nodes),
-        # Flow variables only: they say which call comes first.
+        # Connections of flow variable ports, which only set the order of the calls.
         tuple(Connection(one, 0, other, 0) for one, other in canvas.lines),
         annotations=tuple(canvas.annotations),
-        credentials=tuple(WorkflowCredential(own) for own in sorted(canvas.credentials)),
+        credentials=tuple(map(WorkflowCredential, sorted(canvas.credentials))),
         files=canvas.files,
     )
     steps = len(canvas.nodes)

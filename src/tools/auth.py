@@ -1,4 +1,4 @@
-"""Static authorization: which headers prove to a server who is calling.
+"""Static authorization: the headers that prove to a server who is calling.
 
 An authorization object yields headers; the transports send them to the server's own origin and nowhere
 else, because they neither follow redirects to another origin nor accept an SSE endpoint on one.
@@ -16,20 +16,20 @@ from .protocol.headers import TOKEN
 
 
 class Authorization(Protocol):
-    """Whatever can prove to one server who is calling."""
+    """Authenticates a caller to one server."""
 
     def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
-        """Headers for the next request. Asked before every request, so that a token may be renewed.
+        """Headers for the next request. Called before every request, so that a token may be renewed.
 
         Args:
-            is_canceled: Asked at least every 0.5 s while that takes time.
+            is_canceled: Called at least every 0.5 s while a token is obtained.
         """
         ...
 
     def challenged(
         self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
     ) -> bool:
-        """The server refused (401 or 403) with this ``WWW-Authenticate`` value.
+        """Reacts to a refusal (401 or 403) with this ``WWW-Authenticate`` value.
 
         Returns:
             True if new credentials were obtained and the same request is worth one more attempt.
@@ -38,15 +38,15 @@ class Authorization(Protocol):
 
     @property
     def identity(self) -> str:
-        """Distinguishes callers in caches; says nothing about the secret."""
+        """A key for the caller in caches; reveals nothing about the secret."""
         ...
 
     def describe(self) -> str:
-        """What is sent, in words for an error message ("a Bearer token"), without the secret."""
+        """The kind of credential for error messages ("a Bearer token"), without the secret."""
         ...
 
     def secrets(self) -> tuple[str, ...]:
-        """What must never be seen; blacked out in whatever a server echoes."""
+        """The secrets, which are blacked out in all texts of servers."""
         ...
 
 
@@ -77,7 +77,7 @@ class StaticAuthorization:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def describe(self) -> str:
-        """What is sent, in words."""
+        """See the protocol class."""
         raise NotImplementedError
 
     def secrets(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class HeaderAuth(StaticAuthorization):
 
 
 def check_header_name(setting: str, name: str) -> None:
-    """Refuse a header name that HTTP cannot carry.
+    """Refuses a header name that HTTP cannot carry.
 
     Raises:
         SettingInvalid: Naming the setting.
@@ -188,7 +188,7 @@ def check_header_name(setting: str, name: str) -> None:
 
 
 def check_header_value(setting: str, what: str, value: str) -> None:
-    """Refuse a header value that HTTP cannot carry: httpx sends control characters unchecked.
+    """Refuses a header value that HTTP cannot carry: httpx sends control characters unchecked.
 
     Raises:
         SettingInvalid: Naming the setting, never the value.

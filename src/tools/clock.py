@@ -1,8 +1,8 @@
-"""The clocks of one call, and how to wait under them.
+"""The clocks of one call, and waiting under them.
 
-Everything in the client that blocks waits in slices under a `Wait`: the slice ends at the next deadline or
-at the next look at the cancel button, whichever comes first. That makes every wait bounded and cancelable
-without a thread per call.
+All blocking code of the client waits in slices under a `Wait`. A slice ends at the next deadline or at the
+next check of the cancel button, whichever comes first. So every wait is bounded and cancelable without a
+thread per call.
 """
 
 import random
@@ -16,7 +16,7 @@ from ..types.errors import Canceled, ClockKind, MCPError, TimedOut
 from .limits import Timeouts
 
 POLL_SECONDS: Final = 0.2
-"""How often the cancel button is looked at while waiting; KNIME expects at least every 0.5 s."""
+"""Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
 
 FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
 _EPSILON: Final = 0.001
@@ -30,14 +30,14 @@ IsCanceled = Callable[[], bool]
 
 
 class Wait:
-    """Deadlines and cancel of one thing that is waited for.
+    """The deadlines and the cancel of one call or other piece of work.
 
-    Not shared between threads, except that a thread that reads for another may call `reset_idle` and `hurry`.
+    Used by one thread only; a thread that reads for it may call `reset_idle` and `hurry`.
 
     Args:
         timeouts: Lengths of the three clocks.
         total: Replaces the total clock of `timeouts`.
-        is_canceled: Asked at least every 0.5 s. What it raises ends the wait.
+        is_canceled: Called at least every 0.5 s. An exception in it ends the wait.
     """
 
     __slots__ = (
@@ -61,13 +61,13 @@ class Wait:
         now = time.monotonic()
         self.timeouts = timeouts
         self.total = timeouts.total if total is None else total
-        self.unsent = True  # until the first byte of a request is on its way; the transports keep it
-        self.crossed = False  # the server may have closed the connection before the request arrived; likewise
-        # Ends what the thread is blocked in, from another one; the transports keep it, too.
-        self.wake: Callable[[], None] | None = None
-        # Done once, in the thread of the call, while the server is busy with it.
+        # The transports set the first three.
+        self.unsent = True  # until the first byte of the request is sent
+        self.crossed = False  # the server may have closed the connection before the request arrived
+        self.wake: Callable[[], None] | None = None  # wakes the blocked thread, from another thread
+        # Called once, in the thread of the call, while the server is busy with the call.
         self.meanwhile: Callable[[], None] | None = None
-        # Which opening of the client this belongs to; the client keeps it.
+        # The number of the client's opening in which the wait began; set by the client.
         self.opening = 0
         self._is_canceled = is_canceled
         self._total_at = now + self.total
@@ -76,7 +76,7 @@ class Wait:
         self._next_look = now
 
     def narrowed(self, *, idle: float) -> "Wait":
-        """The same wait with a shorter idle clock, which starts now."""
+        """A copy of the wait with a shorter idle clock, which starts now."""
         timeouts = Timeouts(
             connect=self.timeouts.connect, idle=min(idle, self.timeouts.idle), total=self.timeouts.total
         )
@@ -86,7 +86,7 @@ class Wait:
         return narrowed
 
     def farewell(self) -> "Wait":
-        """A second to say that nobody waits any more, whatever has ended the wait."""
+        """A wait of one second for the cancel message, whatever ended this wait."""
         farewell = Wait(FAREWELL)
         farewell.opening = self.opening
         return farewell
@@ -97,27 +97,27 @@ class Wait:
         return self._total_at - time.monotonic()
 
     def sent(self) -> None:
-        """The whole request is on its way, and the server has not answered yet."""
+        """Notes that the whole request was sent and the server has not answered yet."""
         self.unsent = False
         self.use()
 
     def use(self) -> None:
-        """The server is busy from now on: do what was kept for that time."""
+        """Runs `meanwhile`, as the server is busy from now on."""
         work, self.meanwhile = self.meanwhile, None
         if work is not None:
             work()
 
     def reset_idle(self) -> None:
-        """Something arrived that belongs to this call: the idle clock starts anew."""
+        """Restarts the idle clock, as something arrived for this call."""
         self._idle_at = time.monotonic() + self.timeouts.idle
 
     def hurry(self, seconds: float) -> None:
-        """What matters is over: the idle clock leaves that much patience for the rest, until it is reset."""
+        """Makes the idle clock end within that many seconds, unless it is reset before."""
         self._idle_at = min(self._idle_at, time.monotonic() + seconds)
 
     @contextmanager
     def connecting(self) -> Generator[None]:
-        """While inside, the connect clock runs and the idle clock stands still; nested, it runs on."""
+        """A context in which the connect clock runs and the idle clock stops. May be nested."""
         outer = self._connect_at
         if outer is None:
             self._connect_at = time.monotonic() + self.timeouts.connect
@@ -129,7 +129,7 @@ class Wait:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """While inside, something else is sent under the same clocks: it says nothing about the request."""
+        """A context for sending another request under the same clocks. `unsent` and `crossed` stay."""
         before = self.unsent, self.crossed
         try:
             yield
@@ -137,11 +137,11 @@ class Wait:
             self.unsent, self.crossed = before
 
     def is_over(self) -> bool:
-        """Whether the person asked to stop."""
+        """Returns whether the person asked to stop."""
         return self._is_canceled is not None and self._is_canceled()
 
     def look(self) -> None:
-        """Look at the cancel button now.
+        """Checks the cancel button now.
 
         Raises:
             Canceled: The person asked to stop.
@@ -151,7 +151,7 @@ class Wait:
             raise Canceled("Canceled")
 
     def slice(self) -> float:
-        """Seconds to block at most before asking again; always positive.
+        """The seconds to block at most before the next check of clocks and cancel; always positive.
 
         Raises:
             TimedOut: A clock has run out.
@@ -173,7 +173,7 @@ class Wait:
         match kind:
             case "connect":
                 what = f"No connection within {self.timeouts.connect:g} s"
-                if not self.unsent:  # there is one, and the old transport's stream has to begin
+                if not self.unsent:  # connected: the first event of an SSE stream is missing
                     what = f"No event within {self.timeouts.connect:g} s; a proxy may hold the stream back"
             case "idle":
                 what = f"The server has sent nothing for {self.timeouts.idle:g} s"
@@ -182,7 +182,7 @@ class Wait:
         return TimedOut(what, kind=kind, fix=_FIX[kind])
 
     def for_event(self, event: threading.Event) -> None:
-        """Block until the event is set.
+        """Blocks until the event is set.
 
         Raises:
             TimedOut: A clock has run out.
@@ -192,7 +192,7 @@ class Wait:
             pass
 
     def for_lock(self, lock: threading.Lock) -> None:
-        """Block until the lock is ours.
+        """Blocks until this thread holds the lock.
 
         Raises:
             TimedOut: A clock has run out.
@@ -202,11 +202,11 @@ class Wait:
             pass
 
     def allows(self, seconds: float) -> bool:
-        """Whether a pause is no longer than silence may be, and ends before the total clock does."""
+        """Returns whether a pause fits under the idle clock and ends before the total clock."""
         return seconds <= self.timeouts.idle and time.monotonic() + seconds < self._total_at
 
     def sleep(self, seconds: float) -> None:
-        """Pause, under the same clocks; a pause is not silence of the server.
+        """Pauses under the same clocks; the pause does not count for the idle clock.
 
         Raises:
             TimedOut: The pause does not fit under the total clock.
@@ -220,13 +220,13 @@ class Wait:
             time.sleep(min(left, self.slice()))
 
     def run(self, work: Callable[[], None], abort: Callable[[], None] | None = None) -> None:
-        """Run something that nobody can interrupt (a name look-up, a TLS handshake) under the clocks.
+        """Runs uninterruptible work (a name look-up, a TLS handshake) under the clocks.
 
-        It runs in a thread of its own, which is left behind if the wait ends first; `work` therefore must
-        end by itself, and must keep its outcome, errors included, for the caller.
+        The work runs in a separate thread, which is abandoned if the wait ends first. `work` therefore must
+        end by itself, and must store its outcome, errors included, for the caller.
 
         Args:
-            work: What to run; must not raise.
+            work: The work to run; must not raise.
             abort: Makes `work` end soon.
         """
         done = threading.Event()
@@ -247,7 +247,7 @@ class Wait:
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds before the next attempt: what the server asked for, else doubling, with jitter.
+    """Seconds before the next attempt: the server's ``Retry-After``, else doubling pauses with jitter.
 
     Args:
         attempt: 1 for the pause after the first attempt.

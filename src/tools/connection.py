@@ -1,4 +1,4 @@
-"""How a node reaches a server: its settings become a route, and a route with its credential a client."""
+"""Makes a route from a node's settings, and a client from a route with its credential."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
     """The headers in the setting ``extra_headers``: one per line, as ``Name: value``.
 
     Raises:
-        SettingInvalid: A line without a colon; the message shows its number, not its text.
+        SettingInvalid: A line has no colon; the message shows the line's number, not its text.
     """
     headers: list[tuple[str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -41,15 +41,15 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def route_from_settings(node: Any, *, url: str | None = None, credential: str | None = None) -> ServerRoute:
-    """The route that the parameters of a node describe; what a fragment of the URL says wins over them.
+    """The route that the parameters of a node describe; settings in the URL's fragment win over parameters.
 
     Args:
         node: The node.
-        url: Replaces the node's URL, such as one from a *Servers* table.
-        credential: Replaces the node's name of a credential.
+        url: A URL to use instead of the node's, such as one from a *Servers* table.
+        credential: A name of a credential to use instead of the node's.
 
     Raises:
-        SettingInvalid: A setting that cannot work, naming it and what to do.
+        SettingInvalid: A setting cannot work; the error names it and says what to do.
     """
     route = ServerRoute.parse(node.server_url if url is None else url)
     as_header = node.send_credentials_as == "header"
@@ -73,7 +73,7 @@ def timeouts_from_settings(node: Any) -> Timeouts:
     """The three clocks of a node's parameters.
 
     Raises:
-        SettingInvalid: A clock is no number, which only a flow variable can bring about.
+        SettingInvalid: A clock is not a number, which can happen with flow variables only.
     """
     seconds = {name: getattr(node, f"{name}_timeout") for name in ("connect", "idle", "total")}
     for name, value in seconds.items():
@@ -96,10 +96,10 @@ def client_for(
     """The client for a route, which the caller closes.
 
     Args:
-        route: Where and how to connect.
-        credential: The one that the route names, or that of a credential port; None for none.
+        route: The server and the way to connect.
+        credential: The credential that the route names, or that of a credential port; None to send none.
         timeouts: The clocks.
-        trace: Told every step of connecting.
+        trace: Called with every step of connecting.
 
     Raises:
         SettingInvalid: The credential cannot be sent that way.
@@ -118,7 +118,7 @@ def client_for(
 
 
 def refuse_commands(route: ServerRoute) -> None:
-    """Refuse a server that is a command: a table or a workflow must not start programs.
+    """Refuses a server that is a command: a table or a workflow must not start programs.
 
     Raises:
         SettingInvalid: The URL starts with ``stdio:``.

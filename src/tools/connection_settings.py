@@ -1,7 +1,7 @@
 """The settings of a node for reaching a server: one function per parameter.
 
-Provider, Caller and agents ask for the same things in the same words. Each of them makes its own parameters
-here (KNIME's parameters belong to one node class) and puts them in the order of its dialog.
+Provider, Caller and agents have these settings with the same labels and descriptions. Each node class makes
+its own parameters here, as a KNIME parameter belongs to one node class, and arranges them in its dialog.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def server_url() -> Any:
 
 
 def credentials() -> Any:
-    """Makes the parameter ``credentials``. Offers the credentials that the flow variables bring."""
+    """Makes the parameter ``credentials``, which offers the credentials among the flow variables."""
     return knext.StringParameter(
         "Credentials",
         "What proves to the server who you are. To get a choice here, add a *Credentials Configuration* node,"
@@ -46,18 +46,18 @@ def credentials() -> Any:
 
 
 def credential_choices(context: Any) -> list[Any]:
-    """Offers no credential first, then those that there are. Never raises: the dialog would not open."""
+    """Offers *no credential* first, then all credentials. Never raises, as the dialog would not open then."""
     try:
         names = {str(name) for name in context.get_credential_names()}
     except Exception as error:
         _log.debug("No credentials in the dialog: %s", type(error).__name__)
         names = set[str]()
-    # KNIME opens no dialog with a choice that has no name.
+    # KNIME opens no dialog with a nameless choice.
     return [NO_CREDENTIAL, *sorted(names - {NO_CREDENTIAL, ""})]
 
 
 def is_connected(port: int) -> Callable[[Any], bool]:
-    """Makes the condition that an input is connected; a dialog must open whatever happens.
+    """Makes the condition that an input is connected. It never raises, so that the dialog opens.
 
     Args:
         port: The input; a group is connected if it has a table.

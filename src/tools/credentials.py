@@ -1,9 +1,9 @@
-"""From the name of a credential to what is sent: authorization, and values for templates.
+"""Turns the name of a credential into what is sent: authorization, and values for templates.
 
 Settings and tool cells hold the *name* of a credential, never a secret. At call time the name is looked up
-in what KNIME (or the command line) has, and a look-up that fails is an error: the request is never sent
-without the credential that the person chose. A credential whose password a template puts into a query value
-or header (``{credential.password}``) goes there and nowhere else.
+among the credentials of KNIME or of the command line. An unknown name is an error: the request is never sent
+without the chosen credential. If a template puts the password into a query value or header
+(``{credential.password}``), the credential is not sent in any other way.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .network import NetworkSettings
 
 NO_CREDENTIAL: Final = "<none>"
-"""The choice that stands for no credential. It comes first and is the default: KNIME's dialogs take the first
-choice over as the default of a parameter whose default is empty."""
+"""The choice that stands for no credential. It comes first and is the default, because KNIME's dialogs
+replace an empty default by the first choice."""
 
 PORT: Final = "<credential port>"
-"""What stands for the name of a credential that comes from a port."""
+"""Stands for the name of a credential that comes from a port."""
 
 HOW_TO_WIRE: Final = (
     "Add a Credentials Configuration node, connect its flow variable port to this node, and choose that"
@@ -40,14 +40,14 @@ _TEMPLATE: Final = re.compile("|".join(re.escape(template) for template in TEMPL
 
 
 class CredentialStore(Protocol):
-    """Where credentials come from; KNIME's contexts are such stores."""
+    """A store of credentials; KNIME's contexts are such stores."""
 
     def get_credential_names(self) -> Iterable[str]:
-        """Names of all credentials that there are."""
+        """The names of all credentials."""
         ...
 
     def get_credentials(self, name: str, /) -> Any:
-        """The credential of that name, with ``username`` and ``password``; raises `KeyError` for others."""
+        """The credential of that name, with ``username`` and ``password``. Raises `KeyError` if unknown."""
         ...
 
 
@@ -68,12 +68,12 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What is sent to a server, secrets included: lives for the duration of a connection and is never shown.
+    """The parts of requests that hold secrets; lives as long as the connection and is never displayed.
 
     Attributes:
         url: The server's URL with its templates filled in.
         headers: The extra headers with their templates filled in.
-        auth: What proves who is calling, None for nothing.
+        auth: The authorization of the caller, None for none.
     """
 
     url: str = field(repr=False)
@@ -91,7 +91,7 @@ def find_credential(store: CredentialStore, name: str | None) -> Credential | No
     """The credential of that name, None for None.
 
     Raises:
-        SettingInvalid: There is no credential of that name; the message lists those that there are.
+        SettingInvalid: There is no credential of that name; the message lists the existing names.
     """
     if name is None:
         return None
@@ -114,16 +114,16 @@ def find_credential(store: CredentialStore, name: str | None) -> Credential | No
 def fill(
     route: ServerRoute, credential: Credential | None, *, network: NetworkSettings | None = None
 ) -> Filled:
-    """What is sent over a route with its credential: URL, headers and authorization, secrets included.
+    """Resolves a route's credential into the URL, headers and authorization to send, secrets included.
 
     Args:
-        route: Where and how to send; names the credential.
-        credential: The credential of that name, or that of a credential port; None for no credential.
-        network: Trust store and proxy on the way to an authorization server.
+        route: The server and the way to send the credential.
+        credential: The credential that the route names, or that of a credential port; None to send none.
+        network: Trust store and proxy for requests to an authorization server.
 
     Raises:
-        SettingInvalid: A template without a credential, a credential without what has to be sent, or a
-            secret that cannot be sent that way. The message never shows the secret.
+        SettingInvalid: A template has no credential, the credential lacks a needed part, or the secret cannot
+            be sent that way. The message never shows the secret.
     """
     texts = [route.url, *(value for _, value in route.headers)]
     used = {template for text in texts for template in TEMPLATES if template in text}
@@ -201,10 +201,10 @@ def _client_credentials(
 
 
 def credential_from_port(port: Any) -> Credential:
-    """The token of a port of type credential, as a credential without user name, to be sent as Bearer token.
+    """The token of a credential port, as a credential without user name, to be sent as Bearer token.
 
     Raises:
-        SettingInvalid: The node before has no token yet, or gives something else.
+        SettingInvalid: The node before has no token yet, or its port holds something else.
     """
     try:
         kind, parameters = str(port.spec.auth_schema), str(port.spec.auth_parameters)
@@ -230,10 +230,10 @@ def credential_from_port(port: Any) -> Credential:
 
 
 def check_one_origin(urls: Iterable[str]) -> None:
-    """Refuse to hand the token of a credential port to several servers: it is meant for one.
+    """Refuses to send the token of a credential port to several servers, as the token is meant for one.
 
     Raises:
-        SettingInvalid: They are on more than one origin.
+        SettingInvalid: The URLs have more than one origin.
     """
     origins = sorted({f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, urls)})
     if len(origins) > 1:
@@ -245,7 +245,7 @@ def check_one_origin(urls: Iterable[str]) -> None:
 
 
 def sent_in_clear(url: str) -> bool:
-    """Whether others could read a credential that is sent there: it goes over http to another machine."""
+    """Returns whether others could read a credential sent to the URL: plain http to another machine."""
     parts = urlsplit(url)
     return parts.scheme == "http" and not is_loopback_host(parts.hostname or "")
 
@@ -263,7 +263,7 @@ def _require(credential: Credential, part: str, purpose: str, route: ServerRoute
 
 
 def _filled(text: str, credential: Credential, *, in_url: bool) -> str:
-    # One pass over the text: a user name that looks like a template must not be filled in again.
+    # One pass over the text, as a user name that looks like a template must not be filled in again.
     def value(match: re.Match[str]) -> str:
         secret = credential.username if match.group() == _USERNAME else credential.password
         if in_url:

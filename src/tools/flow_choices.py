@@ -1,15 +1,14 @@
 """The flow variable that lets the Caller's dialog offer the Provider's tools.
 
 A KNIME dialog sees no table rows, only specs, credentials and flow variables. The Provider therefore pushes
-one string-array flow variable, ``mcp_tools: <prefix or host>``, and whoever offers tools reads all variables
-of that name. Each entry is the canonical JSON of one object::
+one string-array flow variable, ``mcp_tools: <prefix or host>``, and dialogs that offer tools read all
+variables with such names. Each entry is the canonical JSON of one object::
 
     {"description": "…", "name": "crm_search", "server": "https://host/mcp",
      "signature": "query: string, limit?: integer", "type": "mcp"}
 
-``name`` is the shown name. ``description`` is cut, so that the variable does not grow beyond what a workflow
-should carry; the table always has all of it. Unknown keys are ignored and entries that cannot be read are
-skipped, so that versions can be mixed.
+``name`` is the shown name. ``description`` is cut to keep the variable small; the table has the full text.
+Unknown keys are ignored and unreadable entries are skipped, so that versions can be mixed.
 """
 
 from __future__ import annotations
@@ -21,30 +20,31 @@ from urllib.parse import urlsplit
 
 from ..types.canonical import canonical_json
 from .provider.example_arguments import listed_parameters, resolve
+from .words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PREFIX: Final = "mcp_tools: "
-"""What the name of every such flow variable starts with."""
+"""The beginning of the names of these flow variables."""
 
 _MAX_CHARACTERS: Final = 1_000_000
 _DESCRIPTIONS: Final = (600, 120, 0)
-"""Characters of each description at most; the more tools, the fewer."""
+"""Lengths of descriptions to try, in characters; the more tools, the shorter the descriptions."""
 _MAX_PARAMETERS: Final = 12
 _MAX_DEPTH: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """What a dialog shows about one tool.
+    """A tool as a dialog shows it.
 
     Attributes:
         name: Shown name, unique in the Provider's table.
         type: ``mcp`` or ``workflow``.
         server: URL without secrets, or ``stdio:<name>``.
         signature: Parameters in short, see `signature`.
-        description: What the tool does; may be cut.
+        description: The tool's description; may be cut.
     """
 
     name: str
@@ -60,16 +60,16 @@ class ToolChoice:
 
 
 def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
-    """Names the flow variable.
+    """Makes the name of the flow variable.
 
     Args:
         prefix: The Provider's prefix, may be empty.
-        servers: The servers, as shown.
-        taken: Flow variables that are there already and must not be overwritten.
+        servers: The servers' displayed URLs.
+        taken: Existing flow variables, which must not be overwritten.
 
     Returns:
-        ``mcp_tools: `` and the prefix without its separator, else the host, ``host + 2 more`` for several;
-        numbered where that name is taken.
+        ``mcp_tools: `` and the prefix without its separator, else the host (``host + 2 more`` for several
+        servers); with a number if that name is taken.
     """
     hosts = list(dict.fromkeys(urlsplit(server).netloc or server for server in servers)) or ["no server"]
     several = f"{hosts[0]} + {len(hosts) - 1} more" if len(hosts) > 1 else hosts[0]
@@ -83,7 +83,7 @@ def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] =
 
 
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
-    """Writes tools as the value of the flow variable, an entry each; descriptions as far as there is room."""
+    """Writes tools as the value of the flow variable, one entry per tool, with descriptions cut to fit."""
     entries: list[str] = []
     for length in _DESCRIPTIONS:
         cut = [replace(tool, description=shortened(tool.description, length)) for tool in choices]
@@ -94,7 +94,7 @@ def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
 
 
 def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
-    """Reads the tools that Providers pushed, each name once. Never raises: a dialog must open."""
+    """Reads the tools that Providers pushed, each name once. Never raises, so that the dialog opens."""
     tools: dict[str, ToolChoice] = {}
     for name, value in flow_variables.items():
         if name.startswith(PREFIX) and isinstance(value, (list, tuple)):
@@ -108,7 +108,7 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
 def signature(schema: Mapping[str, Any]) -> str:
     """Writes the parameters of a schema in short, such as ``query: string, limit?: integer``.
 
-    A question mark says that it may be left out.
+    A question mark stands behind optional parameters.
     """
     root = dict(schema)
     known, needed = listed_parameters(root)
@@ -119,12 +119,12 @@ def signature(schema: Mapping[str, Any]) -> str:
 
 
 def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
-    """Names the type that a part of a schema wants.
+    """The name of the type that a part of a schema wants.
 
     Args:
         root: The whole schema, for references.
         part: The part.
-        depth: How deep the part is in alternatives.
+        depth: The number of alternatives (``anyOf``) around the part.
 
     Returns:
         Such as ``string``, ``integer or string``, ``choice`` (an enumeration) or ``any``.
@@ -163,10 +163,3 @@ def _decoded(entry: object) -> ToolChoice | None:
         if isinstance(value := known.get(key), str)
     }
     return ToolChoice(**texts) if texts.get("name") else None
-
-
-def shortened(text: str, length: int) -> str:
-    """The text, or as much of it as the length allows, with an ellipsis behind it."""
-    if len(text) <= length:
-        return text
-    return f"{text[: length - 1].rstrip()}…" if length else ""

@@ -1,9 +1,9 @@
-"""The guard for every URL that a server hands us (SSRF): where it may lead, and how it is fetched.
+"""Checks and fetches the URLs that a server names, to prevent server-side request forgery (SSRF).
 
-OAuth discovery makes a client fetch addresses that a stranger chose, from inside the network that the client
-stands in. So such a fetch speaks https (http on this machine only), goes to public addresses unless the MCP
-server itself is in the same kind of network, connects to the very address that was checked, follows no
-redirect, and ends after 64 KiB or at its clock.
+OAuth discovery makes a client fetch URLs that a stranger chose, from inside the client's network. Such a
+fetch therefore uses https (http on this machine only), goes to public addresses unless the MCP server itself
+is in the same kind of network, connects to exactly the address that was checked, follows no redirect, and
+ends after 64 KiB or when a clock runs out.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/security_best_practices#server-side-request-forgery-ssrf
 """
 
@@ -30,8 +30,8 @@ BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)
 
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-# Never a legitimate target, not even from inside: they hand out the machine's own cloud credentials. Azure's
-# is a public address, one of AWS's a unique local one, Alibaba's a shared one.
+# Metadata services of clouds, which give out the machine's credentials and are never a legitimate target.
+# Azure's address is public, one of AWS's is unique local, Alibaba's is shared.
 _METADATA: Final = frozenset(
     map(
         ipaddress.ip_address,
@@ -61,10 +61,10 @@ class Zone(Enum):
 
 
 def zone_of(address: str) -> Zone:
-    """The zone of an IP address; an IPv4 address inside an IPv6 one is judged as what it leads to.
+    """The zone of an IP address. If an IPv6 address embeds an IPv4 address, that decides.
 
     Args:
-        address: As text; a zone index (``%eth0``) is ignored.
+        address: The address as text; a zone index (``%eth0``) is ignored.
     """
     found: _IPAddress = _embedded(ipaddress.ip_address(address.partition("%")[0]))
     if found in _METADATA or found.is_multicast or found.is_unspecified:
@@ -91,11 +91,11 @@ def _embedded(address: _IPAddress) -> _IPAddress:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A reply, read to its end.
+    """A reply that was read completely.
 
     Attributes:
-        status: The HTTP status; redirects are not followed.
-        body: At most 64 KiB.
+        status: The HTTP status, which may be a redirect.
+        body: The body, at most 64 KiB.
     """
 
     status: int
@@ -103,15 +103,15 @@ class Fetched:
 
 
 class Guard:
-    """Fetches what a server names, for one MCP server.
+    """Fetches URLs that one MCP server names.
 
     Args:
-        server_url: The MCP server. Its own origin is where the person wants to go, whatever its address.
+        server_url: The MCP server. Its origin may have any address, as the person has chosen it.
         network: Trust store and proxy.
         timeouts: The clocks of one fetch.
-        trusted: Origins that the person has named, such as that of a configured issuer: may be in any
-            network but those of `Zone.FORBIDDEN`.
-        is_canceled: Asked at least every 0.5 s while something is fetched, in the thread that wants it.
+        trusted: Origins that the person has named, such as that of a configured issuer. Their addresses may
+            be in any zone except `Zone.FORBIDDEN`.
+        is_canceled: Called at least every 0.5 s during a fetch, in the fetching thread.
     """
 
     def __init__(
@@ -131,20 +131,20 @@ class Guard:
         self._trusted = frozenset(origin_of(url) for url in trusted) | {self._server}
 
     def check(self, url: str, *, confidential: bool = True) -> None:
-        """Refuse a URL for what can be seen without asking anybody.
+        """Refuses a URL for defects that are visible without a name look-up.
 
         Args:
-            url: What the server named.
-            confidential: Secrets or a person's browser go there. Otherwise the MCP server's own origin is
-                good enough even without TLS: nothing is sent that it does not know.
+            url: The URL that the server named.
+            confidential: True if secrets or a person's browser are sent there. Otherwise the MCP server's own
+                origin is allowed even without TLS, as it learns nothing new.
 
         Raises:
-            ConnectError: Not https, a login in it, a host that is none, an address that is out of bounds.
+            ConnectError: The URL is not https, has a login or an invalid host, or its address is not allowed.
         """
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname or "", parts.port
-            # What is checked here and what is connected to must be the same host to both parsers.
+            # httpx, which connects, must read the same host from the URL as this check.
             agreed = is_usable(url) and httpx.URL(url).raw_host.decode("ascii") == host
         except ValueError:
             agreed, host, parts = False, "", urlsplit("")
@@ -158,7 +158,7 @@ class Guard:
         ):
             raise self._refusal(url, "is malformed or names a login")
         if parts.scheme not in {"http", "https"}:
-            # A browser may open anything else with any program (CVE-2025-6514).
+            # A browser may open other schemes with any program (CVE-2025-6514).
             raise self._refusal(url, "is not a web address")
         needs_tls = confidential or origin_of(url) != self._server
         if parts.scheme == "http" and needs_tls and not is_loopback_host(host):
@@ -176,13 +176,13 @@ class Guard:
         body: bytes | None = None,
         confidential: bool = True,
     ) -> Fetched:
-        """Send one request and read the whole reply.
+        """Sends one request and reads the whole reply.
 
         Args:
             method: ``GET`` or ``POST``.
-            url: What the server named.
-            headers: Complete but for those of the connection.
-            body: Of a POST.
+            url: The URL that the server named.
+            headers: All headers except those of the connection.
+            body: The body of a POST.
             confidential: See `check`.
 
         Raises:
@@ -208,7 +208,7 @@ class Guard:
             channel.close()
 
     def _channel(self, url: str) -> HttpChannel:
-        """A channel for one exchange without login and custom headers, to nothing but what was checked."""
+        """A channel for one exchange, without login and custom headers, to checked addresses only."""
         proxy = self._network.proxy_for(url)
         return HttpChannel(
             url,
@@ -222,8 +222,8 @@ class Guard:
         )
 
     def _check_before_proxy(self, url: str, wait: Wait) -> None:
-        # The proxy resolves the name itself. What this machine's own name service says of it is checked all
-        # the same; a name that only the proxy knows is the proxy's to judge.
+        # The proxy resolves the name itself. The addresses that this machine finds are checked all the same;
+        # a name that this machine cannot resolve is left to the proxy.
         host = urlsplit(url).hostname or ""
         found: list[str] = []
 
@@ -235,10 +235,10 @@ class Guard:
         self.check_addresses(url, found)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
-        """Refuse a URL for the addresses that its host leads to; called with those that are connected to.
+        """Refuses a URL for the addresses of its host; called with the addresses to connect to.
 
         Raises:
-            ConnectError: One of them is out of bounds.
+            ConnectError: An address is not allowed.
         """
         found = {zone_of(address) for address in addresses}
         if Zone.FORBIDDEN in found and origin_of(url) != self._server:
@@ -252,7 +252,7 @@ class Guard:
             )
 
     def _home(self) -> set[Zone]:
-        """The zones that the MCP server is in; none if a single one of its addresses is public."""
+        """The zones of the MCP server's addresses; empty if any of these is public."""
         literal = _literal(self._server_host)
         try:
             addresses = [literal] if literal is not None else _addresses(self._server_host)

@@ -1,8 +1,8 @@
-"""Characters that people do not see but models read, and how to make them visible.
+"""Finds characters that models read and people do not see, and makes them visible.
 
 A tool's description is text by a stranger. Zero-width characters, direction overrides, tag characters and
-the like let it say one thing to a person and another to a model, so everything that shows or checks such
-text asks this module. Ordinary uses are no finding: joiners inside emoji and in scripts that need them,
+similar ones can make it say one thing to a person and another to a model. All code that shows or checks such
+text uses this module. Ordinary uses are not reported: joiners inside emoji and in scripts that need them,
 direction marks in right-to-left text, the tags of a flag.
 """
 
@@ -20,7 +20,7 @@ _DIRECTION_MARKS: Final = "\u200e\u200f\u061c"
 _CONTROLS: Final = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), 127)]
 _CANDIDATES: Final = re.compile(
     "["
-    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, but for tab, line feed, carriage return
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, except tab, line feed, carriage return
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
     "\ue000-\uf8ff"  # private use
@@ -28,12 +28,12 @@ _CANDIDATES: Final = re.compile(
     "]"
 )
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f")
-_REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: the mark of an object, and of a character that was broken
+_REPLACEMENTS: Final = "\ufffc\ufffd"  # visible: object replacement and replacement character
 
 
 def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Position and character of all that a person does not see, without an ordinary reason."""
-    # Thirty searches for one character take a tenth of the time of one for any of them.
+    """Position and character of each hidden character that has no ordinary use there."""
+    # Thirty searches for single characters take a tenth of the time of one regular expression for all.
     if text.isascii() and not any(map(text.__contains__, _CONTROLS)):
         return
     in_flags = {i for match in _FLAG.finditer(text) for i in range(match.start() + 1, match.end())}
@@ -62,9 +62,9 @@ def visible(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """The text in Unicode's compatibility form, without hidden characters.
+    """The text in Unicode's compatibility form (NFKC), without hidden characters.
 
-    For comparing only: what is shown or sent is never changed.
+    For comparisons only; displayed and sent texts are not changed.
     """
     positions = {position for position, _ in hidden_characters(text)}
     kept = "".join(character for i, character in enumerate(text) if i not in positions) if positions else text
@@ -72,7 +72,7 @@ def without_hidden(text: str) -> str:
 
 
 def smuggled(characters: str) -> str:
-    """What hidden characters spell out, in their order.
+    """The text that hidden characters encode.
 
     Tag characters (U+E0020 to U+E007E) stand for ASCII, variation selectors for one byte each.
     """
@@ -83,7 +83,7 @@ def smuggled(characters: str) -> str:
 
 
 def escape(character: str) -> str:
-    r"""One character as a visible escape, such as ``\u{200b}``."""
+    r"""A character as a visible escape, such as ``\u{200b}``."""
     return f"\\u{{{ord(character):04x}}}"
 
 
@@ -93,7 +93,7 @@ def name_of(character: str) -> str:
 
 
 def _joins(text: str, position: int) -> bool:
-    # Emoji sequences join symbols; Arabic, Indic and other scripts steer how letters connect.
+    # Emoji sequences join symbols; in Arabic, Indic and other scripts joiners control how letters connect.
     before = text[position - 1] if position else ""
     after = text[position + 1] if position + 1 < len(text) else ""
     return bool(before and after) and all(_takes_joiner(c) for c in (before, after))

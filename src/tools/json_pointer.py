@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901): written for people, and followed into values."""
+"""JSON pointers (RFC 6901): writing them, and finding the value at a pointer."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -7,7 +7,7 @@ _LONGEST_NUMBER = 9
 
 
 def pointer_step(name: str | int) -> str:
-    """One step of a pointer, with the slash before it."""
+    """A name or index as one step of a pointer, with the slash before it."""
     return "/" + str(name).replace("~", "~0").replace("/", "~1")
 
 
@@ -17,7 +17,7 @@ def pointer_text(path: Iterable[str | int]) -> str:
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """What a pointer leads to from a value; None where it leads nowhere."""
+    """The value at a pointer; None if there is no such place."""
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

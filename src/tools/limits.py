@@ -1,4 +1,4 @@
-"""Bounds of a conversation with a server: how long things may take and how large they may get."""
+"""Limits of a conversation with a server: times, sizes and numbers."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +11,10 @@ class Timeouts:
     """The three clocks of the client, in seconds.
 
     Attributes:
-        connect: Until a connection stands: name look-up, TCP, TLS, proxy, and the first event of an SSE
-            stream.
-        idle: Longest silence while a reply is awaited. A progress notification, any other message about the
-            call, or bytes of the reply start it anew; keep-alive comments do not.
-        total: The whole call, whatever happens. Progress never extends it.
+        connect: Time for connecting: name look-up, TCP, TLS, proxy, and the first event of an SSE stream.
+        idle: Longest silence while waiting for a reply. A progress notification, another message about the
+            call, or bytes of the reply restart this clock; keep-alive comments do not.
+        total: Time for the whole call. Progress does not extend it.
     """
 
     connect: float = 10.0
@@ -24,25 +23,25 @@ class Timeouts:
 
 
 LISTENING: Final = Timeouts(idle=1e9, total=1e9)
-"""For a stream that stays open until somebody ends it."""
+"""The clocks of a stream that stays open until it is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a server may make us read, hold, follow or repeat.
+    """The limits on what a server can make the client read, hold, follow or repeat.
 
     Attributes:
-        result_bytes: One reply after decompression, whatever it is made of.
-        event_bytes: One server-sent event.
-        events: Messages beside the reply on the stream of one call (progress, logging, requests).
+        result_bytes: Bytes of one reply after decompression.
+        event_bytes: Bytes of one server-sent event.
+        events: Other messages than the reply on the stream of one call (progress, logging, requests).
         pages: Pages of one listing.
         tools: Tools of one listing.
         listing_bytes: JSON text of all pages of one listing together.
         schema_bytes: JSON text of one schema that is compiled for validation.
-        schema_depth: Nesting of one such schema.
-        schema_expansion: Looks of a validator at one value, beside 200 for each of its parts.
+        schema_depth: Levels of nesting of such a schema.
+        schema_expansion: Estimated steps of validating one value, in addition to 200 for each of its parts.
         redirects: Redirects followed for one request (same origin only).
-        attempts: Times a request is sent at most when it may be repeated safely.
+        attempts: Attempts of a request that may be repeated safely.
         input_rounds: Rounds of ``input_required`` for one call.
     """
 

@@ -1,7 +1,7 @@
 """The node *MCP Tool Caller*: calls a tool once, or once per row of a table.
 
-Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
-do. It keeps nothing between calls, and imports what is heavy when it works.
+This module holds the dialog and the ports, and calls the modules that do the work. The node keeps no state
+between calls of KNIME, and imports large modules in `execute` only.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class MCPToolCaller:
     del _setting, _with_tools, _with_parameters
 
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
-        """Checks the settings and promises the columns; contacts nobody."""
+        """Checks the settings and announces the columns, without network access."""
         from ..types.columns import tool_column_names
 
         try:
@@ -247,7 +247,7 @@ class MCPToolCaller:
         except (SettingInvalid, Canceled):
             raise
         except MCPError as error:
-            problem = error  # every call fails of it: an error row each, or the node, as the settings say
+            problem = error  # fails every call: gives error rows or fails the node, as the settings say
         names = [] if parameters is None else [column.name for column in parameters.schema]
         return CallPlan(
             find_tool=lambda name: pinned(lookup.find(name), self.pinned_digest),

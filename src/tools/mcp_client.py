@@ -1,13 +1,14 @@
-"""The MCP client: connect to a server, list its tools, call one.
+"""The MCP client: connects to a server, lists its tools and calls them.
 
-Synchronous, because KNIME nodes are, and safe for use by many threads at once. Whatever goes wrong leaves as
-one of the errors of `knime_mcp.types.errors`, with the server named by origin and path and no secret in it.
+Synchronous, as KNIME nodes are, and safe for use by many threads at once. All failures are raised as errors
+of `knime_mcp.types.errors`, which name the server by origin and path and contain no secrets.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -16,7 +17,14 @@ from .auth import Authorization
 from .client.calling import ToolCalls
 from .client.connecting import ConnectSettings, connect, memory
 from .client.conversation import Conversation, OnProgress, Progress, request_ids
-from .client.echoes import error_without, secrets_in, server_without, tools_without, values_in
+from .client.echoes import (
+    error_without,
+    secrets_in,
+    server_without,
+    step_without,
+    tools_without,
+    values_in,
+)
 from .clock import IsCanceled, Wait
 from .limits import Limits, Timeouts
 from .network import NetworkSettings
@@ -46,24 +54,25 @@ class MCPClient:
             result = client.call_tool("search", {"query": "knime"}, timeout=30)
 
     Args:
-        server_uri: The server's URL, with whatever its query needs filled in; a fragment is ignored. May be
-            given to `connect` instead.
-        auth: Who calls.
+        server_uri: The server's URL with a complete query; a fragment is ignored. May be given to `connect`
+            instead.
+        auth: The caller's authorization.
         headers: Further headers; like the credentials they go to the server's own origin only.
-        transport: ``http`` (streamable HTTP) or ``sse`` (HTTP+SSE) rule the other one out.
+        transport: ``http`` allows streamable HTTP only, ``sse`` HTTP+SSE only.
         protocol_version: The only revision to accept, instead of the newest that both sides speak.
         timeouts: The three clocks.
-        limits: What a server may make us read, hold, follow or repeat.
+        limits: Limits on what a server can make the client read, hold, follow or repeat.
         network: Trust store and proxy.
-        trace: Told about every step of connecting. Called in the connecting thread; must not raise.
-        elicitation: What to do when a server wants a form filled in: by default it is told that nobody can.
+        trace: Called with every step of connecting, in the connecting thread; must not raise.
+        elicitation: The answer when a server wants a form filled in. By default the client declares that it
+            cannot do so.
         check_results: Compare structured results with the tool's output schema, once the tool was listed.
-        reopen_sessions: Send a call again in a new session after the server lost ours: it cannot have run,
-            but what the server kept for us is gone. False raises `SessionLost` for calls instead.
-        stdio: Start this command and speak to it over its standard input and output, instead of a URL.
+        reopen_sessions: Send a call again in a new session after the server lost the session. The call cannot
+            have run, but the state of the old session is lost. False raises `SessionLost` for calls instead.
+        stdio: A command to start and to speak to over its standard input and output, instead of a URL.
 
     Raises:
-        SettingInvalid: A URL, header or version that cannot work.
+        SettingInvalid: A URL, header or version is not valid.
     """
 
     def __init__(
@@ -101,7 +110,7 @@ class MCPClient:
         self._timeouts = timeouts
         self._limits = limits
         self._network = network
-        self._trace = trace
+        self._trace = None if trace is None else partial(self._tell, trace)
         self._lock = threading.Lock()
         self._channel: HttpChannel | None = None
         self._conversation: Conversation | None = None
@@ -114,7 +123,7 @@ class MCPClient:
             protocol_version=protocol_version,
             limits=limits,
             requests=ServerRequests(elicitation),
-            trace=trace,
+            trace=self._trace,
             on_list_changed=lambda: self._calls.listings.changed(),
         )
         self._calls = ToolCalls(
@@ -122,23 +131,23 @@ class MCPClient:
         )
 
     def connect(self, server_uri: str | None = None, *, is_canceled: IsCanceled | None = None) -> ServerInfo:
-        """Connect and negotiate; does nothing if the connection stands.
+        """Connects and negotiates; does nothing if the client is connected.
 
         Args:
-            server_uri: The server, if the constructor was not told.
-            is_canceled: Asked at least every 0.5 s.
+            server_uri: The server, if not given to the constructor.
+            is_canceled: Called at least every 0.5 s.
 
         Raises:
-            ConnectError: The phase that failed, why, and what to do next.
+            ConnectError: A phase failed; the error names the phase, the reason and what to do next.
             AuthError: The server refuses the credentials.
-            VersionError: No revision in common.
-            MCPError: A clock, cancel, a limit.
+            VersionError: Client and server have no revision in common.
+            MCPError: A clock ran out, the person canceled, or a limit was exceeded.
         """
         if server_uri is not None:
             url = checked_url(server_uri)
             if self._url is not None and url != self._url:
                 self.close()
-                self._calls.listings.current = None  # those of another server
+                self._calls.listings.current = None  # the listing of another server
             self._url, self._stdio = url, None
         with self._edge():
             self.conversation(self._wait(is_canceled))
@@ -146,7 +155,7 @@ class MCPClient:
 
     @property
     def server(self) -> ServerInfo:
-        """The server, as it was when it was last connected to; connects if it never was."""
+        """The server's description from the last connection; connects if there was none."""
         return self._info or self.connect()
 
     def list_tools(self, *, is_canceled: IsCanceled | None = None) -> list[ToolDefinition]:
@@ -156,7 +165,7 @@ class MCPClient:
         a name are left out; `dropped_tools` says which and why. Repeated secrets are blacked out.
 
         Raises:
-            MCPError: The first page that could not be had, and why.
+            MCPError: A page could not be read.
         """
         with self._edge():
             return tools_without(self._sent(), self._calls.list_tools(self._wait(is_canceled)))
@@ -167,22 +176,22 @@ class MCPClient:
         return self._calls.listings.dropped
 
     def watch_tools(self) -> None:
-        """Hear of changes of the server's tools from now on, in the background, until the client is closed.
+        """Listens for changes of the server's tools, in the background, until the client is closed.
 
-        Costs a connection where the server offers to tell, and nothing where it does not. Connects if there
-        is no connection yet. Not lasting: a new session, or a server that ends it, needs it again.
+        Takes a connection if the server announces changes. Connects if necessary. Must be called again in a
+        new session, and after the server has ended the subscription.
 
         Raises:
-            MCPError: There is no connection.
+            MCPError: The client could not connect.
         """
         with self._edge():
             self._calls.watch(self._wait())
 
     @property
     def tool_changes(self) -> int:
-        """How often the server's tools have changed, or may have, since the client was made.
+        """The number of times that the server's tools have changed, or may have changed.
 
-        Whoever keeps definitions lists the tools again when the number has grown.
+        Callers that keep definitions list the tools again when the number has grown.
         """
         return self._calls.listings.changes
 
@@ -197,16 +206,16 @@ class MCPClient:
         meanwhile: Callable[[], None] | None = None,
         is_canceled: IsCanceled | None = None,
     ) -> CallToolResult:
-        """Call a tool and wait for its result.
+        """Calls a tool and waits for its result.
 
         Args:
             tool_name: The server's name of the tool.
-            arguments: As the tool's schema wants them; sent as they are.
+            arguments: The arguments, sent unchanged.
             timeout: Seconds in total, instead of `Timeouts.total`.
-            on_progress: Told how far the call is; in this thread or in a reader thread.
-            on_attempt: Told each time that the call was sent: again after a lost session, 429, input.
-            meanwhile: Done once, in this thread, while the server is busy with the call.
-            is_canceled: Asked at least every 0.5 s; True ends the call and tells the server.
+            on_progress: Called with progress reports, in this thread or in a reader thread.
+            on_attempt: Called each time that the call was sent; again after a lost session, 429, input.
+            meanwhile: Called once, in this thread, while the server is busy with the call.
+            is_canceled: Called at least every 0.5 s; True ends the call and tells the server.
 
         Returns:
             The result. A failure that the tool itself reports is a result with ``is_error``.
@@ -218,7 +227,7 @@ class MCPClient:
             ResultTooLarge: The result exceeds the limit.
             TimedOut: A clock ran out. The tool may have run.
             Canceled: `is_canceled` said so. The tool may have run.
-            MCPError: No connection, a refused login, a lost session.
+            MCPError: There is no connection, the login was refused, or the session was lost.
         """
         started = time.perf_counter()
         with self._edge(tool_name):
@@ -232,11 +241,11 @@ class MCPClient:
         return result
 
     def close(self) -> None:
-        """End the session and close all connections; calls under way fail.
+        """Ends the session and closes all connections; calls under way fail.
 
         The client may be connected again.
         """
-        self._opening += 1  # first: whoever connects holds the lock, and learns from this that it is over
+        self._opening += 1  # first: a thread that connects holds the lock, and this cancels it
         with self._lock:
             conversation, self._conversation = self._conversation, None
             channel, self._channel = self._channel, None
@@ -257,13 +266,13 @@ class MCPClient:
         self.close()
 
     def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
-        """The current conversation; a new one if there is none, or if it is the one that no longer works.
+        """The current conversation; a new one if there is none, or if it is `instead_of`.
 
         For the client's own parts.
 
         Args:
             wait: Clocks and cancel.
-            instead_of: The conversation that failed. Of many threads that found so, one reconnects.
+            instead_of: The lost conversation. If many threads noticed the loss, only the first reconnects.
         """
         current = self._conversation
         if current is not None and current is not instead_of and wait.opening == self._opening:
@@ -288,7 +297,7 @@ class MCPClient:
         try:
             self._conversation = connect(server, self._settings, wait, self._ids)
         except BaseException:
-            # Connections that were there before stay: calls of other threads may be under way on them.
+            # A channel from before stays open, as calls of other threads may be using its connections.
             if before is None and self._channel is not None:
                 self._channel.close()
                 self._channel = None
@@ -299,7 +308,7 @@ class MCPClient:
         return self._conversation
 
     def forget_server(self) -> None:
-        """What was remembered of the server no longer holds. For the client's own parts."""
+        """Forgets the remembered outcome of the negotiation. For the client's own parts."""
         if self._channel is not None:
             memory.pop(self._settings.memory_key(self._channel), None)
 
@@ -309,7 +318,7 @@ class MCPClient:
                 "There is no server to connect to", setting="server_url", fix="Enter the server's URL"
             )
         if self._channel is None:
-            # Only here: HTTP costs most of the time that importing the client would take.
+            # Imported here, as HTTP would take most of the time of importing the client.
             from .transports.http_channel import HttpChannel
 
             self._channel = HttpChannel(
@@ -342,16 +351,19 @@ class MCPClient:
 
         return _Edge(placed)
 
+    def _tell(self, trace: Trace, step: Step) -> None:
+        trace(step_without(self._secrets(), step))
+
     def secrets(self) -> tuple[str, ...]:
-        """What proves to the server who is calling, as it could repeat it. A renewed token is another one."""
+        """The authorization's secrets, which the server could repeat. They change when a token is renewed."""
         return () if self._auth is None else self._auth.secrets()
 
     def _sent(self) -> tuple[str, ...]:
-        """What is sent as a secret with every request."""
+        """The secrets that are sent with every request."""
         return (*self.secrets(), *secrets_in(self._headers, self._url or ""))
 
     def _secrets(self) -> Iterator[str]:
-        """Everything that must not be seen, in the forms in which a server could echo it."""
+        """All secrets, in the forms in which a server could repeat them."""
         yield from self.secrets()
         yield from values_in(self._headers, self._url or "")
         if self._stdio is not None:
@@ -359,10 +371,10 @@ class MCPClient:
 
 
 class _Edge:
-    """Nothing leaves the client without its place, or with a secret, or with what could hold one.
+    """Completes the errors that leave the client: adds server and tool, and removes secrets and traceback.
 
-    Frames do: their variables are arguments, credentials, and replies of many megabytes, which an error would
-    keep for as long as it is kept itself.
+    The frames of a traceback hold arguments, credentials and large replies, which would stay in memory and
+    accessible as long as the error does.
     """
 
     __slots__ = ("_placed",)

@@ -1,7 +1,7 @@
 """The node *MCP Tool Provider*: the tools of MCP servers as a table.
 
-Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
-do. It keeps nothing between calls, and imports what is heavy when it works.
+This module holds the dialog and the ports, and calls the modules that do the work. The node keeps no state
+between calls of KNIME, and imports large modules in `execute` only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import knime.extension as knext
 from ..types.errors import MCPError, SettingInvalid
 from . import connection, connection_settings
 from .credentials import check_one_origin, credential_from_port, find_credential
+from .tool_settings import NO_COLUMN, chosen_column
 from .words import counted
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0
-_NO_COLUMN: Final = "<none>"
 _LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
 
 
@@ -130,7 +130,7 @@ class MCPToolProvider:
         port_index=0,
         column_filter=_is_text,
         include_none_column=True,
-        default_value=_NO_COLUMN,
+        default_value=NO_COLUMN,
     )
     prefix = knext.StringParameter(
         "Prefix for tool names",
@@ -145,7 +145,7 @@ class MCPToolProvider:
         port_index=0,
         column_filter=_is_text,
         include_none_column=True,
-        default_value=_NO_COLUMN,
+        default_value=NO_COLUMN,
     )
     include = knext.StringParameter(
         "Tools to include",
@@ -195,7 +195,7 @@ class MCPToolProvider:
     del _setting, _with_servers
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
-        """Checks the settings and promises the columns; contacts nobody."""
+        """Checks the settings and announces the columns, without network access."""
         from .provider.tools_table import servers_schema, tools_schema
 
         try:
@@ -244,8 +244,6 @@ class MCPToolProvider:
         return choose_form(cast("Literal['auto', 'carrier', 'portable']", self.column_form))
 
     def _check(self, ctx: Any, servers: Any) -> None:
-        from .tool_settings import chosen_column
-
         connection.header_lines(self.extra_headers)
         connection.timeouts_from_settings(self)
         if servers is None:
@@ -256,9 +254,9 @@ class MCPToolProvider:
         connection.route_from_settings(self, url="https://host/mcp", credential="")
         if chosen_column(self.server_url_column) is None:
             texts = [column.name for column in servers if _is_text(column)]
-            # Assigning in configure is how KNIME nodes keep a guess (the settings are read back).
+            # KNIME reads the parameters back after configure, so that the guessed column is kept.
             self.server_url_column = _likely(texts)
-        # A column without any value has no type.
+        # An empty column may have no type.
         usable = {column.name: _is_text(column) or column.ktype == knext.null() for column in servers}
         for setting in ("server_url_column", "credentials_column", "prefix_column"):
             column = chosen_column(getattr(self, setting))
@@ -273,7 +271,7 @@ class MCPToolProvider:
             )
 
     def _requests(self, ctx: Any, servers: Any, port: Any) -> list[ServerRequest]:
-        """One request per server; credentials are looked up here, on KNIME's own thread."""
+        """Makes a request per server; credentials are looked up here, in KNIME's own thread."""
         rows = [("Row0", None, None, self.prefix)] if servers is None else self._rows(servers)
         requests = [self._request(ctx, *row) for row in rows]
         if port is None:
@@ -298,8 +296,6 @@ class MCPToolProvider:
             return ServerRequest(row=row, route=route, prefix=prefix, error=error)
 
     def _rows(self, servers: Any) -> list[tuple[str, str, str, str]]:
-        from .tool_settings import chosen_column
-
         wanted = {
             name: column
             for name in ("server_url", "credentials", "prefix")
@@ -311,7 +307,7 @@ class MCPToolProvider:
         blank = [None] * len(ids)
         prefixes = texts.get("prefix", blank)
         names = texts.get("credentials", blank)
-        # No name means no credential: one server must never get what is meant for another.
+        # A missing name means no credential: a server must not get the credential of another row.
         return [
             (str(row), url or "", name or "", prefix or "")
             for row, url, name, prefix in zip(ids, texts["server_url"], names, prefixes, strict=True)
@@ -341,7 +337,7 @@ class MCPToolProvider:
 
 
 def _refuse_bad_settings(requests: list[ServerRequest]) -> None:
-    """Fails before any server is asked: the person wants all servers or none."""
+    """Fails before any server is asked if settings are wrong, as the person wants all servers or none."""
     for request in requests:
         if request.error is not None:
             raise connection.as_setting_error(request.error.at(row=request.row)) from None

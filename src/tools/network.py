@@ -1,8 +1,8 @@
-"""How this machine reaches the network: trust store, CA file, proxies.
+"""Access to the network: trust store, CA file, proxies.
 
-An SSL context is built only when an https server is met (building one costs more than a call), and once per
-process and CA file where it may be shared. Errors say which trust store and which proxy were in use, because
-in a company that is the question.
+An SSL context is built only for https servers, as building it takes longer than a call, and once per process
+and CA file where contexts may be shared. Errors name the trust store and the proxy in use, as these are the
+usual causes of failures in companies.
 """
 
 import functools
@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..types.errors import SettingInvalid, origin_and_path
-from .server_url import is_loopback_host
+from .server_url import is_loopback_host, origin_of
 
-# There the system itself checks certificates, through truststore. A context of truststore does one handshake
-# at a time, however long that takes, so it must not be shared: a server that stalls would stop all others.
+# On these systems truststore lets the operating system check certificates. Its contexts do one handshake at a
+# time, so they are not shared: a server that stalls would stop the handshakes with all others.
 _ASKS_THE_SYSTEM: Final = sys.platform in {"win32", "darwin"}
-# Where the certificates are if the OpenSSL of Python, built elsewhere, looks in vain.
+# The usual places of certificates, for a Python whose OpenSSL was built for another system.
 _BUNDLES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian
     "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
@@ -34,14 +34,14 @@ _BUNDLES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """How to reach servers.
+    """The settings for reaching servers.
 
     Attributes:
         ca_file: PEM file of certificate authorities to trust *in addition to* the operating system's; None
-            for the one that ``SSL_CERT_FILE`` names, if any.
-        proxy: ``http://host:port`` for every server, None for what environment and system say, "" for no
-            proxy.
-        verify: False accepts any certificate. For a test server on this machine only.
+            for the file that ``SSL_CERT_FILE`` names, if any.
+        proxy: ``http://host:port`` for every server, None for the settings of environment and system, "" for
+            no proxy.
+        verify: False accepts any certificate; for a test server on this machine only.
     """
 
     ca_file: str | None = None
@@ -61,14 +61,14 @@ class NetworkSettings:
         return self.ca_file or os.environ.get("SSL_CERT_FILE") or None
 
     def describe_trust(self) -> str:
-        """Which certificates are trusted, in words."""
+        """The trusted certificates, in words."""
         if not self.verify:
             return "certificates are not checked"
         store = "the operating system's trust store"
         return f"{store} and {self._trusted_file}" if self._trusted_file else store
 
     def proxy_for(self, url: str) -> "Proxy | None":
-        """The proxy between here and a server, None for a direct connection.
+        """The proxy for requests to a server, None for a direct connection.
 
         Raises:
             SettingInvalid: The proxy's URL is malformed or of a kind that is not supported.
@@ -79,19 +79,19 @@ class NetworkSettings:
         host = parts.hostname or ""
         known = getproxies()
         found = known.get(parts.scheme) or known.get("all")
-        # A proxy cannot reach this machine's own loopback, whatever the environment says.
-        if not found or is_loopback_host(host) or _bypassed(host, known):
+        # A proxy cannot reach this machine's loopback, even if the environment does not exclude it.
+        if not found or is_loopback_host(host) or _bypassed(url, known):
             return None
         return _proxy(found, f"{parts.scheme}_proxy of the environment or system")
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy.
+    """A proxy and the source of its setting.
 
     Attributes:
-        url: Its URL, user name and password included; not for display.
-        source: Who named it, in words.
+        url: The proxy's URL, user name and password included; not for display.
+        source: The source of the setting, in words.
     """
 
     url: str
@@ -108,11 +108,11 @@ class Proxy:
 
     @property
     def scheme(self) -> Literal["http", "https"]:
-        """How the proxy itself is spoken to."""
+        """The scheme of the proxy itself."""
         return "https" if urlsplit(self.url).scheme == "https" else "http"
 
     def describe(self) -> str:
-        """The proxy without its password, and who named it."""
+        """The proxy without its password, and the source of the setting."""
         return f"{origin_and_path(self.url)} from {self.source}"
 
 
@@ -126,7 +126,7 @@ def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
     if ca_file is not None:
         try:
             trusted.load_verify_locations(cafile=str(Path(ca_file).expanduser()))
-        except OSError as error:  # ssl.SSLError is one, for a file that is not PEM
+        except OSError as error:  # includes ssl.SSLError, raised for a file that is not PEM
             reason = (
                 "is not a PEM file of certificates" if isinstance(error, ssl.SSLError) else "cannot be read"
             )
@@ -144,7 +144,7 @@ _shared_context: Final = functools.cache(_ssl_context)
 
 def _trusting_the_system() -> ssl.SSLContext:
     if _ASKS_THE_SYSTEM:
-        import truststore  # only here: costs 10 ms, and plain http needs none of it
+        import truststore  # imported here: takes 10 ms, and plain http does not need it
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -173,11 +173,13 @@ def _proxy(url: str, source: str) -> Proxy:
     return Proxy(full, source)
 
 
-def _bypassed(host: str, known: dict[str, str]) -> bool:
-    # urllib reads the exceptions of the registry (Windows) and the system settings (macOS), but knows no
-    # address ranges in no_proxy, which companies write there.
-    rules = [rule.strip().lower().lstrip("*").lstrip(".") for rule in known.get("no", "").split(",")]
-    if "*" in known.get("no", "") or any(rule and _matches(host.lower(), rule) for rule in rules):
+def _bypassed(url: str, known: dict[str, str]) -> bool:
+    # urllib reads the exceptions in the registry (Windows) and the system settings (macOS), but does not
+    # understand the address ranges that companies write in no_proxy.
+    rules = known.get("no", "").lower().replace(",", " ").split()
+    host, _, port = origin_of(url).partition("://")[2].rpartition(":")
+    names = (host, f"{host}:{port}")
+    if "*" in rules or any(_matches(name, rule.lstrip("*.")) for name in names for rule in rules):
         return True
     return bool(proxy_bypass(host))
 

@@ -63,7 +63,7 @@ def origin_of(url: str) -> str:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a host's name says that it is this machine (RFC 6761 §6.3, RFC 8252 §7.3)."""
+    """Returns whether a host's name says that it is this machine (RFC 6761 §6.3, RFC 8252 §7.3)."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -71,7 +71,7 @@ def is_loopback_host(host: str) -> bool:
 
 
 def _is_plain(host: str) -> bool:
-    """Whether a host is an address or an ordinary name, which every parser understands the same way."""
+    """Returns whether a host is an address or an ordinary name, which all parsers understand alike."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

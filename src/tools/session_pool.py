@@ -1,4 +1,4 @@
-"""One live client per server and caller, shared by all who call its tools."""
+"""Keeps one live client per server and credential, shared by all callers of its tools."""
 
 import threading
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class SessionPool:
         return client
 
     def close(self) -> None:
-        """Close all clients; calls under way fail."""
+        """Closes all clients; calls under way fail."""
         with self._lock:
             self._closed = True
             clients, self._clients = list(self._clients.values()), {}

@@ -1,4 +1,4 @@
-"""What parameters of several nodes share: their choices, which column holds tools, changed tools."""
+"""Shared parts of several nodes' parameters: choices, the column of tools, changed tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
-from ..types.columns import AUTO
+from ..types.column_kinds import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ _IN_TOOLS: Final = (
 
 
 class PinningChoice(knext.EnumParameterOptions):
-    """What a changed tool does to its calls."""
+    """The effects that a changed tool can have on its calls."""
 
     warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
     fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")

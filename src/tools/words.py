@@ -1,4 +1,4 @@
-"""Words that messages and pages have in common."""
+"""Texts cut to a length, and numbers with their nouns, as messages and pages show them."""
 
 from typing import Final
 
@@ -11,6 +11,18 @@ def in_one_line(text: str, longest: int) -> str:
     start = text[: 10 * longest]  # of megabytes nobody reads more
     line = " ".join("".join(c if c.isprintable() else " " for c in start).split())
     return line if len(line) <= longest and start == text else line[:longest] + CUT
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text, or as much of it as there is room for, with an ellipsis at its end."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 1].rstrip()}{CUT}" if longest else ""
+
+
+def beginning(text: str, longest: int) -> str:
+    """A text, or its beginning and how long it is in all."""
+    return text if len(text) <= longest else f"{text[:longest]}{CUT} ({len(text):,} characters in all)"
 
 
 def counted(number: int, noun: str) -> str:

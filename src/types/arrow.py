@@ -30,13 +30,14 @@ TOOL_STORAGE: Final = pa.struct(
 """The Arrow type of a tool. Field 0 is int32 because KNIME's Python API has no byte type."""
 
 _AT_ONCE: Final = 4_000
-"""Tools; of more, the first are out of the processor's cache when the next field is taken."""
+"""Tools that are read or written together: of more, the first would have left the processor's cache when the
+next field is taken."""
 
 _LONG: Final = 2_000
-"""Texts in a column; in a shorter one, to look for equal ones costs more than it saves."""
+"""Texts in a column: in a shorter one, looking for equal texts costs more than it saves."""
 
 _SAMPLE: Final = 64
-"""Texts that tell whether a column repeats itself."""
+"""Texts at the start of a column, from which it is seen whether texts repeat."""
 
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
@@ -121,7 +122,7 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """What `to_list` gives; of a long column, equal texts are one object, as URLs of one server's tools."""
+    """Like `to_list`; in a long column, equal texts (such as the server's URL) become one object."""
     if column.null_count == len(column):
         return [None] * len(column)
     if len(column) < _LONG or not pa.types.is_string(column.type):

@@ -22,7 +22,7 @@ LONGEST_SECONDS = 0.5
 
 
 class _Pauses:
-    """How many threads want it paused; the last one turns it on again, if it was on."""
+    """Counts the threads that want a pause; the last one turns the collector on again, if it was on."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ class _Pauses:
         self._was_on = False
 
     def begin(self) -> bool:
-        """Whether the pause is joined, and has to be left."""
+        """Returns whether the pause is joined, and has to be left."""
         with self._lock:
             now = time.monotonic()
             if not self._count:

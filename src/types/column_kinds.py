@@ -1,4 +1,4 @@
-"""What plain columns of our tables hold, as Arrow's types and as KNIME's.
+"""Columns of our tables: their special names, and what plain ones hold, as Arrow's types and as KNIME's.
 
 A node promises its columns in ``configure`` and delivers them in ``execute``. Both are made here from one
 list of columns, so that they cannot differ.
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+
+AUTO: Final = "<auto>"
+"""The setting *Tool column* that stands for all tool columns."""
 
 ROW_ID: Final = "<RowID>"
 """The name of the first column of Arrow data, by which KNIME takes it for the RowIDs."""

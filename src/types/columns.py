@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from . import carrier, knime_tool
 from .arrow import TOOL_STORAGE, decode_tools, encode_tools, to_list
+from .column_kinds import AUTO
 from .errors import MCPError, SettingInvalid, ToolFormatError
 from .portable import from_json_text, from_json_value, to_json_text
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from .tool import Tool, WorkflowTool
 
-AUTO: Final = "<auto>"
-"""The column setting that stands for all tool columns."""
-
 NATIVE_FACTORY: Final = "org.knime_mcp.types.ToolValueFactory"
 """The name by which the registry knows the native form; there is no such Java class."""
 
@@ -40,7 +38,7 @@ _TOOL_FACTORIES: Final = frozenset({NATIVE_FACTORY, knime_tool.JAVA_FACTORY, car
 
 
 class ColumnForm(StrEnum):
-    """How a column holds tools."""
+    """The ways in which a column can hold tools."""
 
     NATIVE = "native"
     """A cell type for tools of both kinds: KNIME's own where it has one, ours outside KNIME."""
@@ -67,7 +65,7 @@ class NativeCell:
     position: int
 
     def value(self) -> object:
-        """Gives the value that KNIME's value factory makes of the cell."""
+        """Decodes the cell with KNIME's value factory."""
         return self.kind.decode(self.cells[self.position].as_py())
 
 
@@ -90,7 +88,7 @@ def column_name(form: ColumnForm) -> str:
 
 
 def knime_type(form: ColumnForm) -> Any:
-    """Gives KNIME's type of a column of the form, for a node's configure.
+    """Returns KNIME's type of a column of the form, for a node's configure.
 
     Raises:
         SettingInvalid: The form does not work here.
@@ -137,13 +135,13 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
 
 def is_tool_column(column: knext.Column) -> bool:
-    """Tells whether a column holds tools, as far as its type says; text counts by its name only."""
+    """Returns whether a column holds tools, as far as its type says; text counts by its name only."""
     factory = _java_factory(column.ktype)
     return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
-    """Tells whether tools can be read from a column if somebody says so: also from any text and JSON."""
+    """Returns whether a person may choose a column as tool column: any text or JSON, too."""
     return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
 
 
@@ -204,7 +202,7 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
 
 
 def knime_value(tool: WorkflowTool) -> object:
-    """Gives KNIME's own value of a workflow tool, which is what KNIME executes.
+    """Returns KNIME's own value of a workflow tool, which is what KNIME executes.
 
     Args:
         tool: A workflow tool, as a rule one that was read from a table.
@@ -289,7 +287,7 @@ def _type_of(form: ColumnForm) -> Any:
 
 
 def _own_type() -> Any:
-    """Gives our own cell type where no Java refuses it: on the stand-in, which is asked to know it first."""
+    """Returns our own cell type, which only the stand-in accepts; KNIME's Java side would refuse it."""
     if _has_java():
         return None
     from knime.api.types import register_python_value_factory
@@ -316,7 +314,7 @@ def _own_type() -> Any:
 
 
 def _has_java() -> bool:
-    """Tells KNIME's own API, which always has its gateway to Java, from the stand-in."""
+    """Returns whether this is KNIME's own API, which has a gateway to Java, and not the stand-in."""
     try:
         return find_spec("knime._backend._gateway") is not None
     except ModuleNotFoundError:

@@ -81,7 +81,7 @@ class MCPError(Exception):
         return f"{sentence} {_sentence(self.fix)}" if self.fix else sentence
 
     def at(self, *, server: str | None = None, tool: str | None = None, row: str | None = None) -> Self:
-        """Says where the error happened, as far as it does not know yet.
+        """Adds where the error happened, for the parts that are not set yet.
 
         One error may be reported for many rows (a connection that all of them share), hence a copy: of the
         same class, with the same attributes and traceback. The places are those of `Place`.

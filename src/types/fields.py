@@ -108,7 +108,7 @@ def from_fields(
     """
     if not name:
         raise _missing_field("name", row)
-    # In numbers: looking into an enum takes a fifth of the time of a cell.
+    # Plain numbers, as the members of the enum would take a fifth of the time of a cell.
     match tool_type:  # @ToolTypeDispatch
         case 0:
             return WorkflowTool.from_cell(
@@ -140,7 +140,7 @@ def from_fields(
 
 
 def to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]:
-    """Gives what `to_fields` gives, field by field for all tools, None for a missing one.
+    """Does `to_fields` for many tools at once, column by column, None for a missing tool.
 
     Returns:
         For each of the nine fields the values of all tools, None where a tool is missing; or, instead of a

@@ -1,4 +1,4 @@
-"""What KNIME's cell types for tools have in common: file store keys, and a struct with lists of ports.
+"""The common parts of KNIME's cell types for tools: file store keys, and a struct with lists of ports.
 
 Written and read a column at a time. A port is a plain tuple of its texts here: each cell of an MCP tool has
 one, and a value made of it, which cleans its texts, would cost a third more.

@@ -1,4 +1,4 @@
-"""Where a tool lives and how it is reached, as it travels in a tool cell's ``server_uri``.
+"""The route to a tool's server and how it travels in a tool cell's ``server_uri``.
 
 The route is the server's URL plus a fragment that says only what differs from the default, as in
 ``https://host/mcp#tool=remote_name&credential=prod&transport=sse``. A fragment is never sent to a server
@@ -24,6 +24,7 @@ TransportName = Literal["auto", "http", "sse"]
 TEMPLATES: Final = ("{credential.password}", "{credential.username}")
 """What may stand in a query value or header value and is filled in from the credential at call time."""
 
+_QUOTED_TEMPLATES: Final = [(template, quote(template, safe="")) for template in TEMPLATES]
 _FRAGMENT_KEYS: Final = (
     *("tool", "credential", "send_credentials_as", "header_name", "issuer", "scope", "transport", "digest"),
 )
@@ -89,8 +90,8 @@ class ServerRoute:
 
     def __post_init__(self) -> None:
         url = self.url.strip()
-        for template in TEMPLATES:
-            url = url.replace(quote(template, safe=""), template)
+        for template, quoted in _QUOTED_TEMPLATES:
+            url = url.replace(quoted, template)
         object.__setattr__(self, "url", url)
         for part in ("credential", "header_name", "issuer", "scope", "tool", "digest"):
             object.__setattr__(self, part, getattr(self, part) or None)  # "" means none, as in a dialog
@@ -124,8 +125,8 @@ class ServerRoute:
     def uri(self) -> str:
         """The text that `parse` reads back to an equal route: a valid URI."""
         url = self.url
-        for template in TEMPLATES:
-            url = url.replace(template, quote(template, safe=""))
+        for template, quoted in _QUOTED_TEMPLATES:
+            url = url.replace(template, quoted)
         pairs = [
             ("tool", self.tool),
             ("credential", self.credential),
@@ -160,7 +161,7 @@ def merge_tool(server_uri: str, tool: str) -> str:
 
 
 def split_tool(server_uri: str) -> tuple[str, str | None]:
-    """Takes the tool's name out of a route's text, None if it names none: the inverse of `merge_tool`."""
+    """Splits a route's text into the route and the tool's name, or None: the inverse of `merge_tool`."""
     if "tool=" not in server_uri:  # most cells, and asked for every one
         return server_uri, None
     url, found, fragment = server_uri.partition("#tool=")
@@ -308,7 +309,7 @@ def _check_header(name: str, value: str) -> None:
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Tells whether a query parameter or header seems to carry a secret in clear text.
+    """Returns whether a query parameter or header seems to carry a secret in clear text.
 
     Args:
         name: Name of the parameter or header.

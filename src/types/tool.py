@@ -81,8 +81,8 @@ class _AnyTool:
                 object.__setattr__(self, part, without_surrogates(value))
 
 
-# What a tool from a cell holds as text, and reads when somebody asks. The properties have own classes: a
-# dataclass takes one of its own for a default value, and `__getattr__` would slow down all other attributes.
+# Attributes that are parsed from a cell's text when they are first read. They are in base classes, because a
+# dataclass takes a `cached_property` of its own for a default; `__getattr__` would slow down all others.
 class _PortTexts:
     if not TYPE_CHECKING:
         input_ports = cached_property(lambda tool: _ports(tool, "input_spec"))
@@ -286,7 +286,7 @@ class MCPTool(_AnyTool, _DeclaredText):
 
     @property
     def route(self) -> ServerRoute:
-        """How to reach the server.
+        """The route to the server.
 
         Raises:
             SettingInvalid: The cell holds a URI that cannot work.
@@ -304,13 +304,13 @@ class MCPTool(_AnyTool, _DeclaredText):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the server says that it changes nothing, and does not contradict itself."""
+        """Whether the server's hints say ``readOnlyHint`` and not also ``destructiveHint``."""
         hints = self.annotations or {}
         return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
 
     @property
     def may_repeat(self) -> bool:
-        """Whether a call may be made again when nobody knows whether it ran: read-only or idempotent."""
+        """Whether a call with an unknown outcome may be made again: the tool is read-only or idempotent."""
         return self.is_read_only or (self.annotations or {}).get("idempotentHint") is True
 
     @property

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from knime_mcp.audit.call import Call, Dispatcher, Trace
 from knime_mcp.audit.definitions import Definitions, Pinning
-from knime_mcp.audit.dispatch import Call, Dispatcher, Trace, recorded_call
+from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools import Limits, MCPClient

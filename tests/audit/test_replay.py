@@ -13,7 +13,8 @@ from knime_mcp.audit.replay.comparison import document_of
 from knime_mcp.audit.replay.ignore import IgnoreRules
 from knime_mcp.audit.replay.options import ReplayOptions, RowSelection
 from knime_mcp.audit.replay.replayer import Replayer
-from knime_mcp.audit.replay.table import read_recording
+from knime_mcp.audit.replay.table import read_recording, recording_of
+from knime_mcp.audit.table import calls_table
 from knime_mcp.types.canonical import canonical_json
 from knime_mcp.types.errors import Canceled
 from tests.support import peers
@@ -30,7 +31,7 @@ def recorded(replayed, tmp_path):
         file = tmp_path / "run.jsonl"
         file.unlink(missing_ok=True)
         record_calls(file, replayed.url(path), *([calls] if calls else []), **options)
-        return read_recording(file).calls
+        return list(read_recording(file).calls)
 
     return record
 
@@ -237,7 +238,8 @@ def test_results_of_twenty_megabytes_are_compared(recorded):
 
 def test_recorded_order_whatever_the_order_of_the_table(recorded):
     calls = recorded(*[("add", {"a": number}) for number in range(40)])
-    found = replay(list(reversed(calls)), concurrency=8)
+    table = calls_table(call.record for call in reversed(calls))
+    found = replay(recording_of(table).calls, concurrency=8)
     assert [call.recorded.record.call for call in found.calls] == list(range(1, 41))
     assert {call.verdict.value for call in found.calls} == {"same"}
 

@@ -5,6 +5,8 @@ import pytest
 
 from knime_mcp.version import VERSION
 
+from .conftest import ROOT
+
 
 def test_the_version_is_printed(cli):
     assert cli("--version").out == f"knime-mcp {VERSION}\n"
@@ -52,5 +54,5 @@ def test_a_missing_extra_says_what_to_install():
         [sys.executable, "-c", code], check=False, timeout=60, capture_output=True, text=True
     )
     assert done.returncode == 1
-    assert "pip install 'knime-mcp[cli]'" in done.stderr
+    assert f"pip install -e '{ROOT}[cli]'" in done.stderr
     assert "Traceback" not in done.stderr

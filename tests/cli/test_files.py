@@ -1,6 +1,7 @@
 """Files that cannot be read or written: one text that says what to do, before anything is called."""
 
 import json
+import os
 import socket
 
 import pytest
@@ -148,3 +149,16 @@ def test_a_secret_in_a_url_is_told_where_else_to_go(cli):
     assert done.code == 2
     assert "--credential NAME" in done.err
     assert "hushhush" not in done.err
+
+
+def test_names_of_files_need_not_be_utf8(cli, server, tmp_path):
+    """Those in old archives often are not."""
+    name = os.fsdecode(b"M\xfcll")
+    (tmp_path / f"{name}.csv").write_text("text\nx\n")
+    results = [f"{name}-out.csv", f"{name}-out.parquet"]
+    for table, out in zip((f"{name}.csv", results[0]), results, strict=True):
+        done = cli("batch", server.url, "echo", table, "--out", out, "--audit", f"{out}.jsonl")
+        assert done.code == 0, done.err
+    for out in results:
+        assert cli("audit", "show", f"{name}-out.csv.jsonl", "--out", out).code == 0
+        assert cli("audit", "verify", out).code == 0

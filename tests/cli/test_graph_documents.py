@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from .conftest import ROOT
+
 
 @pytest.fixture
 def started(cli, tmp_path):
@@ -102,5 +104,5 @@ def test_a_missing_extra_is_named(tmp_path, module):
         [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1
-    assert "pip install 'knime-mcp[cli,server,graph]'" in done.stderr
+    assert f"pip install -e '{ROOT}[cli,server,graph]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -44,6 +44,7 @@ def test_one_secret_for_two_origins_is_refused():
     with pytest.raises(UsageError, match="2 different servers"):
         options.routes([URL, "https://other.example/mcp"])
     assert len(options.routes([URL, "https://host.example/second"])) == 2
+    assert len(options.routes([URL, "https://HOST.example:443/mcp"])) == 2
     assert len(options.routes([URL, "https://other.example/mcp#credential=other"])) == 2
 
 

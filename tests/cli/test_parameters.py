@@ -1,3 +1,5 @@
+from datetime import UTC, datetime, time, timedelta
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -82,3 +84,17 @@ def test_a_cell_without_a_value_in_python_loses_no_other(tmp_path):
     pq.write_table(pa.table({"at": pa.array([10**15, 0], pa.timestamp("s")), "a": [1, 2]}), file)
     assert [row["a"] for row in rows_of(file)] == [1, 2]
     assert rows_of(file)[1]["at"].year == 1970
+
+
+def test_nanoseconds_are_left_out(tmp_path):
+    kinds = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns"))
+    columns = {str(place): pa.array([1_001, None], kind) for place, kind in enumerate(kinds)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    first, second = read_parameters(tmp_path / "t.parquet").rows()
+    assert first == {
+        "0": datetime(1970, 1, 1, microsecond=1),
+        "1": datetime(1970, 1, 1, microsecond=1, tzinfo=UTC),
+        "2": time(microsecond=1),
+        "3": timedelta(microseconds=1),
+    }
+    assert set(second.values()) == {None}

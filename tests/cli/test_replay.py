@@ -44,6 +44,16 @@ def test_page_table_and_journal_of_a_replay(cli, record, tmp_path):
     assert cli("audit", "verify", "again.jsonl").code == 0
 
 
+def test_many_calls(cli, record, tmp_path):
+    """The table is written in pieces, and of the calls only those to look into are printed."""
+    record([("add", {"a": number}) for number in range(201)] + [("count", {})])
+    done = cli("replay", "run.jsonl", "--out", "r.csv")
+    assert (done.code, "201 same, 1 different" in done.out) == (1, True)
+    assert done.out.count("different") == 2
+    assert "201 more calls are not shown" in done.err
+    assert [row["Call"] for row in csv_rows(tmp_path / "r.csv")] == [str(call) for call in range(1, 203)]
+
+
 def test_another_server_and_other_names_of_tools(cli, record, replayed):
     record(SAME)
     old = replayed.url("/base")
@@ -158,6 +168,12 @@ def test_a_command_as_server(cli, tmp_path):
     assert (done.code, done.json["counts"]) == (0, {"same": 1})
     over_http = cli("replay", "run.jsonl", "--server", "stdio:child=http://127.0.0.1:9/mcp", "--json")
     assert "http://127.0.0.1:9/mcp" in over_http.json["calls"][0]["reason"]
+
+
+def test_help_shows_no_option_that_is_refused(cli):
+    shown = cli("replay", "--help").out
+    assert "--with-credential" in shown
+    assert not {"--bearer-env", "--send-credentials-as", "--transport"} & set(shown.split())
 
 
 def test_credentials_are_not_sent_unasked(cli, record, tmp_path, replayed):

@@ -16,7 +16,6 @@ from knime_mcp.knwf import (
     VariableControl,
     Workflow,
     WorkflowCredential,
-    boundary_node,
     concatenate_node,
     configuration_node,
     table_creator,
@@ -173,19 +172,6 @@ def test_credentials_of_the_workflow(cli, server, extension, write):
     missing = cli("run", file)
     assert missing.code == 1
     assert "prod" in missing.err
-
-
-def test_inputs_from_files(cli, write, tmp_path):
-    (tmp_path / "t.csv").write_text("q\n007\n\n", encoding="utf-8")
-    file = write(
-        boundary_node(1, "input", parameter="rows"),
-        boundary_node(2, "output", parameter="result"),
-        lines=[(1, 1, 2, 1)],
-    )
-    done = cli("run", file, "--input", "rows=t.csv", "--out", "out")
-    assert done.code == 0, done.err
-    assert pq.read_table(tmp_path / "out" / "2 Workflow Output.parquet").to_pylist()[0] == {"q": "007"}
-    assert cli("run", file).code == 1
 
 
 def test_ctrl_c_cancels_and_keeps_what_ran(cli, server, extension, write, tmp_path, until):

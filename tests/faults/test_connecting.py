@@ -13,7 +13,7 @@ import trustme
 from knime_mcp.tools import BearerAuth, Limits, MCPClient, NetworkSettings
 from knime_mcp.types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from tests.faults.rows import HURRIED, PATIENT, bound, run_rows, script_for
-from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc, stream
+from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, stream
 
 SECRET = "s3cret-s3cret"
 
@@ -258,3 +258,15 @@ def test_negotiation_ends_whatever_is_answered(name, transport):
         assert time.monotonic() - started < bound(None)
         assert len(server.requests) <= 12
     assert len(str(caught.value)) < 3000
+
+
+def test_a_server_that_closes_its_connections_after_each_reply_is_connected_to():
+    """Without saying so, and late enough for the next request to be lost."""
+
+    def closing(reply):
+        return lambda request: [*(reply(request) if callable(reply) else reply), 0.02, Part.CLOSE]
+
+    script = {method: closing(reply) for method, reply in legacy().items()}
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        assert client.server.protocol_version == "2025-11-25"
+        assert len(client.list_tools()) == 1

@@ -43,6 +43,19 @@ def test_a_token_in_a_custom_header_is_not_in_the_error(era, reply):
     assert "[secret]" in str(caught.value)
 
 
+@pytest.mark.parametrize("era", [modern, legacy])
+@pytest.mark.parametrize("reply", [*REPLIES.values(), http(401, f'{{"error": "token {TOKEN}"}}')])
+def test_a_token_is_not_in_the_steps_of_connecting(era, reply):
+    steps = []
+    with (
+        ScriptedServer(era(server__discover=reply, initialize=reply)) as server,
+        pytest.raises(MCPError),
+    ):
+        MCPClient(server.url, auth=BearerAuth(TOKEN), timeouts=PATIENT, trace=steps.append).connect()
+    assert "[secret]" in str(steps)
+    assert TOKEN not in str(steps)
+
+
 @pytest.mark.parametrize("reply", [*REPLIES.values(), rpc(text(f"you are {TOKEN}"))], ids=[*REPLIES, "text"])
 def test_a_token_in_a_graph_document_is_not_in_the_journal(reply, tmp_path):
     listed = rpc({"tools": [tool()], "resultType": "complete"})

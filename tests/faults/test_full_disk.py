@@ -103,9 +103,11 @@ def test_a_journal_that_is_deleted_ends_the_run(host, tmp_path):
     folder = tmp_path / "workflow" / "data" / "mcp-audit"
 
     def call(request):
-        if request.params["arguments"]["row"] == 5:
+        row = request.params["arguments"]["row"]
+        if row == 5:
             shutil.rmtree(folder)
-        return good_reply("modern-json")(request)
+        pause = [1.1] if row == 6 else []  # the file is looked for once a second
+        return [*pause, *good_reply("modern-json")(request)]
 
     script = script_for("modern-json", None)
     script |= {"tools/call": call, "tools/list": rpc({"tools": [TOOL], "resultType": "complete"})}
@@ -123,6 +125,6 @@ def test_a_journal_that_is_deleted_ends_the_run(host, tmp_path):
             },
             workflow_dir=tmp_path / "workflow",
         )
-        assert called(server) == [0, 1, 2, 3, 4, 5]
+        assert called(server) in ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 6])
     assert not result.ok
     assert "deleted" in str(result.failure)

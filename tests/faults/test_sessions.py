@@ -11,7 +11,7 @@ import pytest
 
 from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import AuthError, ConnectError, MCPError
-from tests.faults.rows import PATIENT, WAYS, OldServer, bound, run_rows, script_for
+from tests.faults.rows import HURRIED, PATIENT, WAYS, OldServer, bound, run_rows, script_for
 from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, text
 from tests.support.sse_server import ACCEPTED
 
@@ -44,9 +44,26 @@ def test_a_restart_between_calls_goes_unnoticed(way):
     assert second.methods.count("server/discover") == 0
 
 
+@pytest.mark.parametrize("way", ["modern-json", "legacy-json"])
+def test_a_restart_is_waited_for(way):
+    """For longer than three attempts take: nobody listens meanwhile, so no call can have run."""
+    script = script_for(way, Part.CLOSE)
+    first = ScriptedServer(script)
+    client = MCPClient(first.url, timeouts=PATIENT)
+    with first:
+        assert all(row.good for row in run_rows(client, bad=()))
+    back = contextlib.ExitStack()
+    later = threading.Timer(1.5, lambda: back.enter_context(OnPort(script, first.port)))
+    later.start()
+    with back, client:
+        rows = run_rows(client, bad=())
+        later.join()
+    assert all(row.good for row in rows)
+
+
 def test_a_restart_that_takes_a_while_fails_only_the_rows_of_that_while():
     first = ScriptedServer(script_for("legacy-json", Part.CLOSE))
-    client = MCPClient(first.url, timeouts=PATIENT)
+    client = MCPClient(first.url, timeouts=HURRIED["connect"])
     with first:
         assert all(row.good for row in run_rows(client, bad=()))
     down = run_rows(client, rows=3, bad=())

@@ -42,7 +42,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path):
         read_workflow(path)
 
 
-def test_a_false_size_helps_nobody(tmp_path):
+def test_the_size_that_an_archive_claims_does_not_count(tmp_path):
     """The archive's own figures are not believed."""
     path = archive(tmp_path, {"workflow.knime": workflow() + " " * 1_000_000})
     data = bytearray(path.read_bytes())
@@ -142,18 +142,33 @@ def test_a_missing_node_folder_is_named(tmp_path):
     ]
 
 
+def test_a_folder_is_found_in_other_letter_case_as_knime_finds_it(tmp_path):
+    files = {"workflow.knime": workflow(nodes=node(1)), "n (#1)/settings.xml": settings()}
+    read = read_workflow(archive(tmp_path, files))
+    assert read.problems == ()
+    assert read.node(1).factory == "org.example.F"
+    assert read.files == {}
+
+
 def test_missing_keys_are_named(tmp_path):
-    files = {
-        "workflow.knime": '<config key="workflow.knime"><config key="nodes">'
-        + node(1)
-        + "</config></config>",
-        "N (#1)/settings.xml": settings().replace("hasContent", "hasContents"),
-    }
-    found = "\n".join(map(str, check_archive(archive(tmp_path, files))))
-    for key in ("name", "state", "workflow_credentials", "connections"):
-        assert f"error: workflow.knime: the key '{key}' is missing" in found
-    assert "error: node 1 (N): the key 'hasContent' is missing in its settings" in found
-    assert "says no version" in found
+    keys = ("state", "workflow_credentials", "connections")
+    text = workflow(nodes=node(1))
+    for key in keys:
+        text = text.replace(f'key="{key}"', f'key="{key}s"')
+    files = {"workflow.knime": text, "N (#1)/settings.xml": settings().replace("hasContent", "hasContents")}
+    assert [str(problem) for problem in check_archive(archive(tmp_path, files))] == [
+        *(f"error: workflow.knime: the key '{key}' is missing" for key in keys),
+        "error: node 1 (N): the key 'hasContent' is missing in its settings",
+    ]
+
+
+def test_an_empty_workflow_as_knime_hub_makes_it_is_read(tmp_path):
+    text = '<config key="workflow.knime"><config key="nodes"/><config key="connections"/></config>'
+    read = read_workflow(archive(tmp_path, {"workflow.knime": text}))
+    assert (read.name, read.nodes) == ("w", ())
+    [problem] = read.problems
+    assert problem.severity == "warning"
+    assert "says no version" in problem.what
 
 
 def test_broken_nodes_and_connections_are_named(tmp_path):

@@ -81,7 +81,7 @@ def test_a_sound_workflow_has_no_problems(tmp_path):
         ),
         (
             {"nodes": (node(1, variables=[control("url"), control("url")]), node(2, inputs=1))},
-            "node 1 (N): the parameter url meets flow variables twice",
+            "node 1 (N): the parameter url has two flow variable controls",
         ),
         (
             {"nodes": (node(1, variables=[control("group"), control("group", "a")]), node(2, inputs=1))},
@@ -123,7 +123,7 @@ def test_what_was_probably_not_meant_is_a_warning():
     ]
 
 
-def test_no_archive(tmp_path):
+def test_a_file_that_is_no_archive_is_one_error(tmp_path):
     (tmp_path / "w.knwf").write_bytes(b"no zip")
     [problem] = check_archive(tmp_path / "w.knwf")
     assert (problem.severity, problem.where) == ("error", "archive")

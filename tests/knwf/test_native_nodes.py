@@ -84,7 +84,7 @@ def test_configurations_are_read_as_they_were_written(tmp_path, says):
         ({"kind": "string", "variable": "x", "value": "", "parameter": "a1"}, "name of a parameter"),
     ],
 )
-def test_configurations_that_knime_would_refuse(says, message):
+def test_configurations_that_knime_would_refuse_are_not_made(says, message):
     with pytest.raises(KnwfError, match=message):
         configuration_node(1, Configuration(**{"parameter": "", **says}))
 
@@ -124,13 +124,13 @@ def test_connections_to_known_nodes_are_checked():
 
 
 @pytest.mark.parametrize("read", [read_boundary, read_concatenation, read_configuration])
-def test_other_nodes_are_none_of_these(read):
+def test_another_kind_of_node_is_refused(read):
     other = extension_node(1, "N", extension_id="e", extension_node_id="n", version="1.0.0")
     with pytest.raises(KnwfError, match="node 1"):
         read(other)
 
 
-def test_settings_that_are_not_whole():
+def test_settings_with_parts_missing_are_refused():
     made = configuration_node(1, CONFIGURATIONS[3])
     for lost in ("flowVariableName", "defaultValue"):
         rest = Config("model", tuple(child for child in made.model if child.key != lost))
@@ -145,7 +145,7 @@ def test_settings_that_are_not_whole():
     ("kind", "entry"), [("integer", string("integer", "3")), ("string", Entry("string", "xint", 3)),
                         ("boolean", string("boolean", "yes")), ("double", boolean("double", value=True))]
 )  # fmt: skip
-def test_a_default_of_another_type(kind, entry):
+def test_a_default_of_another_type_is_refused(kind, entry):
     made = configuration_node(1, next(own for own in CONFIGURATIONS if own.kind == kind))
     rest = tuple(child for child in made.model if child.key != "defaultValue")
     broken = replace(made, model=Config("model", (*rest, Config("defaultValue", (entry,)))))
@@ -164,7 +164,7 @@ def test_a_default_of_another_type(kind, entry):
         ("values", array("", "xint", [1, 2]), "values are no texts"),
     ],
 )
-def test_tables_that_others_broke(key, own, message):
+def test_broken_tables_are_refused(key, own, message):
     made = table_creator(1, [Column("a", "string", ("x", "y"))])
     model = tuple(own.with_key(key) if child.key == key else child for child in made.model)
     with pytest.raises(KnwfError, match=message):
@@ -172,7 +172,7 @@ def test_tables_that_others_broke(key, own, message):
 
 
 @pytest.mark.parametrize(("name", "message"), [("a", "two columns of one name"), ("", "without a name")])
-def test_columns_that_no_table_can_have(name, message):
+def test_columns_that_no_table_can_have_are_refused(name, message):
     made = table_creator(1, [Column(own, "string", ("x",)) for own in ("a", "b")])
     text = to_xml(made.model).replace(b'type="xstring" value="b"', f'type="xstring" value="{name}"'.encode())
     with pytest.raises(KnwfError, match=message):
@@ -189,7 +189,7 @@ def container(*nodes):
     return f'<config key="workflow.knime"><config key="nodes">{lines}</config></config>'.encode()
 
 
-def test_what_is_inside_of_metanodes_and_components():
+def test_nodes_inside_of_metanodes_and_components_are_named():
     node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
     files = {
         "Outer (#4)/workflow.knime": container(
@@ -207,7 +207,7 @@ def test_what_is_inside_of_metanodes_and_components():
 
 
 @pytest.mark.parametrize("content", [None, b"no xml", container((1, "NativeNode", ""))])
-def test_insides_that_cannot_be_read(content):
+def test_insides_that_cannot_be_read_have_no_nodes(content):
     node = OtherNode(4, "Outer", "metanode", "Outer (#4)/workflow.knime")
     files = {} if content is None else {"Outer (#4)/workflow.knime": content}
     assert inner_nodes(Workflow("w", (node,), files=files), node) == ()
@@ -229,7 +229,7 @@ _KNIMES_OWN = [
 
 @pytest.mark.real_knime
 @pytest.mark.parametrize(("folder", "read", "inputs"), _KNIMES_OWN)
-def test_settings_that_knime_wrote(folder, read, inputs):
+def test_settings_that_knime_wrote_are_read(folder, read, inputs):
     git = Path(os.environ["KNIME_CORE_GIT"])
     git = git if (git / "HEAD").is_file() else git / ".git"
     path = f"HEAD:{folder}/settings.xml"
@@ -265,7 +265,7 @@ def test_workflow_to_tool_is_read_as_it_was_written(tmp_path, says):
     assert (node.inputs, node.outputs) == (1, 1)
 
 
-def test_path_nodes_with_broken_settings():
+def test_path_nodes_with_broken_settings_are_refused():
     creator = table_creator(1, [])
     with pytest.raises(KnwfError, match=r"node 1 \(Table Creator\) is no String to Path node"):
         read_string_to_path(creator)

@@ -113,7 +113,7 @@ def test_what_knime_would_drop_is_refused():
         to_model(values, "1.0.0", schema=schema)
 
 
-def test_settings_without_version():
+def test_settings_without_version_count_as_the_oldest():
     assert from_model(Config("model")) == ({"model": {}}, "0.0.0")
     assert not is_json_model(Config("model"))
 

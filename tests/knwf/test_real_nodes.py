@@ -102,13 +102,13 @@ def test_an_unknown_port_is_refused(host):
         our_node(host, 1, "mcp_tool_caller", {}, present={"Tables": 1})
 
 
-def test_ports_have_javas_classes():
+def test_ports_have_the_classes_that_java_knows():
     assert object_class("PortType.TABLE") == "org.knime.core.node.BufferedDataTable"
     assert object_class("org.example.my_port").endswith(".PythonBinaryBlobFileStorePortObject")
 
 
 @pytest.mark.real_knime
-def test_the_rig_finds_nothing_wrong(host, tmp_path):
+def test_the_rig_loads_what_is_written_without_complaint(host, tmp_path):
     path = tmp_path / "w.knwf"
     write_workflow(batch(host), path)
     result = rig.check_knwf(str(path), host.host)
@@ -132,7 +132,7 @@ def test_the_rig_finds_nothing_wrong(host, tmp_path):
 
 
 @pytest.mark.real_knime
-def test_settings_are_the_rigs(host):
+def test_settings_are_written_as_the_rig_writes_them(host):
     """The tree for each of our nodes' defaults, compared with the rig's way from the same schema."""
     from knime_mcp.knwf.parameters import from_model, to_model
     from knime_mcp.knwf.settings import from_xml

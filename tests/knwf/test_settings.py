@@ -28,7 +28,7 @@ def test_escaping_is_undone(text):
 
 
 @given(TEXT)
-def test_escaping_is_knimes(text):
+def test_escaping_is_the_same_as_knimes(text):
     assert escape(text) == rig.escape(text)
     assert rig.unescape(escape(text)) == text
 
@@ -45,7 +45,7 @@ def test_escaping_is_knimes(text):
         ("😀", "%%55357%%56832"),
     ],
 )
-def test_what_is_escaped(text, escaped):
+def test_only_what_knime_escapes_is_escaped(text, escaped):
     assert escape(text) == escaped
     assert unescape(escaped) == text
 
@@ -102,7 +102,7 @@ def test_what_knime_could_not_read_is_not_written(entry):
         to_xml(Config("c", (entry,)))
 
 
-def test_keys_are_unique():
+def test_doubled_keys_are_refused():
     with pytest.raises(KnwfError, match="two entries 'a'"):
         to_xml(Config("c", (string("a", ""), Config("a"))))
     with pytest.raises(KnwfError, match="two entries 'a'"):
@@ -141,11 +141,11 @@ def test_deep_settings_are_not_written():
 
 
 @given(st.lists(st.none() | TEXT))
-def test_arrays(values):
+def test_arrays_come_back(values):
     assert array_values(array("a", "xstring", values)) == values
 
 
 @pytest.mark.parametrize("size", [-1, 2, 10**9])
-def test_an_array_is_whole(size):
+def test_an_array_with_elements_missing_is_refused(size):
     with pytest.raises(KnwfError, match="no whole array"):
         array_values(Config("a", (Entry("array-size", "xint", size), string("0", "x"), string("z", "x"))))

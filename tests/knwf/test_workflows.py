@@ -80,7 +80,7 @@ def test_workflows_come_back(workflow, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name(name, tmp_path):
+def test_a_workflow_of_any_name_is_written_and_read(name, tmp_path):
     workflow = Workflow(name, (step(1, name=name, annotation=name), source(2)), (Connection(2, 1, 1, 1),))
     path = written(workflow, tmp_path)
     assert read_workflow(path) == workflow
@@ -208,12 +208,12 @@ def test_containers_are_kept(tmp_path):
         ([Column("a", "int", (True,))], "no int"),
     ],
 )
-def test_tables_that_cannot_be(columns, message):
+def test_impossible_tables_are_refused(columns, message):
     with pytest.raises(KnwfError, match=message):
         table_creator(1, columns)
 
 
-def test_ports_that_cannot_be():
+def test_impossible_ports_are_refused():
     for port in (
         Port(name="a", present=0),
         Port(name="a", optional=True, present=2),

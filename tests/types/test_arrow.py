@@ -63,7 +63,7 @@ def test_decoding_undoes_encoding(tools):
 
 
 @given(columns, st.lists(st.integers(0, 6), min_size=1, max_size=4))
-def test_slices_and_chunks(tools, cuts):
+def test_slices_and_chunks_are_read(tools, cuts):
     array = encode_tools(tools)
     edges = sorted({0, len(tools), *(min(cut, len(tools)) for cut in cuts)})
     chunks = [array.slice(start, end - start) for start, end in pairwise(edges)]
@@ -73,7 +73,7 @@ def test_slices_and_chunks(tools, cuts):
 
 
 @given(columns)
-def test_files(tools):
+def test_columns_survive_files(tools):
     table = pa.table({"Tool": encode_tools(tools)})
     stream = io.BytesIO()
     with pa.ipc.new_file(stream, table.schema) as writer:
@@ -86,7 +86,7 @@ def test_files(tools):
 
 @pytest.mark.parametrize("different", [1, 3, 9_000])
 @pytest.mark.parametrize("missing", [0, 7])
-def test_long_columns_whose_texts_repeat_or_do_not(different, missing):
+def test_long_columns_are_read_whether_their_texts_repeat_or_not(different, missing):
     tools = [
         MCPTool(f"t{i}", f"Does {i % different}", f'{{"n": {i % different}}}', "https://h/mcp", f"t{i}")
         for i in range(9_000)
@@ -96,7 +96,7 @@ def test_long_columns_whose_texts_repeat_or_do_not(different, missing):
     assert decode_tools(encode_tools(tools)) == tools
 
 
-def test_empty_columns():
+def test_empty_columns_are_written_and_read():
     assert encode_tools([]).type == TOOL_STORAGE
     assert decode_tools(encode_tools([])) == []
     assert decode_tools(pa.chunked_array([], TOOL_STORAGE)) == []

@@ -56,7 +56,7 @@ def test_what_is_written_is_read(form, tools):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_empty_table(form):
+def test_an_empty_table_has_no_tools(form):
     with executing():
         given = as_input({c.column_name(form): write_tools([], form)})
     assert tool_column_names(given.schema) == [c.column_name(form)]
@@ -88,12 +88,12 @@ def test_forms_are_found_by_asking_the_registry():
                 write_tools([MCP], form)
 
 
-def test_names_of_columns():
+def test_only_the_column_of_text_has_another_name():
     assert [c.column_name(form) for form in ColumnForm] == ["Tool", "Tool", "Tool (JSON)"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_slices_and_chunks(form):
+def test_slices_and_chunks_are_read(form):
     tools = [MCP, None, WORKFLOW, None, MCP, WORKFLOW]
     with executing():
         whole = write_tools(tools, form)

@@ -29,6 +29,6 @@ def test_the_old_factories_are_warned_aliases(name):
         assert getattr(factories, name) is ToolValueFactory
 
 
-def test_there_is_nothing_else():
+def test_another_name_is_no_attribute():
     with pytest.raises(AttributeError):
         _ = factories.SomethingElse

@@ -121,7 +121,7 @@ def test_knimes_own_workflow_tools_are_read_and_executed_as_they_are():
         assert knime_value(read_tools(again)[2]) == theirs
 
 
-def test_a_workflow_tool_without_parameters():
+def test_a_workflow_tool_without_parameters_is_read():
     import knime.types.tool as kt
 
     column = rig.column_of(

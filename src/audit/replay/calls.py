@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from ...types.errors import ToolFormatError
+from ..table import tool_of
 
 if TYPE_CHECKING:
     from ...types.tool import Tool
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReplayVerdict(StrEnum):
-    """What became of a call; the text of the *Verdict* column."""
+    """The outcome of replaying a call; the text of the *Verdict* column."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -26,7 +29,7 @@ class ReplayVerdict(StrEnum):
 
     @property
     def is_good(self) -> bool:
-        """Whether this verdict is nothing to look into."""
+        """Whether nobody needs to look into the call."""
         return self in (ReplayVerdict.SAME, ReplayVerdict.SKIPPED)
 
 
@@ -45,6 +48,18 @@ class RecordedCall:
     tool: Tool | None
     place: int
     row_id: str | None = None
+
+    @classmethod
+    def of(cls, record: CallRecord, place: int) -> Self:
+        """The call of a record, with the tool in it; one that cannot be read is lost.
+
+        Spreadsheets cut long cells off.
+        """
+        try:
+            tool = tool_of(record.tool) if record.tool else None
+        except ToolFormatError:
+            tool = None
+        return cls(record=record, tool=tool, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError, ToolNotFound
 from ...types.routing import ServerRoute
 from ...types.tool import MCPTool, WorkflowTool
-from ..dispatch import Call
+from ..call import Call
 from ..record import CallStatus
 from .calls import ReplayedCall, ReplayVerdict
 from .tools import current_tool
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ...types.tool import Tool
-    from ..dispatch import Dispatcher
+    from ..call import Dispatcher
     from ..record import CallRecord
     from .calls import RecordedCall
     from .options import ReplayOptions

@@ -1,4 +1,4 @@
-"""What a comparison of results may pass over: JSON pointers with ``*``, and regular expressions.
+"""The parts of results that a comparison ignores: JSON pointers with ``*``, and regular expressions.
 
 A rule that begins with ``/`` is a JSON pointer (RFC 6901) in which ``*`` stands for any member or item. It
 points into the document that results are compared in (see `replay_comparison`), thus the path of a patch can
@@ -69,11 +69,11 @@ class IgnoreRules:
         return cls(tuple(pointers), tuple(patterns))
 
     def __bool__(self) -> bool:
-        """Whether there is any rule."""
+        """Returns whether there is any rule."""
         return bool(self.pointers or self.patterns)
 
     def applied(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Takes out what the rules pass over.
+        """Removes the parts that the rules ignore.
 
         Args:
             document: A JSON object; stays as it is.

@@ -1,4 +1,4 @@
-"""What a person decides about a replay: which calls are made again, where to, and what is compared."""
+"""The options of a replay: which calls are made again, on which servers, and what is compared."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import fnmatch
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from ...tools.server_url import origin_of
 from ...types.errors import SettingInvalid
 from ...types.routing import ServerRoute
 from .ignore import IgnoreRules
@@ -23,7 +23,7 @@ _RANGE: Final = re.compile(r"(\d*)\s*-\s*(\d*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """How to replay. The defaults change nothing anywhere.
+    """The options of a replay. With the defaults, a replay changes nothing on any server.
 
     Attributes:
         also_call: Names of tools, with ``*`` and ``?``, that are called although they are not declared as
@@ -56,7 +56,7 @@ class ReplayOptions:
     concurrency: int = 1
 
     def may_call(self, *names: str) -> bool:
-        """Tells whether a person allowed to call a tool by one of its names."""
+        """Returns whether a person allowed to call a tool by one of its names."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.also_call for name in names)
 
     def new_name(self, tool: MCPTool) -> str | None:
@@ -101,13 +101,13 @@ class ReplayOptions:
 
     def _taken_along(self, old: ServerRoute, new: ServerRoute) -> ServerRoute:
         """The old routing at the new URL. A secret is meant for one origin and does not follow by itself."""
-        follows = _origin(old.url) == _origin(new.url) or old.credential in self.credentials
+        follows = origin_of(old.url) == origin_of(new.url) or old.credential in self.credentials
         return replace(old, url=new.url, credential=old.credential if follows else None)
 
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """Which calls to replay; all of them if nothing is said.
+    """The selection of calls to replay; all of them by default.
 
     Attributes:
         calls: Numbers of calls: the column *Call*, or places in the table where it has none.
@@ -150,7 +150,7 @@ class RowSelection:
         return cls(tuple(calls), frozenset(rows))
 
     def has(self, record: CallRecord, place: int) -> bool:
-        """Tells whether a call is to be replayed.
+        """Returns whether a call is to be replayed.
 
         Args:
             record: The call.
@@ -185,8 +185,3 @@ def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:
             )
         found[old] = new
     return found
-
-
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc or parts.path

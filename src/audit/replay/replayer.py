@@ -27,7 +27,7 @@ from .decision import Decider, Ready
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..dispatch import Call, CallOutcome, Dispatcher
+    from ..call import Call, CallOutcome, Dispatcher
     from ..record import CallRecord
     from .calls import RecordedCall
     from .options import ReplayOptions
@@ -66,7 +66,7 @@ class Replayer:
         """Replays calls.
 
         Args:
-            calls: The calls; they are made, and reported, in recorded order: by run and number.
+            calls: The calls in recorded order; they are made, and reported, in this order.
 
         Yields:
             One result per call.
@@ -74,12 +74,11 @@ class Replayer:
         Raises:
             Canceled: The person stopped the replay. Calls in flight were told and waited for.
         """
-        ordered = sorted(calls, key=lambda call: (call.record.run, call.record.call))
         window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
         stopped = False
         with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="mcp-replay") as pool:
             try:
-                for recorded in ordered:
+                for recorded in calls:
                     if stopped:
                         yield _not_made(recorded)
                         continue

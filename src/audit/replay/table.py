@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...types.column_kinds import ROW_ID, arrow_columns
-from ...types.errors import ToolFormatError
-from ..journal import SUFFIX, read_journal
-from ..table import read_table, records_of, tool_of
+from ..journal import SUFFIX
+from ..table import read_table, records_of
 from ..verify import verify_file, verify_table
 from .calls import RecordedCall, ReplayVerdict
+from .journal_calls import JournalCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from ...types.column_kinds import ColumnKind
     from ...types.tool import Tool
-    from ..record import CallRecord
     from ..verify import Verification
     from .calls import ReplayedCall
 
@@ -65,14 +64,14 @@ SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What there is to replay.
+    """The calls to replay.
 
     Attributes:
-        calls: The calls, in the order of the table or file.
+        calls: The calls, in recorded order: by run and number.
         verification: Whether they are what was written.
     """
 
-    calls: tuple[RecordedCall, ...]
+    calls: Collection[RecordedCall]
     verification: Verification
 
 
@@ -92,8 +91,7 @@ def read_recording(file: Path, *, head: str | None = None) -> Recording:
         OSError: The file cannot be opened.
     """
     if file.suffix.lower() == SUFFIX:
-        records = read_journal(file).records
-        return Recording(_calls(records, None, None), verify_file(file, head=head))
+        return Recording(JournalCalls(file), verify_file(file, head=head))
     return recording_of(read_table(file), head=head)
 
 
@@ -118,8 +116,13 @@ def recording_of(
     Raises:
         TableError: A column that is needed is missing, or a cell cannot be read.
     """
-    records = records_of(table, tools)
-    return Recording(_calls(records, tools, row_ids), verify_table(table, tools, head=head))
+    calls = [RecordedCall.of(record, place) for place, record in enumerate(records_of(table, tools), start=1)]
+    if tools is not None:
+        calls = [replace(call, tool=tool) for call, tool in zip(calls, tools, strict=True)]
+    if row_ids is not None:
+        calls = [replace(call, row_id=row_id) for call, row_id in zip(calls, row_ids, strict=True)]
+    calls.sort(key=lambda call: (call.record.run, call.record.call))
+    return Recording(calls, verify_table(table, tools, head=head))
 
 
 def replay_table(calls: Iterable[ReplayedCall]) -> pa.Table:
@@ -172,14 +175,14 @@ class ReplaySummary:
             self.reasons.setdefault(call.verdict, Counter())[call.reason] += 1
 
     def text(self) -> str:
-        """Says in one line what came of it, such as ``3 same, 1 different``."""
+        """The outcome in one line, such as ``3 same, 1 different``."""
         said = [
             f"{self.counts[verdict]} {verdict.value}" for verdict in ReplayVerdict if self.counts[verdict]
         ]
         return ", ".join(said) or "no calls"
 
     def warning(self) -> str | None:
-        """Says everything that a person should look into, in one text; None if there is nothing."""
+        """Everything that a person should look into, in one text; None if there is nothing."""
         sentences: list[str] = []
         if not self.is_good:
             bad = next(verdict for verdict in self.first if not verdict.is_good)
@@ -227,25 +230,3 @@ def _row(call: ReplayedCall) -> tuple[Any, ...]:
         *(record.moment, record.duration, record.digest),
         *(*now, call.digest, None if new is None else new.server),
     )
-
-
-def _calls(
-    records: Sequence[CallRecord], tools: Sequence[Tool | None] | None, row_ids: Sequence[str] | None
-) -> tuple[RecordedCall, ...]:
-    return tuple(
-        RecordedCall(
-            record=record,
-            tool=_tool(record.tool) if tools is None else tools[place - 1],
-            place=place,
-            row_id=None if row_ids is None else row_ids[place - 1],
-        )
-        for place, record in enumerate(records, start=1)
-    )
-
-
-def _tool(text: str | None) -> Tool | None:
-    """The tool of a cell. One that cannot be read is lost; spreadsheets cut long cells off."""
-    try:
-        return tool_of(text) if text else None
-    except ToolFormatError:
-        return None

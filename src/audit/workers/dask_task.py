@@ -1,4 +1,4 @@
-"""What a worker knows about the Dask task that it runs.
+"""The Dask task that a worker runs.
 
 Dask runs a task again whose worker was lost: as often as the scheduler's setting says, and without limit when
 a worker leaves in order or when it is lost after the call and before the result was fetched. So a call that
@@ -59,7 +59,7 @@ class DaskTask:
         return await scheduler.get_metadata(keys=[self.key])
 
     def is_canceled(self) -> bool:
-        """Tells whether the scheduler no longer wants the result."""
+        """Returns whether the scheduler no longer wants the result."""
         state = self.worker.state.tasks.get(self.key)
         return state is None or state.state == "cancelled"
 

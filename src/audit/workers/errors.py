@@ -1,4 +1,4 @@
-"""What workers can do to a call that servers cannot."""
+"""The errors of calls that are made by workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StoppedBefore(Canceled):
 
 
 class WorkersGone(MCPError):  # noqa: N818
-    """There is nobody to make a call, which was not made."""
+    """No worker is left; the call was not made."""
 
     def __init__(self, why: str) -> None:
         super().__init__(

@@ -68,7 +68,7 @@ class ProcessWorkers(Executor):
         return future
 
     def stop_calls(self) -> None:
-        """Tells the calls that are being made to stop, as the protocol has it."""
+        """Cancels the calls under way, as the protocol asks for."""
         self._stop.set()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -88,7 +88,7 @@ def is_stopped() -> bool:
 
 
 def _begin(stop: Any) -> None:
-    """What a worker process does first."""
+    """Initializes a worker process."""
     global _stop
     _stop = stop
     for number in (signal.SIGINT, signal.SIGTERM):  # both may reach the whole group; who started us decides

@@ -1,4 +1,4 @@
-"""One call on its way to a worker, and what the worker does with it.
+"""A call as it travels to a worker, and its execution there.
 
 A call travels as a frozen value to a module-level function, which is all that any executor needs.
 Credentials do not travel: a worker looks them up where it runs, by the name in the tool's route. Arguments
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...types.tool import MCPTool
+    from ..call import Call, CallOutcome, Dispatcher
     from ..definitions import Pinning
-    from ..dispatch import Call, CallOutcome, Dispatcher
     from .dask_task import DaskTask
     from .worker_sessions import Connect
 

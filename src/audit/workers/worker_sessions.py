@@ -10,8 +10,8 @@ from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...types.routing import ServerRoute
+from ..call import Dispatcher
 from ..definitions import Definitions
-from ..dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from .remote_call import RemoteCall

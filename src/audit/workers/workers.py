@@ -24,7 +24,7 @@ from .remote_call import RemoteCall, remote_call
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..dispatch import Call, CallOutcome, Dispatcher
+    from ..call import Call, CallOutcome, Dispatcher
     from ..record import CallRecord
     from .worker_sessions import Connect
 
@@ -55,7 +55,7 @@ class Workers:
     dispatcher: Dispatcher
 
     def recorded_call(self, call: Call) -> CallOutcome:
-        """Has a call made, and waits for it.
+        """Has a worker make a call, and waits for it.
 
         Args:
             call: The call.

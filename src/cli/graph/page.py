@@ -154,7 +154,7 @@ def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mappi
 
 
 def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
-    """One time that the node ran, with input and output."""
+    """An execution of the node, with input and output."""
     record = records[number - 1]
     # Without a recorded input: what the node before put out is what an author looks for.
     before = (

@@ -128,14 +128,14 @@ def _tell(report: BuildReport, *, every: bool) -> None:
             note(f"  {entry.what} in {entry.where}{': ' + entry.detail if entry.detail else ''}")
         if len(entries) > _SHOWN and not every:
             note(f"  … and {len(entries) - _SHOWN} more; --skipped names them all")
-    if report.from_code:
-        note(f"Without options: {report.from_code} nodes whose description is in compiled code")
-    if report.well_known:
-        note(f"In short: {report.well_known} nodes of KNIME that describe themselves in code")
+    if report.plugins.from_code:
+        note(f"Without options: {report.plugins.from_code} nodes whose description is in compiled code")
+    if report.plugins.well_known:
+        note(f"In short: {report.plugins.well_known} nodes of KNIME that describe themselves in code")
     for source in report.origin.sources:
         err().print(plain(f"{source.nodes:6} nodes from {source.text}"))
     say(
-        f"{report.path}: {report.origin.nodes} nodes from {report.bundles} plug-ins and"
+        f"{report.path}: {report.origin.nodes} nodes from {report.plugins.bundles} plug-ins and"
         f" {len(report.origin.sources)} sources, {report.size / 1e6:.1f} MB, {report.seconds:.1f} s,"
         f" version {report.origin.version}",
         "bold green",
@@ -149,9 +149,9 @@ def _report_json(report: BuildReport) -> dict[str, Any]:
         "version": origin.version,
         "built_at": origin.built_at,
         "nodes": origin.nodes,
-        "plugins": report.bundles,
-        "without_options": report.from_code,
-        "in_short": report.well_known,
+        "plugins": report.plugins.bundles,
+        "without_options": report.plugins.from_code,
+        "in_short": report.plugins.well_known,
         "bytes": report.size,
         "seconds": round(report.seconds, 3),
         "sources": [asdict(source) for source in origin.sources],

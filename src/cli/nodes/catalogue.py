@@ -54,7 +54,7 @@ def catalogue_that_comes_along() -> Path:
 
 
 def tell_origin(origin: CatalogueOrigin) -> None:
-    """Says what an answer comes from, on standard error."""
+    """Writes the source of an answer to standard error."""
     from ...knowledge.service import origin_as_json
 
     found = origin_as_json(origin)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +19,14 @@ if TYPE_CHECKING:
     from ...knowledge.model import NodeSpec
 
 _PARTS = ("agents", "audit", "headless", "tools", "types")
+_ENDED = "its code ends the process that imports it"
 _STRANGER = "<no such choice>"
 
 
 def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
     """Imports an extension and describes its nodes.
+
+    It is imported in a process of its own, as KNIME does: extensions have modules of the same name.
 
     Args:
         knime_yml: Its ``knime.yml``, or the folder it is in.
@@ -27,13 +34,32 @@ def extension_nodes(knime_yml: Path) -> list[NodeSpec]:
     Raises:
         CommandError: KNIME would not load it.
     """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_print_to_stderr) as process:
+        try:
+            return process.submit(_imported_nodes, knime_yml).result()
+        except BrokenProcessPool:
+            raise _unreadable(knime_yml, _ENDED) from None
+
+
+def _imported_nodes(knime_yml: Path) -> list[NodeSpec]:
     from ...headless import HeadlessError, load_extension
 
     try:
         return nodes_of(load_extension(knime_yml), str(knime_yml))
     except HeadlessError as error:
-        what = str(error).partition("\n")[0]  # below is where in its own code
-        raise CommandError(f"The extension {knime_yml} cannot be read: {what}") from None
+        # Below the first line is where in its own code.
+        raise _unreadable(knime_yml, str(error).partition("\n")[0]) from None
+    except SystemExit:
+        raise _unreadable(knime_yml, _ENDED) from None
+
+
+def _print_to_stderr() -> None:
+    """Standard output belongs to the command, whatever an extension prints."""
+    os.dup2(2, 1)
+
+
+def _unreadable(knime_yml: Path, why: str) -> CommandError:
+    return CommandError(f"The extension {knime_yml} cannot be read: {why}")
 
 
 def own_nodes() -> list[NodeSpec]:

@@ -1,1 +1,1 @@
-"""What the node *MCP Tool Caller* does, without KNIME: arguments, calls in flight, the results table."""
+"""The parts of *MCP Tool Caller* that need no KNIME: arguments, calls in flight, the results table."""

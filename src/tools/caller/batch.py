@@ -1,8 +1,8 @@
-"""Many calls at a time, but never more than a given number, with results in the order of the input.
+"""Runs many calls at a time, up to a given number, and gives their results in the order of the input.
 
-Results are handed out as a stream: beside the calls in flight only the few results are held that wait for a
-slower one before them, so that memory does not grow with the number of calls. A call that fails is a result
-like any other. This module knows neither KNIME nor MCP.
+Results are yielded one by one. Besides the calls in flight, only the few results are held that wait for a
+slower call before them, so that memory does not grow with the number of calls. A failed call is a result like
+any other. This module knows neither KNIME nor MCP.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def run_batch(
 ) -> Generator[R, None, None]:
     """Runs calls concurrently and yields their results in the order of the calls.
 
-    Closing the iterator stops the batch as canceling does: no further call is started, and calls in flight
-    are told by ``on_cancel`` and waited for.
+    Closing the iterator stops the batch as canceling does: no further call is started, ``on_cancel`` is
+    called, and the calls in flight are awaited.
 
     Args:
         calls: The calls, taken from the iterable as they are started.
         work: Runs one call, in a thread of a pool.
         failed: Makes the result of a call from the exception that ``work`` raised.
         concurrency: How many calls may be in flight, at least 1.
-        here: Which calls must run in the calling thread instead; they run one by one.
-        is_canceled: Asked in the calling thread, at least every 0.25 s while it waits.
-        on_cancel: Told once, when the batch is canceled or closed early, so that ``work`` can stop waiting.
-        on_finished: Told how many calls have finished, in the calling thread, after each of them.
+        here: True for calls that must run in the calling thread instead; they run one by one.
+        is_canceled: Called in the calling thread, at least every 0.25 s while it waits.
+        on_cancel: Called once, when the batch is canceled or closed early, so that ``work`` can stop waiting.
+        on_finished: Called after each call, in the calling thread, with the number of finished calls.
 
     Yields:
-        One result per started call. After a cancellation these are fewer than there are calls.
+        One result per started call; after a cancellation there are fewer results than calls.
     """
     batch = _Batch(work, failed, concurrency, here, is_canceled, on_cancel, on_finished)
     with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="mcp-call") as pool:
@@ -62,7 +62,7 @@ def run_batch(
 
 @dataclass(slots=True)
 class _Batch(Generic[T, R]):
-    """The calls that were started and whose results were not yet handed out, in their order."""
+    """The started calls whose results were not yielded yet, in order."""
 
     work: Callable[[T], R]
     failed: Callable[[T, Exception], R]
@@ -72,13 +72,13 @@ class _Batch(Generic[T, R]):
     on_cancel: Callable[[], None] | None
     on_finished: Callable[[int], None] | None
     _window: deque[tuple[T, Future[R]]] = field(default_factory=deque["tuple[T, Future[R]]"])
-    # Calls tell of their end, one by one: asking all of them each time costs more the more there are.
-    _news: queue.SimpleQueue[Future[R]] = field(default_factory=queue.SimpleQueue["Future[R]"])
-    # Those in the window, as far as the calling thread has heard.
+    # Finished calls report here: polling all futures would take longer the more calls are in flight.
+    _reports: queue.SimpleQueue[Future[R]] = field(default_factory=queue.SimpleQueue["Future[R]"])
+    # Calls in the window whose report was read.
     _ended: set[Future[R]] = field(default_factory=set["Future[R]"])
     _in_flight: int = 0
     _finished: int = 0
-    _reported: int = 0
+    _told: int = 0
     _stopped: bool = False
 
     def run(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[R]:
@@ -87,9 +87,9 @@ class _Batch(Generic[T, R]):
             if self.is_canceled is not None and self.is_canceled():
                 self.stop()
             more = more and not self._stopped and self._fill(calls, pool)
-            self._hear()
-            if self._finished > self._reported:
-                self._reported = self._finished
+            self._read_reports()
+            if self._finished > self._told:
+                self._told = self._finished
                 if self.on_finished is not None:
                     self.on_finished(self._finished)
             while self._window and self._window[0][1] in self._ended:
@@ -99,7 +99,7 @@ class _Batch(Generic[T, R]):
                     yield self._result(call, future)
 
     def stop(self) -> None:
-        """Starts nothing more and tells what is in flight to stop; does nothing when all is done."""
+        """Starts no more calls and tells those in flight to stop; does nothing after the last result."""
         if self._stopped or not self._window:
             self._stopped = True
             return
@@ -110,7 +110,7 @@ class _Batch(Generic[T, R]):
             self.on_cancel()
 
     def _fill(self, calls: Iterator[T], pool: ThreadPoolExecutor) -> bool:
-        """Starts calls while there is room. Returns whether there may be more of them."""
+        """Starts calls while there is room. Returns whether there may be more calls."""
         while self._in_flight < self.concurrency and len(self._window) < self.concurrency * _AHEAD:
             try:
                 call = next(calls)
@@ -120,17 +120,17 @@ class _Batch(Generic[T, R]):
             future = _run_here(self.work, call) if here else pool.submit(self.work, call)
             self._window.append((call, future))
             self._in_flight += 1
-            future.add_done_callback(self._news.put)
+            future.add_done_callback(self._reports.put)
             if here:
                 return True
         return True
 
-    def _hear(self) -> None:
-        """Hears which calls have ended; waits for one, or until it is time to look for a cancel."""
+    def _read_reports(self) -> None:
+        """Collects finished calls; waits for the next one, or until the cancel button must be checked."""
         wait = bool(self._window) and self._window[0][1] not in self._ended
         while True:
             try:
-                future = self._news.get(wait, POLL_SECONDS)
+                future = self._reports.get(wait, POLL_SECONDS)
             except queue.Empty:
                 return
             wait = False

@@ -1,4 +1,4 @@
-"""The files of results: pictures, sounds, and whatever else is no text."""
+"""The files of results: pictures, sounds and other content that is not text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES: Final = "mcp-files"
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
 _ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
-"""What Python does not know."""
+"""File endings for media types that Python's `mimetypes` does not know."""
 
 
 class BlobStore:
@@ -26,7 +26,7 @@ class BlobStore:
 
     Args:
         folder: The workflow's data area.
-        run: Id of the run; its files get a folder of their own.
+        run: Id of the run, whose files get a separate folder.
     """
 
     def __init__(self, folder: Path, run: str) -> None:
@@ -34,10 +34,10 @@ class BlobStore:
         self._numbers = itertools.count(1)
 
     def save(self, call: Call, index: int, data: bytes, mime_type: str) -> str:
-        """Saves one blob of the call's result, and says where. Safe to use from several threads.
+        """Saves one blob of the call's result and returns its path. Safe to use from several threads.
 
         Raises:
-            MCPError: It cannot be written.
+            MCPError: The file cannot be written.
         """
         row = _UNFIT_FOR_FILES.sub("_", call.input_row or "call")[:_LONGEST_NAME]
         name = f"{next(self._numbers):06d}-{row}-{index + 1}"
@@ -48,17 +48,17 @@ def save_blob(folder: Path, name: str, data: bytes, mime_type: str, *, fix: str)
     """Saves one blob.
 
     Args:
-        folder: Where; made if it is not there.
-        name: The file's name without its ending. What a server calls its files is no path on this machine.
+        folder: The folder; created if it is missing.
+        name: The file's name without its ending. Names given by a server are not used as paths.
         data: The bytes.
-        mime_type: What the server says that it is.
-        fix: What to do if it cannot be written.
+        mime_type: The media type that the server declares.
+        fix: The advice in the error if the file cannot be written.
 
     Returns:
         The path of the file.
 
     Raises:
-        MCPError: It cannot be written.
+        MCPError: The file cannot be written.
     """
     kind = mime_type.partition(";")[0].strip().lower()
     file = folder / f"{name}{_ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or '.bin'}"

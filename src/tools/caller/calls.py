@@ -1,7 +1,7 @@
 """The calls that a run of the Caller makes: one, or one per row of the parameter table.
 
-Rows are read as the calls are started, a piece of the table at a time and only the columns that some tool has
-a parameter for. What is wrong with a row becomes that row's error; the other rows do not suffer.
+Rows are read as the calls are started, a piece of the table at a time, and only the columns that some tool
+has a parameter for. A defective row becomes an error of that row only.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class CallPlan:
-    """Where the calls of a run come from.
+    """The source of a run's calls.
 
     Attributes:
-        find_tool: Finds a tool by what a cell says; raises `ToolNotFound`.
+        find_tool: Finds a tool by the name in a cell; raises `ToolNotFound`.
         tool: The tool of all calls, None where each row names its own.
-        problem: Why no call can be made, None if they can.
-        values: Arguments of every call, typed as JSON; a row's own ones win.
-        pairs: The same, typed as names and values; these win over ``values``.
+        problem: The reason why no call can be made, None if calls can be made.
+        values: Arguments of every call, entered as JSON; arguments of a row win over them.
+        pairs: Arguments of every call, entered as names and values; they win over ``values``.
         parameters: The parameter table with RowIDs first, None for a single call.
         tool_column: The column that names each row's tool.
         json_column: The column that holds all arguments of a row as JSON; None for one column per argument.
@@ -61,7 +61,7 @@ class CallPlan:
 
     @property
     def total(self) -> int:
-        """How many calls there will be."""
+        """The number of calls."""
         return 1 if self.parameters is None else self.parameters.num_rows
 
     @property
@@ -102,7 +102,7 @@ class CallPlan:
                 fix="Write the name of a tool of the Tools input into it",
             )
         found = self._found.get(str(name))
-        if found is None:  # once per name: to find similar ones takes long, and each tool is learned
+        if found is None:  # once per name, as looking for similar names is slow
             try:
                 found = self.find_tool(str(name))
             except ToolNotFound as error:
@@ -119,10 +119,10 @@ class CallPlan:
         if row is None:
             return dict(known.fixed)
         if self.json_column is not None:
-            own = arguments_from_json(row[self.json_column], source=f"column '{self.json_column}'")
+            of_row = arguments_from_json(row[self.json_column], source=f"column '{self.json_column}'")
         else:
-            own = arguments_from_row(row, known.plan, known.parameters)
-        return {**known.fixed, **own}
+            of_row = arguments_from_row(row, known.plan, known.parameters)
+        return {**known.fixed, **of_row}
 
     def _learn(self, tool: Tool) -> _KnownTool:
         parameters = parameters_of(tool, self.argument_columns)
@@ -134,7 +134,7 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class _KnownTool:
-    tool: Tool  # held so that its id stays its own
+    tool: Tool  # keeps the object alive, so that its `id` is not used again
     parameters: dict[str, Parameter]
     plan: ColumnPlan
     fixed: dict[str, Any]
@@ -149,14 +149,14 @@ class _Piece:
         self.row_ids: list[str] = table.column(0).to_pylist()
 
     def column(self, name: str) -> list[Any]:
-        """The cells of a column as Python values, `Unreadable` where there is none."""
+        """The cells of a column as Python values; `Unreadable` for cells that Python cannot read."""
         if name not in self._columns:
             self._columns[name] = values_of(self._table.column(name))
         return self._columns[name]
 
 
 class _Row(dict[str, Any]):
-    """One row; a cell is read when it is asked for."""
+    """A row of parameters; a cell is read at its first use."""
 
     def __init__(self, piece: _Piece, index: int) -> None:
         super().__init__()

@@ -11,17 +11,17 @@ class Unreadable:
     """Stands for a cell that Python cannot read.
 
     Attributes:
-        why: The reason, for a message.
+        why: The reason, for an error message.
     """
 
     why: str
 
 
 def values_of(column: Any) -> list[Any]:
-    """Reads an Arrow column of an input table; a cell that cannot be read does no harm to the others.
+    """Reads an Arrow column of an input table; an unreadable cell does not affect the other cells.
 
     Returns:
-        A value per cell: None where it is missing, `Unreadable` where there is no value.
+        A value per cell: None for a missing cell, `Unreadable` for one that Python cannot read.
     """
     if not _has_values(column.type):
         unknown = Unreadable("KNIME does not tell Python how to read its type")
@@ -40,7 +40,7 @@ def _value(cell: Any) -> Any:
 
 
 def _has_values(kind: Any) -> bool:
-    """Whether KNIME makes values of such cells. Without a value factory it gives the parts that it stores."""
+    """Returns whether KNIME has a value factory for such cells; without one it gives their stored parts."""
     import pyarrow as pa
     from knime.api.types import FallbackPythonValueFactory, get_converter
 

@@ -1,9 +1,9 @@
-"""From the cells of a parameter table, and from what people type, to the arguments of a call.
+"""Turns the cells of a parameter table, and what people type, into the arguments of a call.
 
-The rules: a missing cell is an omitted argument (null can only be said in JSON); a floating-point number
-without a fraction is an integer where the schema wants one; text is parsed as JSON where the schema wants an
-object or array; dates are ISO 8601; list cells are arrays. Everything else goes as it is, and the schema
-decides. Columns that the tool does not know are never sent: they are reported, once.
+The rules: a missing cell is an omitted argument (only JSON can express null); a floating-point number
+without a fraction is an integer where the schema wants an integer; text is parsed as JSON where the schema
+wants an object or array; dates are ISO 8601; list cells are arrays. All other values are sent unchanged, and
+the schema decides. Columns that the tool does not know are never sent: they are reported once.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a tool's schema says about one parameter, as far as the rules need it.
+    """The types of a parameter in a tool's schema.
 
     Attributes:
-        kinds: The JSON types that it takes, such as ``integer``; empty where the schema does not say.
-        item_kinds: The same for the items of an array.
+        kinds: JSON types that the parameter takes, such as ``integer``; empty where the schema does not say.
+        item_kinds: JSON types of the items of an array.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -60,14 +60,9 @@ ANYTHING = Parameter()
 
 
 def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Parameter]:  # @ToolTypeDispatch
-    """Names a tool's parameters.
+    """A tool's parameters by name, in the order in which the tool lists them.
 
-    Args:
-        tool: The tool.
-        columns: Names of which those are parameters, too, that the schema has a pattern for.
-
-    Returns:
-        The parameters by name, in the order in which the tool lists them.
+    ``columns`` that match a ``patternProperties`` pattern of the schema are parameters, too.
     """
     match tool:
         case MCPTool():
@@ -76,7 +71,7 @@ def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Paramete
             for name in _undeclared(root, columns):
                 properties.setdefault(name, member(root, root, name))
         case WorkflowTool():
-            # KNIME's own form: not a schema, but the schema of each configuration node by its parameter name.
+            # Not a schema as a whole: KNIME stores one schema per Configuration node, by parameter name.
             root = properties = tool.parameter_schema
         case _:
             assert_never(tool)
@@ -87,7 +82,7 @@ def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Paramete
 
 
 def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    """The types that a schema names, or else those of the values that it lists."""
+    """The types that a schema names, or else the types of the values that it lists."""
     return kinds(schema, root) or frozenset(map(type_of, _listed(schema, root)))
 
 
@@ -100,7 +95,7 @@ def _listed(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str]:
-    """Names that a schema requires without declaring them, and columns that it has a pattern for."""
+    """Undeclared parameters: names that the schema only requires, and columns that match its patterns."""
     for part in parts_of(root, root):
         yield from sorted(required_names(part))
         for pattern in as_object(part.get("patternProperties")):
@@ -109,7 +104,7 @@ def _undeclared(root: Mapping[str, Any], columns: Sequence[str]) -> Iterator[str
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """Which columns of a table give which arguments of a tool.
+    """Maps the columns of a table to the arguments of a tool.
 
     Attributes:
         arguments: Column by argument name.
@@ -121,20 +116,12 @@ class ColumnPlan:
 
 
 def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPlan:
-    """Finds the column for each argument: of the same name, else the only one that looks alike.
+    """Finds the column for each argument: the one with the same name, else the only one that looks alike.
 
-    Names look alike that differ in case, or in how Unicode composes their letters, as files of different
-    systems do.
-
-    Args:
-        parameters: Names of the tool's parameters.
-        columns: Names of the columns that may hold arguments.
-
-    Returns:
-        The plan.
+    Names look alike if they differ only in case or in Unicode normalization, which differs between systems.
     """
-    names = list(parameters)
-    found = {name: name for name in names if name in set(columns)}
+    names, known = list(parameters), set(columns)
+    found = {name: name for name in names if name in known}
     taken = set(found.values())
     by_look: dict[str, list[str]] = {}
     for column in columns:
@@ -157,18 +144,10 @@ def _look(name: str) -> str:
 def arguments_from_row(
     row: Mapping[str, Any], plan: ColumnPlan, parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
-    """Makes the arguments of one call from one row.
-
-    Args:
-        row: Cell by column name, as Python values.
-        plan: Which column gives which argument.
-        parameters: The tool's parameters by name.
-
-    Returns:
-        The arguments; missing cells are left out.
+    """Makes the arguments of one call from the cells of a row, by column name; missing cells are left out.
 
     Raises:
-        ArgumentsInvalid: A cell that JSON cannot hold; the pointer names the argument.
+        ArgumentsInvalid: JSON cannot hold a cell's value; the pointer names the argument.
     """
     found = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
     return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in found.items()}
@@ -179,7 +158,7 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
 
     Args:
         value: JSON text, or the value of a JSON cell; None and empty text stand for no arguments.
-        source: Where it comes from, for the message, such as ``column 'Arguments'``.
+        source: The origin of the value, for the error message, such as ``column 'Arguments'``.
 
     Returns:
         The arguments.
@@ -207,7 +186,7 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
 
 
 def parse_arguments_setting(text: str) -> dict[str, Any]:
-    """Reads the arguments that somebody typed as JSON into a dialog.
+    """Reads the arguments that a person entered as JSON in a dialog.
 
     Raises:
         SettingInvalid: The text is not JSON, or the JSON is not an object.
@@ -221,17 +200,17 @@ def parse_arguments_setting(text: str) -> dict[str, Any]:
 def arguments_from_pairs(
     pairs: Iterable[tuple[str, str]], parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
-    """Reads arguments that somebody typed as names and values.
+    """Reads arguments that a person entered as names and values.
 
-    What is typed is text where the schema takes text, or does not say; elsewhere it is read as JSON
-    (``5``, ``true``, ``["a", "b"]``). Text that is no JSON is kept: the schema then says what is wanted.
+    A value is text where the schema takes text or does not say; elsewhere it is read as JSON (``5``,
+    ``true``, ``["a", "b"]``). A value that is not JSON stays text, which the schema check then refuses.
 
     Args:
-        pairs: Names and values; pairs without a name are passed over.
+        pairs: Names and values; pairs without a name are skipped.
         parameters: The tool's parameters by name.
 
     Returns:
-        The arguments; of pairs with the same name, the last one.
+        The arguments; of several pairs with the same name, the last one.
     """
     named = {name.strip(): value for name, value in pairs if name.strip()}
     return {
@@ -243,9 +222,9 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     """Turns a cell's value into a JSON value.
 
     Args:
-        value: What KNIME's table gives for the cell; not None at the top level.
-        parameter: What the schema says about the argument.
-        pointer: JSON pointer of the argument, for the message.
+        value: The cell's value from KNIME's table; not None at the top level.
+        parameter: The types that the schema gives for the argument.
+        pointer: JSON pointer of the argument, for the error message.
 
     Returns:
         A JSON value.
@@ -298,14 +277,14 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             return [_as_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
         case _:
             raise ArgumentsInvalid(
-                f"The value at {pointer} is a {type(value).__name__}, which JSON cannot hold",
+                f"The value at {pointer} is of type {type(value).__name__}, which JSON cannot hold",
                 pointer=pointer,
                 fix="Convert the column to text or numbers first",
             )
 
 
 def _iso_duration(value: timedelta) -> str:
-    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative one with a leading minus sign."""
+    """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
     micros = abs(value) // timedelta(microseconds=1)
     seconds, micros = divmod(micros, 1_000_000)
     minutes, seconds = divmod(seconds, 60)

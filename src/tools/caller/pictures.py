@@ -1,4 +1,4 @@
-"""Saved PNG files as KNIME's image cells."""
+"""Reads saved PNG files into KNIME's image cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def image_type() -> Any:
-    """The logical type of PNG cells, None where this KNIME cannot write them from Python."""
+    """The logical type of PNG cells, None if this KNIME cannot write such cells from Python."""
     import knime.extension as knext
 
     try:
@@ -18,7 +18,7 @@ def image_type() -> Any:
 
 
 def image_cells(paths: list[str | None]) -> Any:
-    """Reads saved PNG files into cells. What is no image, whatever the server called it, is missing."""
+    """Reads saved PNG files into cells; the cell of a file that is no PNG image is missing."""
     import pyarrow as pa
 
     image = image_type()
@@ -32,7 +32,7 @@ def image_cells(paths: list[str | None]) -> Any:
 
 
 def size_of_picture(path: str | None) -> int:
-    """Says how many bytes a saved PNG file has; 0 where there is none."""
+    """The size of a saved PNG file in bytes; 0 if the file is missing."""
     try:
         return 0 if path is None else Path(path).stat().st_size
     except OSError:
@@ -50,5 +50,5 @@ def _picture(path: Path) -> Any | None:
 
 
 def _pillow() -> Any:
-    """Pillow, in which KNIME's Python takes images; it comes with KNIME but is not required outside."""
+    """Pillow, whose images KNIME's Python takes. It comes with KNIME and is optional elsewhere."""
     return importlib.import_module("PIL.Image")

@@ -1,4 +1,4 @@
-"""How many rows of a parameter table are read at a time, and written at a time with what became of them.
+"""The number of rows of a parameter table that are read, called and written at a time.
 
 KNIME stores cells of many types, such as XML and molecules, once per batch: equal cells after the first hold
 only a key to it. A piece that begins within a batch would lose them, so such a table is cut into its batches.
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE: Final = 1 << 26
-"""Bytes of a piece that is large enough, however few rows it has."""
+"""Bytes at which a piece is written out, even with few rows."""
 _USUAL: Final = 512
 _SHARED: Final = "knime.struct_dict_encoded"
 
 
 def rows_per_piece(table: pa.Table | None) -> int:
-    """Decides how many rows, at least 1, all pieces of a parameter table have but the last."""
+    """The number of rows, at least 1, in all pieces of a parameter table except the last."""
     if table is None or not table.num_rows:
         return _USUAL
     if cells_are_shared(table):
@@ -27,7 +27,7 @@ def rows_per_piece(table: pa.Table | None) -> int:
 
 
 def cells_are_shared(table: pa.Table) -> bool:
-    """Tells whether a column has cells that depend on others of their batch."""
+    """Returns whether a column has cells that depend on other cells of their batch."""
     return any(_shares_cells(kind) for kind in table.schema.types)
 
 

@@ -1,7 +1,7 @@
 """The columns of the table *Results*, planned before the first call.
 
-``configure`` promises them and ``execute`` delivers exactly these: the columns of the parameter table in
-front, then the tool, then what became of the call, then the structured values that were asked for.
+``configure`` promises these columns and ``execute`` delivers exactly them: first the columns of the parameter
+table, then the tool, then the outcome of the call, then the chosen structured values.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _ENTRY: Final = re.compile(r"[,;\n]")
 
 @dataclass(frozen=True, slots=True)
 class StructuredColumn:
-    """A top-level property of the structured result that gets a column of its own.
+    """A top-level property of the structured result that becomes a column.
 
     Attributes:
-        key: The property.
-        kind: What the column holds.
+        key: The property's name.
+        kind: The JSON type of the column's values.
         column: The column's name.
     """
 
@@ -78,9 +78,9 @@ class ResultsLayout:
     """The columns of *Results*.
 
     Attributes:
-        inputs: Columns of the parameter table: name there, name here.
-        form: In which form tools are written.
-        images: Whether there is an *Image* column.
+        inputs: Columns of the parameter table, as pairs of the name there and the name in *Results*.
+        form: The form in which tools are written.
+        images: True if there is an *Image* column.
         structured: Columns for properties of the structured result.
     """
 
@@ -91,11 +91,11 @@ class ResultsLayout:
 
     @property
     def own(self) -> tuple[tuple[str, str, Kind], ...]:
-        """Name, attribute of the record, and kind of the columns that say what became of a call."""
+        """Name, record attribute and kind of each column about the outcome of a call."""
         return tuple(column for column in _OWN if self.images or column[2] != "image")
 
     def schema(self, parameters: Any | None) -> Any:
-        """Makes the `knext.Schema` that ``configure`` returns, from that of the parameter table or None."""
+        """Makes the `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
         import knime.extension as knext
 
         renamed = dict(self.inputs)
@@ -117,20 +117,20 @@ def plan_results(
 ) -> ResultsLayout:
     """Decides on the columns.
 
-    A column of the parameter table that is named like one of ours becomes ``X (input)``.
+    A column ``X`` of the parameter table whose name another column of *Results* has becomes ``X (input)``.
 
     Args:
         input_columns: Columns of the parameter table.
-        form: In which form tools are written.
-        images: Whether PNG images can be written.
+        form: The form in which tools are written.
+        images: True if PNG images can be written.
         expand: The setting ``expand_structured``: property names separated by commas, semicolons or line
-            breaks, each with its type after a colon if it is not text: ``city, temperature: number``.
+            breaks, with the type after a colon if it is not text: ``city, temperature: number``.
 
     Returns:
         The layout; all its column names are different.
 
     Raises:
-        SettingInvalid: ``expand`` names a type that there is not.
+        SettingInvalid: ``expand`` names an unknown type.
     """
     bare = ResultsLayout((), form, images, ())
     taken = {ROW_ID, column_name(form), *(name for name, *_ in bare.own)}

@@ -1,4 +1,4 @@
-"""The table *Results* as it grows: finished calls in, pieces of the table out."""
+"""Writes the table *Results* piece by piece as calls finish."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 _LARGEST_DOUBLE: Final = sys.float_info.max
 _LARGEST: Final = 1 << 31
-"""Bytes; no text column of a piece can hold more."""
+"""Bytes that a text column of a piece can hold at most."""
 
 
 @dataclass(slots=True)
 class ResultsWriter:
-    """Collects finished calls and hands them over piece by piece, so that they can be written out.
+    """Collects finished calls and passes them on piece by piece.
 
-    KNIME wants pieces of equal size, but for the last one. The first piece decides on it: as many rows as a
-    usual piece has, or fewer if they are large.
+    KNIME wants pieces with the same number of rows, except the last one. The first piece sets that number: as
+    many rows as a usual piece has, or fewer if the rows are large.
 
     Attributes:
         layout: The columns.
-        parameters: The parameter table with its RowIDs as first column, None without one.
-        sink: Takes each piece.
-        equal: Whether the pieces must have the same number of rows.
+        parameters: The parameter table with its RowIDs as first column; None for a single call.
+        sink: Called with each piece.
+        equal: True if the pieces must have the same number of rows.
         unfit: Structured values that did not fit their column's type.
     """
 
@@ -59,7 +59,7 @@ class ResultsWriter:
         self._is_fixed = self.parameters is not None and cells_are_shared(self.parameters)
 
     def add(self, outcome: CallOutcome) -> None:
-        """Takes the next finished call, in the order of the rows.
+        """Adds the next finished call, in the order of the rows.
 
         Raises:
             MCPError: The results are too large for a table.
@@ -71,7 +71,7 @@ class ResultsWriter:
             self._flush()
 
     def close(self) -> None:
-        """Writes what is left; an empty table gets its columns, too.
+        """Writes the remaining rows, or a table with columns only if there were no rows.
 
         Raises:
             MCPError: The results are too large for a table.
@@ -111,7 +111,7 @@ class ResultsWriter:
         return {ROW_ID: piece.column(0), **shown}
 
     def _fit(self, value: Any, entry: StructuredColumn) -> Any:
-        """Fits a JSON value into its column; what does not fit is missing, and counted."""
+        """Fits a JSON value into its column; a value that does not fit becomes missing and is counted."""
         match entry.kind, value:
             case _, None:
                 return None
@@ -165,7 +165,7 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _whole(column: Any) -> Any:
-    """One array instead of chunks: KNIME wants all batches of a table to have the same number of rows."""
+    """Joins the chunks of a column, as KNIME wants all batches of a table to have the same number of rows."""
     import pyarrow as pa
 
     if not isinstance(column, pa.ChunkedArray):

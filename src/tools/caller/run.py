@@ -1,4 +1,4 @@
-"""Runs the calls of the Caller: many at a time, journaled as they finish, in the order of the rows."""
+"""Runs the calls of the Caller: many at a time, with a journal, and results in the order of the rows."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})
 
 @dataclass(slots=True, kw_only=True)
 class CallerRun:
-    """One run.
+    """A run of the Caller.
 
     Attributes:
         plan: The calls.
-        dispatcher: What the calls share.
-        summary: Is told every finished call.
-        stop: Set to tell calls in flight to end.
+        dispatcher: Makes each call and its record.
+        summary: Counts every finished call.
+        stop: Set to make calls in flight end.
         folder: The workflow's data area.
-        about: What identifies this kind of run among the journals there.
-        concurrency: How many calls may be in flight.
-        fail: Whether the first call that fails ends the run.
-        resume: Whether to fill in calls that an interrupted run finished.
-        head: Hash of the last call in the journal, "" before the first one.
+        about: Identifies the runs of the same node among the journals in that folder.
+        concurrency: The number of calls that may be in flight.
+        fail: True if the first failed call ends the run.
+        resume: True to reuse the results of calls that an interrupted run finished.
+        head: Hash of the last call in the journal; "" before the first call.
     """
 
     plan: CallPlan
@@ -67,13 +67,13 @@ class CallerRun:
         """Runs all calls.
 
         Args:
-            write: Takes each finished call, in the order of the rows.
-            is_canceled: Asked in the calling thread.
-            on_finished: Told how many calls have finished, in the calling thread.
+            write: Called with each finished call, in the order of the rows.
+            is_canceled: Called in the calling thread.
+            on_finished: Called in the calling thread with the number of finished calls.
 
         Raises:
-            Canceled: It was canceled; the message names the journal.
-            MCPError: A call failed, which is to end the run; the message names the journal.
+            Canceled: The run was canceled; the message names the journal.
+            MCPError: A call failed and `fail` is set; the message names the journal.
             JournalWriteError: The disk is full, or the journal cannot be written for another reason.
         """
         journals = self.folder / JOURNALS
@@ -130,7 +130,7 @@ class CallerRun:
             self.summary.add(outcome)
             write(outcome)
             if self.fail and not outcome.record.ok and not self.stop.is_set():
-                results.close()  # calls in flight end, and are in the journal, before the message counts them
+                results.close()  # ends the calls in flight first, as the message counts the journal's calls
                 journal.close("failed")
                 raise self._failure(outcome, journal)
 
@@ -138,7 +138,7 @@ class CallerRun:
         record = outcome.record
         text = record.error or record.status.value
         if isinstance(outcome.error, MCPError):
-            what = text  # says already where it happened and what to do
+            what = text  # already names the place and the advice
         else:
             row = f" in row {record.input_row}" if record.input_row is not None else ""
             what = f"Tool {record.tool_name or 'unknown'} failed{row}: {text}"
@@ -162,14 +162,14 @@ class CallerRun:
 class EarlierRun:
     """The calls that an interrupted run finished.
 
-    Only calls that gave a result count: what failed is tried again.
+    Only calls with a result count: failed calls are made again.
 
     Args:
-        records: All its records.
-        dispatcher: Of the present run.
+        records: All records of the interrupted run.
+        dispatcher: The dispatcher of the present run.
 
     Attributes:
-        notes: What to warn of: calls that were sent and got no result, which may have run.
+        notes: Warnings about calls that were sent and got no result, and may have run.
     """
 
     def __init__(self, records: Sequence[CallRecord], dispatcher: Dispatcher) -> None:
@@ -181,16 +181,16 @@ class EarlierRun:
         self.notes = (_twice(again),) if again else ()
 
     def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
-        """Takes over those of the calls that were finished: same row, tool and arguments.
+        """Takes over the finished calls of the interrupted run that have the same row, tool and arguments.
 
-        To be done before any other is made: should this run be interrupted, too, its journal has all of them.
+        Must run before the first call, so that the journal of this run has them if it is interrupted, too.
 
         Args:
             calls: The calls to make.
-            journal: Gets the records of those that were finished; None if there is none.
+            journal: The journal for the records of the finished calls; None to write none.
 
         Raises:
-            JournalWriteError: It could not be written.
+            JournalWriteError: The journal could not be written.
         """
         run = self._dispatcher.run
         for call in calls if self._records else ():
@@ -201,7 +201,7 @@ class EarlierRun:
                 self._taken[key] = record if journal is None else journal.append(record)
 
     def find(self, call: Call) -> CallOutcome | None:
-        """Finds the call as it ended in the earlier run, None if it was not taken over."""
+        """The outcome of the call in the earlier run; None if it was not taken over."""
         key = self._key(call) if self._taken else None
         found = None if key is None else self._taken.get(key)
         return None if found is None else CallOutcome(record=found, tool=call.tool)
@@ -218,7 +218,7 @@ class EarlierRun:
         assert call.tool is not None
         arguments: dict[str, Any] = dict(call.arguments or {})
         try:
-            if isinstance(call.tool, MCPTool):  # the journal has the arguments as they were sent
+            if isinstance(call.tool, MCPTool):  # the journal has the arguments after their conversion
                 arguments, _ = ArgumentValidator.for_schema(call.tool.schema_json).check(arguments)
             marked = self._dispatcher.secrets.mark(arguments, call.tool.schema_json)
             return without_digests(canonical_json(marked))
@@ -239,5 +239,5 @@ def _key_of(record: CallRecord) -> tuple[str | None, ...]:
 
 
 def _runs_here(call: Call) -> bool:
-    # KNIME runs a workflow in the context of the thread that executes the node.
+    # KNIME runs workflow tools only in the thread that executes the node.
     return isinstance(call.tool, WorkflowTool)

@@ -1,6 +1,6 @@
-"""What the calls of one execution share: sessions, credentials, and the way to KNIME for workflow tools.
+"""The objects that the calls of one execution share: sessions, credentials, and the runner of workflow tools.
 
-Credentials are looked up here, once and on KNIME's own thread, before calls run in threads of their own.
+Credentials are looked up here, once and in KNIME's own thread, before calls run in other threads.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, assert_never
+from typing import TYPE_CHECKING, Any, Literal, Self, assert_never
 
 from ...audit.definitions import Definitions, Pinning
 from ...audit.dispatch import Dispatcher
@@ -32,22 +32,20 @@ if TYPE_CHECKING:
     from ..limits import Timeouts
     from ..mcp_client import MCPClient
 
-_HINTS: Final = {"execution-mode": "DETACHED", "with-view-nodes": "False"}
-
 
 class Sessions:
     """The sessions of one execution; closes them on exit.
 
     Args:
         ctx: KNIME's execution context.
-        port: What the credential port gives, None if it is not connected.
+        port: The object at the credential port, None if the port is not connected.
         timeouts: The three clocks.
 
     Attributes:
-        stop: Set to tell calls in flight to end.
+        stop: Set to make calls in flight end.
 
     Raises:
-        SettingInvalid: The credential port gives nothing that can be sent.
+        SettingInvalid: The credential port has no token that can be sent.
     """
 
     def __init__(self, ctx: Any, port: Any | None, timeouts: Timeouts) -> None:
@@ -68,7 +66,7 @@ class Sessions:
         self._pool.close()
 
     def know(self, *routes: ServerRoute) -> None:
-        """Looks up the credentials that routes name. A name that is not there fails the calls that need it.
+        """Looks up the credentials that routes name. An unknown name fails only the calls that need it.
 
         Args:
             routes: The servers that may be called.
@@ -91,24 +89,20 @@ class Sessions:
     def dispatcher(
         self, run: str, pinning: str, save_blob: Callable[[Call, int, bytes, str], str]
     ) -> Dispatcher:
-        """Makes what runs the calls.
+        """Makes the dispatcher that runs the calls.
 
         Args:
             run: Id of the run.
             pinning: The setting ``pinning``.
             save_blob: Saves a blob of a result and gives its path.
-
-        Returns:
-            The dispatcher.
         """
-        execute = getattr(self._ctx, "_execute_tool", None)  # KNIME 5.5 and later
         return Dispatcher(
             run=run,
             pool=self._pool,
             definitions=self._definitions,
             secrets=self._secrets,
             pinning=Pinning(pinning),
-            run_workflow=None if execute is None else _workflow_runner(execute),
+            run_workflow=workflow_runner(self._ctx, "DETACHED"),
             workflow_digest=segment_digest,
             save_blob=save_blob,
             is_canceled=self.stop.is_set,
@@ -125,12 +119,12 @@ class Sessions:
 
 
 def named_tool(route: ServerRoute, name: str) -> MCPTool:
-    """Makes a tool of which no more is known than where it is: without description and schema."""
+    """Makes a tool from its server and name only, without description and schema."""
     return MCPTool(name, "", "", dataclasses.replace(route, tool=None).uri, name)
 
 
 def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
-    """Pins a tool to the digest of a definition; an empty one keeps the tool's own. Workflows have none."""
+    """Pins a tool to the digest of a definition; empty changes nothing. Workflows cannot be pinned."""
     match tool:
         case MCPTool() if digest.strip():
             route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
@@ -142,15 +136,15 @@ def pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
 
 
 def routes_of(tools: list[Tool]) -> list[ServerRoute]:
-    """Lists the servers that tools need, each once; a workflow needs none."""
+    """Lists the servers that the tools need, each once; workflows need no server."""
     return list(dict.fromkeys(tool.route for tool in tools if isinstance(tool, MCPTool)))
 
 
 def data_area(ctx: Any) -> Path:
-    """Finds the workflow's data area, for what a run leaves behind; it has the folder of the journals then.
+    """Finds the workflow's data area, for the files of a run, and creates the folder of the journals in it.
 
     Raises:
-        MCPError: They cannot be made.
+        MCPError: The folders cannot be created.
     """
     folder = Path(ctx.get_workflow_data_area_dir())
     try:
@@ -164,12 +158,27 @@ def data_area(ctx: Any) -> Path:
     return folder
 
 
-def _workflow_runner(execute: Callable[..., Any]) -> WorkflowRunner:
+def workflow_runner(ctx: Any, mode: Literal["DEFAULT", "DETACHED", "DEBUG"]) -> WorkflowRunner | None:
+    """Makes the function that runs workflow tools in KNIME, in the thread that calls it.
+
+    Args:
+        ctx: KNIME's execution context.
+        mode: ``DEFAULT`` keeps the output tables readable, ``DETACHED`` does not, ``DEBUG`` also shows each
+            workflow as a metanode, which stays if it fails.
+
+    Returns:
+        The runner; None before KNIME 5.5, which cannot run workflow tools.
+    """
+    execute = getattr(ctx, "_execute_tool", None)
+    if execute is None:
+        return None
+
     def run(
         tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
     ) -> tuple[str, tuple[Any, ...]]:
-        # KNIME 5.5 gives two values, later ones three.
-        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), dict(_HINTS))
+        hints = {"execution-mode": mode, "with-view-nodes": "False"}
+        # KNIME 5.5 returns two values, later versions return three.
+        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), hints)
         return str(message or ""), tuple(outputs or ())
 
     return run

@@ -1,4 +1,4 @@
-"""The Caller's own settings: their parameters, with what an analyst must know, and their checks."""
+"""The settings that only the Caller has: their parameters, with descriptions for analysts, and checks."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any, Final
 import knime.extension as knext
 
 from ...types.errors import SettingInvalid
-from ..flow_choices import decode_choices, shortened
+from ..flow_choices import decode_choices
 from ..hidden_text import visible
 from ..tool_settings import NO_COLUMN, chosen_column, column_choices, labelled
+from ..words import shortened
 
 _log = logging.getLogger(__name__)
 
 BY_NAME: Final = "<by name>"
-"""The choice that leaves it to *Tool name*. First and default: see `credentials.NO_CREDENTIAL`."""
+"""The choice to use *Tool name* instead. First and default: see `credentials.NO_CREDENTIAL`."""
 TOOLS, PARAMETERS = 0, 1
 _MOST_CONCURRENT: Final = 64
 _LONGEST_DESCRIPTION: Final = 300
 
 
 class ArgumentsSource(knext.EnumParameterOptions):
-    """Where a row of *Parameters* holds its arguments."""
+    """The places in a row of *Parameters* that can hold arguments."""
 
     columns = ("Columns", "Each column that is named like a parameter of the tool gives that argument.")
     json_column = ("A JSON column", "One column holds all arguments of the row as a JSON object.")
 
 
 class OnError(knext.EnumParameterOptions):
-    """What a failed call does to the run."""
+    """The effects that a failed call can have on the run."""
 
     row = (
         "Make an error row",
@@ -44,7 +45,7 @@ class OnError(knext.EnumParameterOptions):
 
 @knext.parameter_group(label="Argument")
 class Argument:
-    """One argument as name and value."""
+    """An argument with name and value."""
 
     name = knext.StringParameter(
         "Name", "Name of the parameter, exactly as the tool has it.", default_value=""
@@ -58,7 +59,7 @@ class Argument:
 
 
 def _tool_choices(context: Any) -> list[Any]:
-    """Offers the tools that Providers announced. Never raises: the dialog would not open."""
+    """Offers the tools that Providers announced. Never raises, as the dialog would not open then."""
     try:
         tools = decode_choices(context.flow_variables)
     except Exception as error:
@@ -188,16 +189,17 @@ resume = knext.BoolParameter(
 
 
 def chosen_tool(node: Any) -> str:
-    """The name of the tool that all calls go to, empty if none is chosen."""
+    """The name of the tool for all calls; empty if no tool is chosen."""
     return node.tool_name.strip() if node.tool == BY_NAME else node.tool
 
 
 def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
-    """Checks the settings that say what to call and with which arguments, beside the specs of the inputs.
+    """Checks the settings for the tool and its arguments against the specs of the inputs.
 
     Raises:
-        SettingInvalid: A setting that cannot work, with what to do.
+        SettingInvalid: A setting cannot work; the message says what to do.
     """
+    from ...types.columns import is_tool_column
     from .mapping import parse_arguments_setting
 
     per_row = chosen_column(node.tool_per_row_column)
@@ -208,6 +210,12 @@ def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
             fix="Connect the Tools table of an MCP Tool Provider, or choose <none> for the column",
         )
     _check_column(per_row, parameters, "tool_per_row_column")
+    if any(column.name == per_row and is_tool_column(column) for column in parameters or ()):
+        raise SettingInvalid(
+            f"The column '{per_row}' holds tools, not their names",
+            setting="tool_per_row_column",
+            fix="Choose a column with names, such as 'Tool name' of the Tools table",
+        )
     if per_row is None and not chosen_tool(node):
         raise SettingInvalid(
             "No tool is chosen",
@@ -228,7 +236,7 @@ def check_calls(node: Any, tools: Any | None, parameters: Any | None) -> None:
 
 
 def _check_placeholders(node: Any) -> None:
-    """Refuses a step of an audit workflow whose secret arguments nobody has filled in."""
+    """Refuses a step of an audit workflow whose secret arguments were not filled in."""
     from ..audit_step import placeholders_in
 
     texts = [node.arguments_json, *(pair.value for pair in node.arguments)]

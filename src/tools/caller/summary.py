@@ -1,6 +1,6 @@
-"""What a run of the Caller has to say: one warning for the node, and what its view shows.
+"""Counts and examples of a run of the Caller, for the node's one warning and for its view.
 
-Kept while the calls finish, so that it needs a few calls in memory and not all of them.
+Both are collected as calls finish, so that only a few calls are kept in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...audit.record import CallStatus
 from ..hidden_text import visible
-from ..words import counted
+from ..words import beginning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,16 +32,16 @@ class RunSummary:
     """Counts and examples of a run.
 
     Attributes:
-        total: How many calls there are to make.
-        statuses: How many calls ended how.
-        failures: The first calls that gave no result.
-        successes: The first calls that did.
+        total: The number of calls to make.
+        statuses: The number of calls by status.
+        failures: The first calls without a result.
+        successes: The first calls with a result.
         tools: The tools that were called.
-        unmatched: Columns of parameters that the tools do not know.
+        unmatched: Columns of the parameter table that match no parameter.
         coerced: Calls whose arguments were converted.
-        first_coercion: What was done to the first of them.
-        notes: Things to warn of, each once.
-        resumed: Calls that were filled in from an earlier run.
+        first_coercion: The conversion in the first of these calls, in words.
+        notes: Further warnings, each once.
+        resumed: Calls that were taken over from an earlier run.
         unfit: Structured values that did not fit their column.
     """
 
@@ -59,16 +59,16 @@ class RunSummary:
 
     @property
     def failed(self) -> int:
-        """How many calls gave no result."""
+        """The number of calls without a result."""
         return self.statuses.total() - self.statuses[CallStatus.OK]
 
     @property
     def finished(self) -> int:
-        """How many calls came to an end, whatever it was, before the run was canceled."""
+        """The number of calls that ended before the run was canceled."""
         return self.statuses.total() - self.statuses[CallStatus.CANCELED]
 
     def add(self, outcome: CallOutcome) -> None:
-        """Takes the next finished call, in the order of the rows."""
+        """Adds the next finished call, in the order of the rows."""
         record = outcome.record
         self.statuses[record.status] += 1
         examples = self.successes if record.ok else self.failures
@@ -85,7 +85,7 @@ class RunSummary:
             self.resumed += 1
 
     def warning(self) -> str | None:
-        """Says everything that the person should know, a sentence per matter; None if there is nothing."""
+        """All warnings for the person, one sentence each; None if there are none."""
         said = [self._failures()] if self.failed else []
         if self.unmatched:
             columns = "the column" if len(self.unmatched) == 1 else "the columns"
@@ -111,7 +111,7 @@ class RunSummary:
 
 
 def _short(record: CallRecord) -> CallRecord:
-    """The record without what a view cannot show anyway."""
+    """The record without the tool, and with long texts cut to what the view shows."""
     return replace(
         record,
         tool=None,
@@ -123,9 +123,7 @@ def _short(record: CallRecord) -> CallRecord:
 
 
 def _cut(text: str | None) -> str | None:
-    if text is None or len(text) <= _SHOWN_TEXT:
-        return text
-    return f"{text[:_SHOWN_TEXT]}… ({len(text):,} characters, all of them in the table)"
+    return None if text is None else beginning(text, _SHOWN_TEXT)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Finding the tool that somebody named: by shown name, as ``name @ server``, by RowID, by remote name."""
+"""Finds a tool by what a person calls it: shown name, ``name @ server``, RowID, or remote name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHOWN = 10
 
 
 class ToolLookup:
-    """The tools of a table, by everything that people may call them.
+    """The tools of a table, by all their names.
 
     Args:
-        tools: The tool of each row; None where the row has none.
+        tools: The tool of each row; None for a row without a tool.
         row_ids: The RowID of each row.
     """
 
@@ -38,17 +38,13 @@ class ToolLookup:
         self._by_remote = _index((tool.tool_name, tool) for tool in self.tools if isinstance(tool, MCPTool))
 
     def find(self, name: str) -> Tool:
-        """Finds a tool.
+        """Finds a tool by name.
 
-        Args:
-            name: Shown name, ``name @ server`` (host and port, or the whole URL), RowID, or the name that the
-                server knows; the first of these that fits.
-
-        Returns:
-            The tool.
+        The first kind of name that fits counts: shown name, ``name @ server`` (host and port, or the whole
+        URL), RowID, name on the server.
 
         Raises:
-            ToolNotFound: There is none of that name, or more than one; says what to write instead.
+            ToolNotFound: No tool or several tools have that name; the error says what to write instead.
         """
         for wanted in dict.fromkeys((name, name.strip())):  # a server may put spaces around a name
             found = self._find(wanted)
@@ -73,7 +69,7 @@ class ToolLookup:
         )
 
     def _spelling(self, tool: Tool) -> str:
-        """The shortest text that names this tool and no other one."""
+        """The shortest name that only this tool has."""
         if len(self._by_name[tool.name]) == 1:
             return tool.name
         for name in self._qualified[id(tool)]:
@@ -101,16 +97,15 @@ class ToolLookup:
 
 
 def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDispatch
-    """For each tool its names together with where it lives: nearest to what the Provider shows first."""
-    servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
+    """The names of each tool with its server, as ``name @ server``; those of the shown name come first."""
+    servers = [tool.route.display if isinstance(tool, MCPTool) else "" for tool in tools]
     labels = dict(zip(servers, server_labels(servers), strict=True))
     found: list[list[str]] = []
-    for tool in tools:
+    for tool, server in zip(tools, servers, strict=True):
         match tool:
             case MCPTool():
-                places = (labels[tool.route.display], tool.route.display)
                 names = dict.fromkeys((tool.name, tool.tool_name))
-                found.append([f"{name} @ {place}" for name in names for place in places])
+                found.append([f"{name} @ {place}" for name in names for place in (labels[server], server)])
             case WorkflowTool():
                 found.append([f"{tool.name} @ workflow"])
             case _:

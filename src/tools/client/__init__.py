@@ -1,1 +1,1 @@
-"""What `MCPClient` is made of: negotiation carried out, conversations, calls, failures in words."""
+"""The parts of `MCPClient`: connecting, conversations, calls, listings, error messages."""

@@ -23,17 +23,17 @@ from .task_calls import Send, call_as_task, must_run_as_task, offers_tasks
 from .task_extension import finish_task
 from .watching import ToolsWatch
 
-_PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before rounds that ask for nothing
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before input rounds in which the server asks nothing
 
 
 class ToolCalls:
     """Lists and calls the tools of one server.
 
     Args:
-        client: Gives conversations, and new ones for those that no longer work.
-        settings: Limits, who answers the server, trace.
+        client: Gives the current conversation, or a new one if that is lost.
+        settings: Limits, answers to the server's requests, trace.
         check_results: Compare structured results with output schemas.
-        reopen_sessions: Send a call again after the server lost our session.
+        reopen_sessions: Send a call again after the server lost the session.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class ToolCalls:
         self._lock = threading.Lock()
 
     def list_tools(self, wait: Wait) -> list[ToolDefinition]:
-        """All tools, from the cache while the server's ``ttlMs`` allows it.
+        """Lists all tools, from the cache while the server's ``ttlMs`` allows it.
 
-        A list that is kept is watched, where the server says when it changes.
+        While a list is cached, the client listens for changes if the server announces them.
         """
         found = self.listings.get(wait)
         if self.listings.is_kept:
@@ -59,9 +59,10 @@ class ToolCalls:
         return found.tools
 
     def watch(self, wait: Wait) -> None:
-        """Hear of changes of the tools from now on, where the server offers that."""
+        """Listens for changes of the tools from now on, if the server announces them."""
         conversation = self._client.conversation(wait)
-        if not as_flag(jsonrpc.as_object(conversation.info.capabilities.get("tools")).get("listChanged")):
+        offered = jsonrpc.as_object(conversation.info.capabilities.get("tools"))
+        if not _is_declared(offered.get("listChanged")):
             return
         if conversation.era is Era.LEGACY:
             conversation.transport.listen()
@@ -76,7 +77,7 @@ class ToolCalls:
             watch.close()
 
     def stop_watching(self) -> None:
-        """Nobody wants to hear of changes any more."""
+        """Stops listening for changes."""
         with self._lock:
             watch, self._watch = self._watch, None
         if watch is not None:
@@ -90,7 +91,7 @@ class ToolCalls:
         on_progress: OnProgress | None,
         on_attempt: Callable[[], None] | None = None,
     ) -> CallToolResult:
-        """Call one tool, through all rounds that the server wants."""
+        """Calls a tool, with all input rounds that the server wants."""
         send = functools.partial(self._send, on_attempt=on_attempt)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         try:
@@ -118,14 +119,14 @@ class ToolCalls:
             if error.code == jsonrpc.METHOD_NOT_FOUND and self._turns_out_a_task(name, wait):
                 return call_as_task(send, params, wait, on_progress)
             raise
-        # The official SDKs say it in the words of a result.
+        # The official SDKs report it as an error result, not as a JSON-RPC error.
         refused = raw.get("isError") is True and "task" in CallToolResult.from_raw(raw).text
         if refused and self._turns_out_a_task(name, wait):
             return call_as_task(send, params, wait, on_progress)
         return self._last_round(raw, send, params, wait, on_progress)
 
     def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
-        """Whether a tool that was never listed has refused a call because it must run as a task."""
+        """Returns whether a tool that was not listed before turns out to run as a task only."""
         if self._definition(name) is not None or not offers_tasks(self._client.server):
             return False
         self.list_tools(wait)
@@ -139,7 +140,7 @@ class ToolCalls:
         wait: Wait,
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
-        """Go on until there is a result that is complete; kinds of results are of the modern era alone."""
+        """Follows input rounds and tasks until the result is complete. Only modern servers have them."""
         if self._is_legacy():
             return raw
         for rounds in range(self._limits.input_rounds + 1):
@@ -161,7 +162,7 @@ class ToolCalls:
         raise AssertionError("unreachable")
 
     def _input(self, raw: dict[str, Any], rounds: int, wait: Wait) -> dict[str, Any]:
-        """What to add to the same call after an ``input_required`` result."""
+        """The parts to add when a call is repeated after an ``input_required`` result."""
         extra: dict[str, Any] = {}
         if wanted := jsonrpc.as_object(raw.get("inputRequests")):
             extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
@@ -196,7 +197,7 @@ class ToolCalls:
         return jsonrpc.result_of(response.message)
 
     def _is_legacy(self) -> bool:
-        # Not that of the conversation: there may be none any more, and a result that is here is not lost.
+        # Asks the client: the conversation may be closed already, and its result must not be lost.
         return era_of(self._client.server.protocol_version) is Era.LEGACY
 
     def _must_run_as_task(self, name: str) -> bool:
@@ -227,7 +228,7 @@ class ToolCalls:
         if definition is not None and definition.output_schema is not None:
             from ..validation.results import (
                 check_structured_content,
-            )  # only here: most tools declare no output schema
+            )  # imported here, as most tools declare no output schema
 
             try:
                 check_structured_content(definition, result.structured_content, self._limits)
@@ -236,21 +237,30 @@ class ToolCalls:
                 raise
 
     def _explained(self, error: ServerError, name: str) -> MCPError:
-        """Unknown tools are errors of their own; the specification has only a code for bad parameters."""
-        text = error.what.lower()
-        if error.code == jsonrpc.INVALID_PARAMS:
-            is_unknown = any(words in text for words in ("unknown tool", "no such tool", "not found"))
-        else:  # many servers throw what their library then reports under the code of its choice
-            is_unknown = re.search(rf"(unknown|no such) tool\W+{re.escape(name.lower())}(?!\w)", text)
-        if not is_unknown:
-            return error
+        """The error as `ToolNotFound` if the tool is unknown, for which servers have many codes and texts."""
         listing = self.listings.current
+        if not _is_unknown_tool(error, name, is_listed=listing is None or name in listing.by_name):
+            return error
         names = set(listing.by_name) - {name} if listing is not None else set[str]()
         close = tuple(difflib.get_close_matches(name, names, n=3, cutoff=0.5))
         hint = f"Did you mean {' or '.join(close)}?" if close else "List the server's tools again"
         return ToolNotFound(f"The server has no tool of that name: {error.what}", suggestions=close, fix=hint)
 
 
-def as_flag(value: object) -> bool:
-    """A capability's flag; some servers write an object where a boolean is due."""
+def _is_unknown_tool(error: ServerError, name: str, *, is_listed: bool) -> bool:
+    """Returns whether the error means an unknown tool, and not something else that a tool did not find."""
+    if error.code == jsonrpc.METHOD_NOT_FOUND and not is_listed:
+        return True
+    name = re.escape(name.lower())
+    if error.code not in {jsonrpc.INVALID_PARAMS, jsonrpc.METHOD_NOT_FOUND}:
+        words = rf"(unknown|no such) tool\W+{name}(?!\w)|(tool|method)\W+{name}\W+not found"
+    elif is_listed:
+        words = rf"(unknown|no such) tool|(tool|\b{name})\W+(is |was )?not found"
+    else:
+        words = "unknown tool|no such tool|not found"
+    return re.search(words, error.what.lower()) is not None
+
+
+def _is_declared(value: object) -> bool:
+    """Returns whether a capability is declared; some servers write an object where a boolean is due."""
     return value is True or isinstance(value, dict)

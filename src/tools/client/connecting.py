@@ -1,7 +1,7 @@
-"""From a URL to a conversation: carries out what `protocol.negotiation` decides.
+"""Opens a conversation with a server: carries out what `protocol.negotiation` decides.
 
-What a server turned out to speak is remembered for the life of the process, per URL and caller, and asked
-anew when it no longer holds.
+The outcome is remembered for the life of the process, per URL and caller. If the server then answers
+otherwise, the client negotiates again.
 """
 
 import logging
@@ -55,14 +55,14 @@ _logger = logging.getLogger(__name__)
 _MOST_REMEMBERED: Final = 1024
 _OVER: Final = {"http": "by POST", "sse": "over the event stream", "stdio": "over stdio"}
 _NOT_REACHED: Final = frozenset({"dns", "tcp", "tls", "proxy", "process"})
-# How long a stream may be silent before the second question is asked as well. Too short does no harm: the
-# answers come in whatever order.
+# Seconds to wait for an answer to `server/discover` over a stream before `initialize` is sent as well. A late
+# answer is not lost: the answers may come in any order.
 _PROBE_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectSettings:
-    """What a negotiation depends on, beside the channel."""
+    """The inputs of a negotiation, besides the channel."""
 
     authorization: Authorization | None
     transport: Literal["auto", "http", "sse"]
@@ -73,19 +73,19 @@ class ConnectSettings:
     on_list_changed: Callable[[], None]
 
     def memory_key(self, server: "HttpChannel | StdioServer") -> tuple[str, ...]:
-        """What the memory of a server's ways is kept by."""
+        """The key under which the outcome of a negotiation is remembered."""
         command = tuple(server.command) if isinstance(server, StdioServer) else ()
         identity = self.authorization.identity if self.authorization is not None else ""
         return (server.url, identity, self.transport, self.protocol_version or "", *command)
 
 
 memory: Final[dict[tuple[str, ...], Remembered]] = {}
-"""What servers turned out to speak, see `ConnectSettings.memory_key`."""
+"""Outcomes of negotiations, by `ConnectSettings.memory_key`."""
 _memory_lock: Final = threading.Lock()
 
 
 def _remember(key: tuple[str, ...], value: Remembered) -> None:
-    with _memory_lock:  # the oldest entries make room
+    with _memory_lock:  # removes the oldest entries if there are too many
         memory[key] = value
         while len(memory) > _MOST_REMEMBERED:
             del memory[next(iter(memory))]
@@ -94,16 +94,16 @@ def _remember(key: tuple[str, ...], value: Remembered) -> None:
 def connect(
     channel: "HttpChannel | StdioServer", settings: ConnectSettings, wait: Wait, ids: Iterator[int]
 ) -> Conversation:
-    """Negotiate with a server.
+    """Negotiates with a server.
 
     Args:
-        channel: Connections to it, which stay open whatever comes of it; or what to start.
-        settings: Who asks, and for what.
+        channel: Connections to the server, which stay open if the negotiation fails; or the command to start.
+        settings: Credentials, versions, limits and callbacks.
         wait: Clocks and cancel.
-        ids: Of requests. Never begun anew: a late reply of an old session must find nobody.
+        ids: Ids of requests, continued from session to session, so that a late reply matches no new request.
 
     Raises:
-        MCPError: Which phase of connecting failed, why, and what to do next.
+        MCPError: A phase of connecting failed; the error names the phase, the reason and what to do next.
     """
     key = settings.memory_key(channel)
     remembered = memory.get(key)
@@ -121,7 +121,7 @@ def connect(
 
 
 class _Connector:
-    """One negotiation, carried out."""
+    """Carries out one negotiation."""
 
     def __init__(
         self,
@@ -149,8 +149,8 @@ class _Connector:
         )
 
     def run(self) -> Conversation:
-        """Try until both sides agree or nothing is left."""
-        self._wait.reset_idle()  # until now the parts that speak HTTP were loaded
+        """Carries out the steps of the negotiation until it has agreed or failed."""
+        self._wait.reset_idle()  # loading the modules for HTTP may have taken a while
         try:
             action = self._negotiation.start()
             while True:
@@ -188,7 +188,7 @@ class _Connector:
             from ..transports.stdio import StdioTransport
 
             return StdioTransport(self._channel, settings.limits, self._inbox, settings.trace)
-        from ..transports.streamable_http import StreamableHttp  # only here, see MCPClient._open_channel
+        from ..transports.streamable_http import StreamableHttp  # here, see MCPClient._open_channel
 
         return StreamableHttp(
             self._channel, settings.limits, self._inbox, may_be_asked=bool(settings.requests.capabilities)
@@ -198,7 +198,7 @@ class _Connector:
         from ..transports.legacy_sse import LegacySse
 
         assert not isinstance(self._channel, StdioServer)
-        if self._transport.kind == "sse":  # that stream did not survive the probe
+        if self._transport.kind == "sse":  # the probe ended the stream: a new one is needed
             self._transport.close()
             self._transport = self._first_transport()
         transport = LegacySse(self._channel, self._settings.limits, self._inbox)
@@ -212,7 +212,13 @@ class _Connector:
         attempt = 0
         while True:
             attempt += 1
-            answer = self._ask_once(action)
+            try:
+                answer = self._ask_once(action)
+            except ConnectError:
+                # The server closed a kept connection just before the request arrived: send it again.
+                if not self._wait.crossed or attempt >= self._settings.limits.attempts:
+                    raise
+                continue
             if (
                 not isinstance(answer, Refusal)
                 or not answer.is_transient
@@ -220,7 +226,7 @@ class _Connector:
             ):
                 return answer
             if isinstance(action, Discover) and answer.status >= 500:
-                return answer  # the era is in doubt, not the server: `initialize` will tell
+                return answer  # perhaps the method is unknown to the server: try `initialize` next
             pause = backoff(attempt, answer.retry_after)
             if not self._wait.allows(pause):
                 return answer
@@ -246,7 +252,7 @@ class _Connector:
         return self._transport.request(Call(request_id, body, headers, is_handshake=True), wait, self._inbox)
 
     def _probing(self, wait: Wait) -> Wait:
-        """Less patience where another question follows: servers of the handshake era may be silent."""
+        """The wait for a probe. Its idle clock is shorter, as legacy servers may not answer probes."""
         if self._settings.protocol_version is not None or self._has_probed:
             return wait
         patience = wait.timeouts.connect
@@ -257,7 +263,7 @@ class _Connector:
 
     def _begin(self, agreed: Agreed) -> Conversation:
         transport = self._transport
-        # Only from the response that began the session: errors and modern servers send ids too, which mean
+        # Only the response that began the session has a valid id; those in errors and of modern servers mean
         # nothing.
         transport.adopt(agreed.version, agreed.headers.get("mcp-session-id"))
         info = read_server_info(
@@ -279,14 +285,14 @@ class _Connector:
         try:
             self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))
         except ConnectError:
-            # Nothing comes of saying it twice, and a connection that was kept may have ended meanwhile.
+            # The kept connection may have ended meanwhile; a second notification does no harm.
             self._transport.notify(body, self._wait)
         except TimedOut:
             _logger.debug("the server does not answer a notification; it need not")
 
     def _note(self, action: Try, outcome: Outcome, seconds: float) -> None:
         if isinstance(outcome, ConnectError) and outcome.phase == "process":
-            return  # nothing was asked; the transport has said why
+            return  # no request was sent; the transport has noted this step
         over = _OVER[self._transport.kind]
         match action:
             case Discover(version):

@@ -1,7 +1,7 @@
-"""A negotiated conversation with one server: requests in its era's form, results out.
+"""A negotiated conversation with one server: sends requests in the form of its era.
 
-Made by `connecting`. Immutable but for its ids, so that many threads may use one; a session that is lost
-is replaced by a new conversation.
+Made by `connecting`. Many threads may use a conversation at once. If its session is lost, a new conversation
+replaces it.
 """
 
 import itertools
@@ -28,17 +28,17 @@ _NAMESPACE: Final = "io.modelcontextprotocol/"
 CLIENT_INFO: Final = {"name": "knime-mcp", "version": VERSION}
 _RANDOM: Final = random.Random()  # noqa: S311 - not the one that a program may have seeded
 _RANDOM_BITS: Final = 10
-_FIRST_BITS: Final = 20  # below 2**31 for the first million: there are servers that read no larger ids
+_FIRST_BITS: Final = 20  # keeps the first million ids below 2**31, as some servers read no larger ids
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a call is, as the server says.
+    """The progress of a call, as reported by the server.
 
     Attributes:
-        progress: Grows from report to report.
-        total: What `progress` grows to, if the server knows.
-        message: What is being done.
+        progress: A number that grows from report to report.
+        total: The final value of `progress`, if the server knows it.
+        message: The current activity, in the server's words.
     """
 
     progress: float
@@ -50,13 +50,13 @@ OnProgress = Callable[[Progress], None]
 
 
 class CallInbox:
-    """Takes what a server sends while a call waits.
+    """Handles the messages that a server sends while a call waits.
 
     Args:
         requests: Answers the server's requests.
         wait: The call's clocks; progress extends the idle clock.
-        on_progress: Told about progress.
-        on_list_changed: Told when the server's tools have changed.
+        on_progress: Called with each progress report.
+        on_list_changed: Called when the server's tools have changed.
     """
 
     __slots__ = ("_on_list_changed", "_on_progress", "_requests", "_wait", "token")
@@ -77,7 +77,7 @@ class CallInbox:
 
     @property
     def wants_progress(self) -> bool:
-        """Whether somebody waits for progress."""
+        """True if the caller wants progress reports."""
         return self._on_progress is not None
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ class CallInbox:
     def _progress(self, params: Mapping[str, Any]) -> None:
         token = params.get("progressToken")
         if self.token is None or (token != self.token and token != str(self.token)):
-            return  # of another call, or late
+            return  # progress of another call, or late progress
         if self._wait is not None:
             self._wait.reset_idle()
         progress, message = _as_float(params.get("progress")), params.get("message")
@@ -104,7 +104,7 @@ class CallInbox:
 
 
 def report(on_progress: OnProgress, progress: Progress) -> None:
-    """Tell the caller. What the caller does with it is not our fault."""
+    """Calls the callback. An exception in the callback is logged and does not end the call."""
     try:
         on_progress(progress)
     except Exception as error:
@@ -114,18 +114,18 @@ def report(on_progress: OnProgress, progress: Progress) -> None:
 def _as_float(value: object) -> float | None:
     try:
         return float(value) if isinstance(value, int | float) else None
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer larger than any float
         return None
 
 
 class Conversation:
-    """One conversation.
+    """A conversation with a server, from the handshake to its end.
 
     Args:
-        transport: Carries the messages; already told the outcome of the negotiation.
+        transport: Carries the messages; already knows the outcome of the negotiation.
         info: The server.
-        requests: What this client can answer; its capabilities are declared.
-        ids: Go on from those of the negotiation: an id must never be used twice in a session.
+        requests: Answers the server's requests; its capabilities are declared.
+        ids: The ids of requests, continued from the negotiation: a session must not use an id twice.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Conversation:
         self._is_lost = False
 
     def lose(self) -> bool:
-        """It no longer works. Whether that is news: of many calls that find it out, one is the first."""
+        """Marks the conversation as lost. True for the first caller only: many calls may notice it."""
         is_news, self._is_lost = not self._is_lost, True
         return is_news
 
@@ -157,18 +157,18 @@ class Conversation:
         headers: Mapping[str, str] | None = None,
         listens: bool = False,
     ) -> Answer:
-        """Send a request and wait for the answer, good or bad.
+        """Sends a request and waits for the answer, a result or an error.
 
         Args:
             method: The method.
-            params: Its parameters, without ``_meta``.
+            params: The method's parameters, without ``_meta``.
             wait: Clocks and cancel.
-            inbox: Takes what else arrives; learns its progress token.
-            headers: Mirrored arguments (modern era).
-            listens: Ask for progress notifications: they show that the server is alive, whoever listens.
+            inbox: Handles other messages meanwhile; its progress token is set here.
+            headers: Headers that repeat arguments (modern era).
+            listens: Ask for progress notifications, which show that the server is alive.
 
         Raises:
-            MCPError: There is no answer. After a timeout or cancel the server was told, in its era's way.
+            MCPError: There is no answer. After a timeout or cancel the server was notified.
         """
         request_id = next(self._ids)
         meta = self._meta
@@ -200,11 +200,11 @@ class Conversation:
             raise
 
     def _cancel(self, request_id: int, error: BaseException) -> None:
-        """Tell the server that nobody waits any more.
+        """Tells the server that its reply is no longer wanted.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation: over modern
-        HTTP the closed stream says so, and a notification must not be sent. Everywhere else a closed stream
-        means nothing.
+        HTTP closing the stream cancels, and a notification must not be sent. Elsewhere a closed stream does
+        not cancel.
         """
         if self.era is Era.MODERN and self.transport.kind == "http":
             return
@@ -219,7 +219,7 @@ class Conversation:
             _logger.debug("the server could not be told about the cancel: %s", failure.what)
 
     def close(self) -> None:
-        """End the session and close the transport."""
+        """Ends the session and closes the transport."""
         try:
             self.transport.end_session(Wait(FAREWELL))
         except MCPError as error:
@@ -229,10 +229,10 @@ class Conversation:
 
 
 def request_ids() -> Iterator[int]:
-    """Ids of requests: each is larger than the one before, and nobody can guess it.
+    """Ids of requests, growing and hard to guess.
 
-    Servers and gateways that mix up their clients do so by ids: where all clients count from 1, one gets the
-    reply to another one's request. Safe for use by many threads at once.
+    Some servers and gateways mix up clients that use equal ids: if all clients counted from 1, a client could
+    get the reply to another client's request. Safe for use by many threads at once.
     """
 
     def request_id(number: int) -> int:

@@ -1,7 +1,8 @@
-"""Secrets of ours in what a server says, taken out before anybody sees them.
+"""Blacks out the client's secrets where a server repeats them.
 
-Its texts go into tables, files and the contexts of models. Of its tools only texts are changed: what a call
-depends on, as the names of tools and parameters, stays even where it happens to be somebody's password.
+A server's texts go into tables, files and the contexts of models. In definitions of tools only texts for
+readers are changed: what a call needs, such as names of tools and parameters, stays even if it equals a
+secret.
 """
 
 import json
@@ -17,6 +18,7 @@ from ..auth import header_secrets
 from ..protocol.json_text import map_texts
 from ..protocol.server_info import ServerInfo
 from ..protocol.tools import ToolDefinition
+from ..transports.base import Step
 from ..words import CUT, in_one_line
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
@@ -26,11 +28,11 @@ _BLACK: Final = "[secret]"
 
 
 def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[ToolDefinition]:
-    """Black out secrets in the texts of definitions, whose digests are then those of what is left.
+    """Blacks out secrets in the texts of definitions; digests are then those of the changed definitions.
 
     Args:
-        secrets: What must not be seen; very short ones are left alone.
-        tools: The definitions as they came.
+        secrets: The secrets; very short ones are not blacked out.
+        tools: The definitions as the server sent them.
     """
     long = _longest_first(secrets, _SHORTEST)
     spelled = [json.dumps(secret)[1:-1] for secret in long]
@@ -43,21 +45,21 @@ def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[T
 
 
 def server_without(secrets: Iterable[str], info: ServerInfo) -> ServerInfo:
-    """Black out secrets in what a server says about itself; see `tools_without`."""
+    """Blacks out secrets in what a server says about itself; see `tools_without`."""
     long = _longest_first(secrets, _SHORTEST)
     parts = {name: getattr(info, name) for name in ("name", "title", "version", "instructions")}
     return replace(info, **map_texts(parts, partial(_blacked_out, long))) if long else info
 
 
 def secrets_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """What looks like a secret among a person's own headers and in the query of a URL."""
+    """The values that look secret among the configured headers and in the URL's query."""
     for name, value in (*headers.items(), *parse_qsl(urlsplit(url).query)):
         if looks_secret(name, value):
             yield from header_secrets([value])
 
 
 def values_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
-    """All that a person has put there, whatever it looks like, and as it stands in a URL."""
+    """All values of the configured headers and of the URL's query, also in their URL-encoded form."""
     query = urlsplit(url).query
     values = [value for _, value in parse_qsl(query)]
     values += [quote(value, safe="") for value in values]
@@ -66,8 +68,8 @@ def values_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
 
 
 def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:
-    """Black out secrets that a server has echoed into its error, which is changed in place."""
-    forms = _longest_first((form for secret in secrets for form in _forms(secret)), _SHORTEST_IN_ERROR)
+    """Blacks out secrets that a server repeated in an error, and returns the error, changed in place."""
+    forms = _forms_of(secrets)
     if forms:
         black = partial(_blacked_out_of_cut, forms)
         error.what, error.args = black(error.what), tuple(map_texts(list(error.args), black))
@@ -77,13 +79,22 @@ def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:
     return error
 
 
+def step_without(secrets: Iterable[str], step: Step) -> Step:
+    """Blacks out secrets that a server repeated in its answer to a step of connecting."""
+    return replace(step, detail=_blacked_out_of_cut(_forms_of(secrets), step.detail))
+
+
+def _forms_of(secrets: Iterable[str]) -> list[str]:
+    return _longest_first((form for secret in secrets for form in _forms(secret)), _SHORTEST_IN_ERROR)
+
+
 def _longest_first(secrets: Iterable[str], shortest: int) -> list[str]:
-    # One may be a part of another.
+    # A secret may be part of a longer one, which must be replaced first.
     return sorted({secret for secret in secrets if len(secret) >= shortest}, key=len, reverse=True)
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it stands in a server's words: as it is, in one line, and both as JSON text."""
+    """The forms of a secret in a server's texts: unchanged, in one line, and both as JSON text."""
     for text in (secret, in_one_line(secret, len(secret))):
         yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
 
@@ -110,7 +121,7 @@ def _blacked_out(secrets: list[str], text: str) -> str:
 
 
 def _blacked_out_of_cut(secrets: list[str], text: str) -> str:
-    """Likewise for a text of which parts may have been cut off, and a secret with them but for its start."""
+    """Blacks out secrets in a text with cut parts, also where only the beginning of a secret is left."""
     for secret in secrets:
         *cut, rest = text.replace(secret, _BLACK).split(CUT)
         text = CUT.join([*(_without_beginning(part, secret) for part in cut), rest])

@@ -1,4 +1,4 @@
-"""Refusals and error responses as errors that tell a person what to do next."""
+"""Turns refusals and error responses into errors that tell a person what to do next."""
 
 import re
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from ..words import in_one_line
 
 _LONGEST_MESSAGE: Final = 1000
 _MOST_PAGES, _LONGEST_PAGE = 5, 200
-_LONGEST_ATTEMPT: Final = 200  # one of several in a list
+_LONGEST_ATTEMPT: Final = 200  # characters of each attempt in a list
 _HOST: Final = re.compile(r"\bhost\b|localhost", re.IGNORECASE)
 _PATH: Final = "Check the path of the URL: MCP servers usually live at /mcp, older ones at /sse"
 _TRANSPORT: Final = "The server does not follow the MCP transport; ask whoever runs it"
@@ -84,7 +84,7 @@ def _rpc_fix(error: RpcError) -> str | None:
 
 
 def _visit(error: RpcError) -> str:
-    """Which web pages a person has to visit (2025-11-25, *URL Elicitation Required*); nothing is opened."""
+    """The web pages that a person has to visit (2025-11-25, *URL Elicitation Required*); not opened here."""
     wanted = as_object(error.data).get("elicitations")
     entries = cast("list[Any]", wanted)[:_MOST_PAGES] if isinstance(wanted, list) else []
     urls = [url for entry in entries if isinstance(url := as_object(entry).get("url"), str)]
@@ -119,7 +119,7 @@ def http_error(refusal: Refusal) -> ConnectError:
 
 
 def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthError:
-    """The error for 401 and 403: what was sent, what is wanted."""
+    """The error for 401 and 403, with the credential that was sent and the one that is wanted."""
     challenges = parse_challenges(refusal.challenge)
     sent = authorization.describe() if authorization is not None else "no credentials"
     said = _said(refusal)

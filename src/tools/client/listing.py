@@ -1,4 +1,4 @@
-"""The server's list of tools: all pages, what follows from them, and for how long they may be kept."""
+"""The server's list of tools: reads all pages, and keeps the list for as long as the server allows."""
 
 import logging
 import threading
@@ -26,11 +26,11 @@ _FURTHER: Final = ("(further tools)", "every page is the first one; a gateway ma
 
 
 class Listing:
-    """A list of tools and what follows from it.
+    """A list of tools, with the time until which it is valid and the mirrored arguments.
 
     Args:
         tools: The tools, in the server's order.
-        fresh_until: By the monotonic clock.
+        fresh_until: The end of the list's validity, by the monotonic clock.
         mirrored: Arguments that are repeated as headers, by tool.
     """
 
@@ -42,12 +42,12 @@ class Listing:
     ) -> None:
         self.tools = tools
         self.fresh_until = fresh_until
-        self.by_name = {tool.name: tool for tool in reversed(tools)}  # the first of two with one name wins
+        self.by_name = {tool.name: tool for tool in reversed(tools)}  # of equal names the first one counts
         self.mirrored = mirrored or {}
 
 
 class _Pages:
-    """What has arrived so far."""
+    """The pages of a listing that have been read so far."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -72,7 +72,7 @@ class Listings:
         self._requests = requests
         self._limits = settings.limits
         self._trace = settings.trace
-        # The last one, fresh or not: definitions stay known for checks until the next one.
+        # The last listing, valid or not: results are checked with its definitions until the next listing.
         self.current: Listing | None = None
         self._lock = threading.Lock()
         self.changes = 0
@@ -80,23 +80,23 @@ class Listings:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the next one who asks gets the last listing."""
+        """True if the cached listing is still valid."""
         return self.current is not None and time.monotonic() < self.current.fresh_until
 
     def changed(self) -> None:
-        """The server has said that its tools changed."""
+        """Notes that the server announced a change of its tools."""
         with self._lock:
             self.changes += 1
         self.forget()
 
     def forget(self) -> None:
-        """The last listing is not to be given to anybody else."""
+        """Makes the next `get` fetch the tools again."""
         listing = self.current
         if listing is not None:
             listing.fresh_until = 0.0
 
     def get(self, wait: Wait) -> Listing:
-        """All tools, from the cache while the server's ``ttlMs`` allows it."""
+        """Lists all tools, from the cache while the server's ``ttlMs`` allows it."""
         listing = self.current
         if listing is not None and self.is_kept:
             return listing
@@ -124,7 +124,7 @@ class Listings:
             except ServerError as error:
                 if cursor is None or error.code != INVALID_PARAMS or is_second:
                     raise
-                # A list that changes while it is read may make its own cursors unknown.
+                # The list may have changed meanwhile, which makes the server forget its cursors: start over.
                 return self._fetch(wait, is_second=True)
             pages.count += 1
             if response is None:
@@ -133,7 +133,7 @@ class Listings:
             asked, before = cursor, entries
             entries, cursor = parse_page(result)
             if asked is not None and asked == cursor and entries == before:
-                pages.is_whole = not cursor  # an empty one meant, against the protocol, that there is no more
+                pages.is_whole = not cursor  # against the protocol, some servers end with an empty cursor
                 return pages
             pages.entries.extend(entries)
             pages.bytes += len(response.body)
@@ -160,7 +160,7 @@ class Listings:
         )
 
     def _page(self, cursor: str | None, wait: Wait) -> Response | None:
-        """One page; None if the server has no tools at all."""
+        """Reads one page; None if the server has no tools at all."""
         params = {} if cursor is None else {"cursor": cursor}
         try:
             return self._requests.send("tools/list", params, wait, repeatable=True)
@@ -193,7 +193,7 @@ class Listings:
 
 
 def ttl_seconds(result: Mapping[str, Any]) -> float:
-    """For how long a result may be kept (2026-07-28, *Caching*); never beyond a day."""
+    """The seconds for which a result may be cached (2026-07-28, *Caching*), a day at most."""
     ttl = result.get("ttlMs")
     if isinstance(ttl, bool) or not isinstance(ttl, int | float):
         return 0.0

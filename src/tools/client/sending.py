@@ -1,11 +1,14 @@
-"""One request to its result, over as many attempts and conversations as are allowed.
+"""Sends a request until there is a result, in as many attempts and conversations as allowed.
 
-What may be sent twice is decided here. A listing changes nothing, so it is repeated after an outage. A call
-is repeated only where it provably did not run: its bytes never left, or the server refused to look at it
-(lost session, wrong headers, 429); or, if its server says that it may run twice, where it probably did not.
+This module decides which requests are sent again. A listing changes nothing, so it is repeated after an
+outage. A call is repeated only if it surely did not run: its bytes were not sent, or the server refused it
+unread (lost session, wrong headers, 429). A call that the server declares idempotent is repeated also if it
+probably did not run. While a server restarts, its port refuses connections and nothing is sent, so the client
+waits.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -20,29 +23,30 @@ from .conversation import CallInbox, Conversation, OnProgress
 from .failures import error_from
 
 _logger = logging.getLogger(__name__)
-# Words for a session that is gone, by the status that they come with; the last ones are the Rust SDK's.
+# Texts of refusals because of a lost session, by HTTP status; those with 401 are the Rust SDK's.
 _SESSION_WORDS: Final = {400: ("session", "not initialized"), 401: ("session not found",)}
-# Some say it with 200: WordPress, Anubis. Whole messages, because tools have sessions of their own.
+# The same with status 200: WordPress, Anubis. Whole messages only, as a tool's error may mention a session.
 _LOST_MESSAGES: Final = frozenset({"invalid or expired session", "server not initialized"})
-_SESSION_NOT_FOUND: Final = frozenset({-32001, -32005})  # of the official SDKs; of WordPress, tower-mcp
+_SESSION_NOT_FOUND: Final = frozenset({-32001, -32005})  # official SDKs; WordPress and tower-mcp
+_RESTART_SECONDS: Final = 5.0  # at most, and no longer than the connect clock
 
 HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
 
 
 class Conversations(Protocol):
-    """What the client's parts need from the client."""
+    """The part of `MCPClient` that its own parts use."""
 
     @property
     def server(self) -> ServerInfo:
-        """The server, as it was when it was last connected to."""
+        """The server's description from the last connection."""
         ...
 
     def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
-        """The current conversation, or a new one instead of one that no longer works."""
+        """The current conversation, or a new one if the current one is `instead_of`, which is lost."""
         ...
 
     def forget_server(self) -> None:
-        """What was remembered of the server no longer holds."""
+        """Forgets the remembered outcome of the negotiation."""
         ...
 
 
@@ -50,9 +54,9 @@ class Requests:
     """Sends requests to one server.
 
     Args:
-        client: Gives conversations, and new ones for those that no longer work.
-        settings: Limits, who answers the server.
-        reopen_sessions: Send a call again after the server lost our session.
+        client: Gives the current conversation, or a new one if that is lost.
+        settings: Limits, answers to the server's requests.
+        reopen_sessions: Send a call again after the server lost the session.
     """
 
     def __init__(self, client: Conversations, settings: ConnectSettings, *, reopen_sessions: bool) -> None:
@@ -60,6 +64,8 @@ class Requests:
         self._settings = settings
         self._attempts = settings.limits.attempts
         self._reopen_sessions = reopen_sessions
+        self._was_reached = False
+        self._away_since: float | None = None
 
     def send(
         self,
@@ -74,28 +80,28 @@ class Requests:
         headers_for: HeadersFor | None = None,
         relist: Callable[[Wait], object] | None = None,
     ) -> Response:
-        """Send a request until there is a result.
+        """Sends a request until there is a result.
 
         Args:
             method: The method.
-            params: Its parameters.
+            params: The method's parameters.
             wait: Clocks and cancel of all attempts together.
-            repeatable: The request changes nothing.
-            idempotent: The server says that twice does no more than once: good enough where the request has
-                crossed the end of a connection that had been kept, and hardly ran.
-            on_progress: Told about progress.
-            on_attempt: Told each time that the request was sent.
-            headers_for: Headers that repeat arguments.
-            relist: Lists the tools anew, after the server found that those headers are not what it wants.
+            repeatable: True if the request changes nothing.
+            idempotent: True if the server declares that a second call has no further effect. Such a request
+                is repeated if the server probably closed a kept connection before it arrived.
+            on_progress: Called with each progress report.
+            on_attempt: Called each time that the request was sent.
+            headers_for: Makes the headers that repeat arguments.
+            relist: Lists the tools again after the server refused those headers.
 
         Returns:
             The response with the result.
 
         Raises:
-            MCPError: No result, and why.
+            MCPError: There is no result; the error says why.
         """
         failures = losses = 0
-        lost: Conversation | None = None  # one that no longer works
+        lost: Conversation | None = None
         while True:
             conversation: Conversation | None = None
             try:
@@ -110,14 +116,14 @@ class Requests:
                 self._may_reopen(lost, wait, method)
                 continue
             except ConnectError as error:
-                failures += 1
+                failures += not self._may_be_restarting(error, wait)
                 if conversation is None:
                     may_repeat = error.phase == "tcp"
                 else:
                     may_repeat = repeatable or wait.unsent or (wait.crossed and idempotent)
                 if not may_repeat or failures >= self._attempts:
                     raise
-                pause = backoff(failures)
+                pause = backoff(failures or 2)
                 if not wait.allows(pause):
                     raise
                 _logger.debug("%s is repeated: %s", method, error.what)
@@ -158,13 +164,15 @@ class Requests:
         inbox = CallInbox(settings.requests, wait=wait, on_progress=on_progress)
         is_call = method == "tools/call"
         try:
-            return conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
+            answer = conversation.send(method, params, wait, inbox, headers=headers, listens=is_call)
         finally:
             if is_call and on_attempt is not None and not wait.unsent:
                 on_attempt()
+        self._away_since = None
+        return answer
 
     def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:
-        """Whether the server refused because what was negotiated no longer holds; then nothing ran."""
+        """Returns whether the server refused because the session or negotiated revision no longer holds."""
         if not isinstance(answer, Refusal):
             error = rpc_error(answer)
             return error is not None and (
@@ -183,9 +191,19 @@ class Requests:
 
     def _conversation(self, wait: Wait, lost: Conversation | None) -> Conversation:
         try:
-            return self._client.conversation(wait, instead_of=lost)
+            conversation = self._client.conversation(wait, instead_of=lost)
         finally:
-            wait.unsent = True  # whatever was sent so far was something else
+            wait.unsent = True  # what was sent before belonged to the handshake, not to this request
+        self._was_reached = True
+        return conversation
+
+    def _may_be_restarting(self, error: ConnectError, wait: Wait) -> bool:
+        """Returns whether a server that was reached before has refused connections for a short time only."""
+        if error.phase != "tcp" or not self._was_reached or self._attempts == 1:
+            return False
+        now = time.monotonic()
+        self._away_since = self._away_since or now
+        return now - self._away_since < min(_RESTART_SECONDS, wait.timeouts.connect)
 
     def _may_reopen(self, lost: Conversation | None, wait: Wait, method: str) -> None:
         if method == "tools/call" and not self._reopen_sessions:
@@ -206,13 +224,13 @@ class Requests:
 
 
 def _says_lost(refusal: Refusal) -> bool:
-    """Whether a server refuses because it does not know the session that it was told."""
+    """Returns whether a server refuses because it does not know the session of the request."""
     error = refusal.error
     if error is not None and error.code == jsonrpc.METHOD_NOT_FOUND:
-        return False  # some say it with 404, which is about the method then
+        return False  # some servers send 404 with it, which is about the method then
     said = (refusal.excerpt if error is None else error.message).lower()
     if error is not None and error.code == jsonrpc.INVALID_PARAMS:
-        # With 400 a parameter may be called so, and some say 404 of a tool.
+        # With 400 "session" may be the name of a parameter; with 404 a tool may be unknown.
         return said in _LOST_MESSAGES or (refusal.status == 404 and "session" in said)
     return (
         refusal.status in {404, 410}
@@ -230,7 +248,7 @@ def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> flo
     """Seconds before the same request may be sent again, None if it must not."""
     if not isinstance(answer, Refusal) or attempt >= attempts or not answer.is_transient:
         return None
-    # 429 is said before the request is looked at (RFC 6585 §4); a gateway's 5xx may come after it ran.
+    # 429 means that the request was not handled (RFC 6585 §4); a gateway's 5xx may come after it ran.
     return backoff(attempt, answer.retry_after) if repeatable or answer.status == 429 else None
 
 

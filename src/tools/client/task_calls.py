@@ -1,10 +1,11 @@
 """Calls of tools that run as tasks (revision 2025-11-25 only, and experimental there).
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks. Such a tool refuses a plain
-call: the server answers with a task at once, the client polls it, and fetches the result when it is over.
+call: the server answers with a task at once, the client polls the task and fetches its result at the end.
 """
 
 import logging
+import math
 from typing import Any, Final, Protocol
 
 from ...types.errors import MCPError, ProtocolError
@@ -34,19 +35,19 @@ class Send(Protocol):
         repeatable: bool,
         on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """Send a request and return its result."""
+        """Sends a request and returns its result."""
         ...
 
 
 def must_run_as_task(definition: ToolDefinition, server: ServerInfo) -> bool:
-    """Whether a plain call of the tool would be refused."""
+    """Returns whether a plain call of the tool would be refused."""
     if not offers_tasks(server):
         return False
     return as_object(definition.raw.get("execution")).get("taskSupport") == "required"
 
 
 def offers_tasks(server: ServerInfo) -> bool:
-    """Whether the server runs tools as tasks when it is asked to, as revision 2025-11-25 has it."""
+    """Returns whether the server runs tools as tasks on request, as in revision 2025-11-25."""
     if era_of(server.protocol_version) is Era.MODERN:
         return False
     requests = as_object(as_object(server.capabilities.get("tasks")).get("requests"))
@@ -56,13 +57,13 @@ def offers_tasks(server: ServerInfo) -> bool:
 def call_as_task(
     send: Send, params: dict[str, Any], wait: Wait, on_progress: OnProgress | None
 ) -> dict[str, Any]:
-    """Call a tool as a task and wait for its result.
+    """Calls a tool as a task and waits for its result.
 
     Args:
         send: Sends requests of the conversation.
         params: Parameters of the plain call.
-        wait: Clocks and cancel; the task is canceled with them.
-        on_progress: Told the status of the task, with the number of the poll as progress.
+        wait: Clocks and cancel; if the wait ends, the task is canceled.
+        on_progress: Called with the status of the task; the number of polls is the progress.
 
     Returns:
         The result of ``tools/call``.
@@ -71,14 +72,15 @@ def call_as_task(
         ProtocolError: The server did not make a task.
         MCPError: As for any request.
     """
-    created = send("tools/call", {**params, "task": {"ttl": int(wait.total * 1000)}}, wait, repeatable=False)
+    lifetime = {"ttl": int(wait.total * 1000)} if math.isfinite(wait.total) else {}
+    created = send("tools/call", {**params, "task": lifetime}, wait, repeatable=False)
     task = as_object(created.get("task"))
     task_id = task.get("taskId")
     if not isinstance(task_id, str):
         raise ProtocolError("The server was asked to run the tool as a task and answered without one")
     try:
         polls = 0
-        # What needs input is asked for while the result is waited for.
+        # For `input_required` the server asks while the client waits for the result, so polling ends.
         while task.get("status") in ("working", "submitted"):
             wait.sleep(poll_pause(task.get("pollInterval"), wait))
             task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
@@ -91,17 +93,17 @@ def call_as_task(
 
 
 def tell(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
-    """Tell the caller what the server says about the task."""
+    """Reports the server's message about the task as progress."""
     message = task.get("statusMessage")
     if on_progress is not None and isinstance(message, str):
         report(on_progress, Progress(float(polls), None, message))
 
 
 def poll_pause(milliseconds: object, wait: Wait) -> float:
-    """Seconds before the next poll: what the server asks for, but not so long that time runs out meanwhile.
+    """Seconds before the next poll: the server's wish, but shorter than the time that is left.
 
     Args:
-        milliseconds: What the server asks for, if it does.
+        milliseconds: The pause that the server wishes, if any.
         wait: The clocks of the call.
     """
     match milliseconds:
@@ -113,7 +115,7 @@ def poll_pause(milliseconds: object, wait: Wait) -> float:
 
 
 def cancel_task(send: Send, task_id: str, wait: Wait) -> None:
-    """Tell the server that nobody waits for the task any more."""
+    """Cancels a task."""
     try:
         send("tasks/cancel", {"taskId": task_id}, wait, repeatable=False)
     except MCPError as error:

@@ -1,7 +1,7 @@
 """Calls that a server of the modern era answers with a task: the extension ``io.modelcontextprotocol/tasks``.
 
-https://github.com/modelcontextprotocol/ext-tasks. The server decides, call by call, and only because we have
-declared the extension. The task is polled; its result, its error and its questions come with the poll.
+https://github.com/modelcontextprotocol/ext-tasks. Since the client declares the extension, a server may answer
+any call so. The task is polled; its result, its error and its questions come with the poll.
 """
 
 from typing import Any
@@ -22,21 +22,21 @@ def finish_task(
     wait: Wait,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
-    """Follow a task to its end.
+    """Follows a task to its end.
 
     Args:
         send: Sends requests of the conversation.
         created: The result that stands for the task.
-        requests: Answers what the task wants to know.
-        wait: Clocks and cancel; the task is canceled with them.
-        on_progress: Told the status of the task, with the number of the poll as progress.
+        requests: Answers the task's questions.
+        wait: Clocks and cancel; if the wait ends, the task is canceled.
+        on_progress: Called with the status of the task; the number of polls is the progress.
 
     Returns:
         The result of the call.
 
     Raises:
         ServerError: The task failed.
-        ProtocolError: The server canceled the task, or says nothing that makes sense about it.
+        ProtocolError: The server canceled the task, or its status cannot be read.
         MCPError: As for any request.
     """
     task_id = created.get("taskId")
@@ -46,7 +46,7 @@ def finish_task(
     answered: set[str] = set()
     try:
         while (result := _result(task)) is None:
-            # A task that is over when it is made still has to be asked for its result.
+            # A task that has ended at once still has to be polled for its result.
             if polls or task.get("status") not in ("completed", "failed"):
                 wait.sleep(poll_pause(task.get("pollIntervalMs"), wait))
             task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
@@ -62,7 +62,7 @@ def finish_task(
 
 
 def _result(task: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a task that is over; None while it is not."""
+    """The result of a task that has ended; None before."""
     status = task.get("status")
     match status:
         case "working" | "input_required":
@@ -74,7 +74,7 @@ def _result(task: dict[str, Any]) -> dict[str, Any] | None:
             assert error is not None
             raise server_error(error)
         case "completed" | "failed" if task.get("resultType") == "task":
-            return None  # only the seed of a task
+            return None  # the task had ended when it was created; its result comes with a poll
         case "cancelled":
             message = task.get("statusMessage")
             said = f": {message[:200]}" if isinstance(message, str) else ""
@@ -93,13 +93,13 @@ def _answer(
     wait: Wait,
     answered: set[str],
 ) -> None:
-    """Answer what was not answered yet: a question stays in the task until the server has looked."""
+    """Answers the new questions; answered ones stay in the task until the server has read the answer."""
     wanted = {
         key: value for key, value in as_object(task.get("inputRequests")).items() if key not in answered
     }
     if not wanted:
         return
     responses = answer_inputs(requests, wanted)
-    # Not repeatable: an answer is given once.
+    # Not repeatable, as an answer must not be given twice.
     send("tasks/update", {"taskId": task_id, "inputResponses": responses}, wait, repeatable=False)
     answered.update(responses)

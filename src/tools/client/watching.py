@@ -1,8 +1,8 @@
-"""Hearing of changes of a server's tools in the modern era: ``subscriptions/listen``.
+"""Listens for changes of a server's tools in the modern era: ``subscriptions/listen``.
 
-https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions. A request that is
-answered when the server wants to end it; until then notifications come as its reply. One thread per client,
-started when a list of tools is kept, and ended with the client.
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions. The server
+answers the request only to end the subscription; until then notifications arrive on the reply's stream. There
+is one thread per client, started when a list of tools is cached and ended with the client.
 """
 
 import logging
@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 
 
 class ToolsWatch(Listener):
-    """Listens to one conversation until it is stopped or the server ends it.
+    """Listens to one conversation until `stop` is called or the server ends the subscription.
 
     Args:
         conversation: The conversation.
-        requests: Its capabilities are declared.
-        on_changed: Told that the tools may have changed unheard; of changes that are heard the transport's
-            inbox is told. Called in a thread of its own; must not raise and must return quickly.
+        requests: Answers the server's requests; its capabilities are declared.
+        on_changed: Called when changes may have been missed; announced changes go to the transport's inbox.
+            Called in the listening thread; must not raise and must return quickly.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ToolsWatch(Listener):
         self._has_stood = False
 
     def serves(self, conversation: Conversation) -> bool:
-        """Whether it listens to that conversation, or was refused there."""
+        """Returns whether this watch listens to that conversation, or was refused there."""
         return self._conversation is conversation and (self._thread.is_alive() or not self._has_stood)
 
     def _run(self) -> None:
@@ -55,13 +55,13 @@ class ToolsWatch(Listener):
                 gives_up = self._gives_up(since=since, heard=inbox.heard > 1)
                 if gives_up or self._stopped.wait(backoff(self._failures + 1)):
                     return
-                self._on_changed()  # nobody has heard what was said meanwhile
+                self._on_changed()  # changes may have been announced meanwhile
         finally:
-            if self._has_stood:  # what was kept because of it must not be kept any longer
+            if self._has_stood:  # from now on a cached list may be out of date
                 self._on_changed()
 
     def _listen(self, inbox: "_WatchInbox") -> bool:
-        """Listen until the end; whether it is worth another attempt."""
+        """Listens until the subscription ends. Returns whether to try again."""
         params = {"notifications": {"toolsListChanged": True}}
         try:
             with self._waiting() as wait:
@@ -73,12 +73,12 @@ class ToolsWatch(Listener):
         except MCPError as error:
             _logger.debug("changes of the tools are not heard of: %s", error.what)
             return False
-        # A result is the server's good-bye, anything else its refusal.
+        # With a result the server ends the subscription, with anything else it refuses it.
         return False
 
 
 class _WatchInbox(CallInbox):
-    """Hears whether the server agrees, and that it is there."""
+    """Reads from the server's acknowledgement whether it will announce changes of the tools."""
 
     __slots__ = ("_on_refused", "heard", "is_refused")
 

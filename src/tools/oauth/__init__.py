@@ -1,1 +1,1 @@
-"""OAuth 2.1 for the MCP client: discovery, registration, grants, tokens and where they are kept."""
+"""OAuth 2.1 for the MCP client: discovery, registration, grants, tokens and their storage."""

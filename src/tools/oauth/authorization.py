@@ -1,7 +1,7 @@
 """The authorization object of OAuth: tokens for one MCP server, obtained, renewed and shared by its threads.
 
-Whatever goes wrong is an `AuthError`, whichever machine it went wrong at, so that no trouble of an
-authorization server is taken for a property of the MCP server.
+Every failure is raised as `AuthError`, also that of an authorization server, so that it is not mistaken for a
+failure of the MCP server.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ _MOST_SECRETS: Final = 64
 _REFUSAL_SECONDS: Final = 5.0
 
 
-# One at a time obtains or renews the tokens of a (store, MCP server, client).
+# One thread at a time obtains or renews the tokens of a (store, MCP server, client).
 _flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], threading.Lock]] = (
     weakref.WeakValueDictionary()
 )
@@ -48,7 +48,7 @@ _flights_lock: Final = threading.Lock()
 
 
 class _Asker(threading.local):
-    """What the thread that asks for a token has sent, and how it learns that nobody wants one any more."""
+    """The token that a thread sent last, and its check of the cancel button."""
 
     token: str | None = None
     is_canceled: IsCanceled | None = None
@@ -59,15 +59,15 @@ class OAuth:
 
     Args:
         server_url: The MCP server.
-        grant: How to get tokens.
-        store: Where logins are kept; in memory by default. Objects with the same store share them.
+        grant: The way to get tokens.
+        store: The store of logins; in memory by default. Objects with the same store share logins.
         issuer: The only authorization server to accept. Required for a client secret.
-        scope: Scopes to ask for, instead of what the server says.
+        scope: Scopes to ask for, instead of those that the server names.
         network: Trust store and proxy.
         timeouts: The clocks of one request to an authorization server.
 
     Raises:
-        SettingInvalid: A URL that cannot work, or a keyring that does not answer.
+        SettingInvalid: A URL is not valid, or the keyring does not answer.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class OAuth:
 
     @property
     def identity(self) -> str:
-        """Stays the same when tokens are renewed; differs between stores, clients and servers."""
+        """A key for the caller in caches: stable over renewals, different per store, client and server."""
         parts = ("oauth", self._store.identity, self._key, self._grant.name, self._grant.client_id)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def describe(self) -> str:
-        """What is sent, in words."""
+        """The kind of credential and its issuer, for error messages."""
         login = self._login
         return (
             f"a Bearer token from {origin_and_path(login.issuer)}" if login else "no Bearer token yet (OAuth)"
@@ -130,7 +130,7 @@ class OAuth:
         return tuple(self._known_secrets)
 
     def headers(self, is_canceled: IsCanceled | None = None, /) -> dict[str, str]:
-        """The token, renewed first if it is about to expire.
+        """The header with the token, which is renewed first if it is about to expire.
 
         Raises:
             Canceled: `is_canceled` said so.
@@ -145,13 +145,13 @@ class OAuth:
     def challenged(
         self, status: int, challenge: str | None, is_canceled: IsCanceled | None = None, /
     ) -> bool:
-        """Get a token that the server accepts.
+        """Gets a token that the server accepts.
 
         Returns:
             True if there is another token than the one that the calling thread sent last.
 
         Raises:
-            AuthError: There is none to be had, and why.
+            AuthError: No token could be obtained.
             Canceled: `is_canceled` said so.
         """
         self._asker.is_canceled = is_canceled
@@ -164,7 +164,7 @@ class OAuth:
         with self._alone():
             login = self._login = self._load() or self._login
             if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
-                return True  # somebody else was faster
+                return True  # another thread or process was faster
             self._check_refusal(sent, status)
             try:
                 if status == 403:
@@ -176,21 +176,21 @@ class OAuth:
             return True
 
     def _check_refusal(self, sent: str | None, status: int) -> None:
-        """Let the other rows of a batch end with the same refusal, without asking for it again."""
+        """Raises the last refusal again for a few seconds, so that a batch does not ask once per row."""
         if self._refusal is not None:
             token, before, refusal, at = self._refusal
             if (token, before) == (sent, status) and time.monotonic() - at < _REFUSAL_SECONDS:
                 raise refusal.at()
 
     def log_in(self, challenge: str | None = None, is_canceled: IsCanceled | None = None) -> Login:
-        """Get a login now, whatever is stored, instead of when the server asks for one.
+        """Gets a new login now, even if one is stored.
 
         Args:
-            challenge: What the server said when it refused, if it was asked.
-            is_canceled: Asked at least every 0.5 s.
+            challenge: ``WWW-Authenticate`` of the server's refusal, if there was one.
+            is_canceled: Called at least every 0.5 s.
 
         Raises:
-            AuthError: There is none to be had, and why.
+            AuthError: No login could be obtained.
             Canceled: `is_canceled` said so.
         """
         self._asker.is_canceled = is_canceled
@@ -200,7 +200,7 @@ class OAuth:
             return self._obtain(found, self._first_scope(found, asked), self._previous_issuer(found))
 
     def _renew(self, asked: BearerChallenge) -> Login:
-        """After 401: refresh once, else start over. The server may have moved to another issuer meanwhile."""
+        """Gets new tokens after 401: refreshes once, else logs in. The server may have changed its issuer."""
         found = self._discover(asked.resource_metadata)
         login = self._login
         previous = self._previous_issuer(found)
@@ -225,7 +225,7 @@ class OAuth:
         return self._obtain(found, scope, previous)
 
     def _renew_early(self, login: Login) -> Login:
-        """Before expiry. A failure is not one yet: the token may still work, and if not, 401 will tell."""
+        """Renews the token before it expires. A failure is only logged, as the token may still be valid."""
         with self._alone():
             current = self._load() or login
             self._login = current
@@ -245,7 +245,7 @@ class OAuth:
             return current
 
     def _step_up(self, asked: BearerChallenge) -> bool:
-        """After 403 ``insufficient_scope``: ask for all scopes so far and the missing ones.
+        """Asks for more scopes after 403 ``insufficient_scope``: the scopes so far and the missing ones.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
         """
@@ -269,7 +269,7 @@ class OAuth:
             "resource": found.resource,
         }
         new = request_tokens(self._guard, found.server, login.client, fields)
-        # RFC 6749 §5.1, §6: what the answer leaves out stays as it was.
+        # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
         tokens = dataclasses.replace(
             new,
             refresh_token=new.refresh_token or login.tokens.refresh_token,
@@ -304,7 +304,7 @@ class OAuth:
         return self._keep(Login(issuer, found.resource, client, tokens, scope, self._grant.name))
 
     def _count_login(self) -> None:
-        """Nobody is sent to a login page in circles, however a server refuses."""
+        """Limits logins, so that a server that refuses every token does not ask the person again and again."""
         now = time.monotonic()
         self._logins = [at for at in self._logins if now - at < _WINDOW_SECONDS]
         if len(self._logins) >= _MOST_LOGINS:
@@ -335,7 +335,7 @@ class OAuth:
         return found
 
     def _was_just_refreshed(self, login: Login) -> bool:
-        """The server refuses what a refresh has just brought: another refresh would bring the like."""
+        """Returns whether the refused token is the one just refreshed: another refresh would not help."""
         if self._refreshed is None:
             return False
         token, until = self._refreshed
@@ -366,13 +366,13 @@ class OAuth:
             self._known_secrets = [*self._known_secrets, *fresh][-_MOST_SECRETS:]
 
     def _is_canceled(self) -> bool:
-        """Whether nobody wants any more what this thread asks for."""
+        """Returns whether the request of this thread was canceled."""
         is_canceled = self._asker.is_canceled
         return is_canceled is not None and is_canceled()
 
     @contextmanager
     def _alone(self) -> Generator[None, None, None]:
-        """Inside, nobody else obtains or renews the same tokens; and only `AuthError` and cancel leave it."""
+        """A context in which no other thread obtains these tokens. Raises `AuthError` and `Canceled` only."""
         wait = Wait(_LONGEST_LOGIN, is_canceled=self._is_canceled)
         try:
             wait.for_lock(self._flight)
@@ -385,5 +385,5 @@ class OAuth:
 
 
 def login_key(server_url: str) -> str:
-    """Where the login for an MCP server is kept."""
+    """The key under which the login for an MCP server is stored."""
     return f"login {canonical_resource(server_url)}"

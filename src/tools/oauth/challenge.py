@@ -1,4 +1,4 @@
-"""What a refusal says about authorization: the Bearer challenge of ``WWW-Authenticate`` (RFC 6750 §3)."""
+"""The Bearer challenge of a refusal's ``WWW-Authenticate`` header (RFC 6750 §3)."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from ..protocol.challenges import parse_challenges
 
 @dataclass(frozen=True, slots=True)
 class BearerChallenge:
-    """The parameters of a Bearer challenge that matter to a client.
+    """The parameters of a Bearer challenge that a client uses.
 
     Attributes:
-        wants_bearer: False if the server names other schemes only. A refusal without any challenge is legal
+        wants_bearer: False if the server names other schemes only. A refusal without a challenge is legal
             since 2025-11-25 and means Bearer.
         resource_metadata: URL of the protected resource metadata (RFC 9728 §5.1).
         scope: Scopes that the request needs, separated by spaces.
@@ -24,7 +24,7 @@ class BearerChallenge:
 
     @classmethod
     def read(cls, header: str | None) -> "BearerChallenge":
-        """Read a ``WWW-Authenticate`` value, several challenges and header lines possibly joined into one."""
+        """Reads a ``WWW-Authenticate`` value, which may hold several challenges and header lines."""
         challenges = parse_challenges(header)
         if not challenges:
             return cls()

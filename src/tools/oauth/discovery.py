@@ -1,4 +1,4 @@
-"""Finds out who guards an MCP server: fetches and believes the two metadata documents.
+"""Finds the authorization server of an MCP server by fetching and checking the two metadata documents.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-discovery
 """
@@ -30,11 +30,11 @@ _HEADERS: Final = {"Accept": "application/json", "MCP-Protocol-Version": ALL_VER
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Who guards an MCP server.
+    """The authorization server of an MCP server.
 
     Attributes:
-        resource: What tokens are asked for.
-        resource_scopes: Scopes that the MCP server lists, None if it lists none.
+        resource: The resource identifier for token requests.
+        resource_scopes: Scopes that the MCP server lists, None if it has no list.
         server: The authorization server.
     """
 
@@ -50,19 +50,19 @@ def discover(
     metadata_url: str | None = None,
     issuer: str | None = None,
 ) -> Discovered:
-    """Find out who guards an MCP server.
+    """Finds the authorization server of an MCP server.
 
     Args:
         server_url: The MCP server.
-        guard: Fetches.
-        metadata_url: Protected resource metadata, from the server's challenge.
-        issuer: The only authorization server to accept; None for the first one that is named.
+        guard: Fetches the documents.
+        metadata_url: The URL of the protected resource metadata in the server's challenge.
+        issuer: The only authorization server to accept; None for the first in the metadata.
 
     Raises:
-        AuthError: Metadata that cannot be had, or that must not be believed.
-        ConnectError: A URL that the guard refuses, or no connection.
+        AuthError: The metadata cannot be fetched, or is not valid.
+        ConnectError: The guard refuses a URL, or there is no connection.
         TimedOut: A clock ran out.
-        Canceled: `Guard.is_canceled` said so.
+        Canceled: `Guard.is_canceled` returned True.
     """
     found = _resource_metadata(server_url, guard, metadata_url)
     if found is None:
@@ -76,9 +76,9 @@ def discover(
 
 
 def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
-    """The issuer to use.
+    """Chooses the issuer: the wanted one, which the metadata must name, else the first.
 
-    Credentials belong to one issuer, and an MCP server must not be able to send them to another one.
+    Credentials belong to one issuer, and an MCP server must not be able to redirect them to another.
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
     """
     if wanted is None or wanted in named:
@@ -92,7 +92,7 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
 
 
 def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) -> ResourceMetadata | None:
-    """The first document that can be read; None if there is none, as before revision 2025-06-18."""
+    """The first readable metadata document; None if there is none, as before revision 2025-06-18."""
     trouble: str | None = None
     places = ([metadata_url] if metadata_url else []) + resource_metadata_urls(server_url)
     for url in dict.fromkeys(places):
@@ -105,7 +105,7 @@ def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) 
         if status == 429 or status >= 500:
             trouble = f"{origin_and_path(url)} answers {status}"
     if trouble is not None or metadata_url is not None:
-        # To go on as with an old server would ask the wrong one for a login.
+        # The fallback for old servers would ask the wrong authorization server for a login.
         raise _unavailable("The server's protected resource metadata", trouble or "no document where it says")
     return None
 
@@ -136,7 +136,7 @@ def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
         )
     if status == 200:
         issuer = as_object(document).get("issuer")
-        # RFC 8414 §3.3. A trailing slash is all that may be there more than in the origin that was asked.
+        # RFC 8414 §3.3. The issuer may differ from the requested origin by a trailing slash only.
         expected = assumed.issuer + "/" if issuer == assumed.issuer + "/" else assumed.issuer
         try:
             return _checked(read_server_metadata(document, issuer=expected), guard)
@@ -146,7 +146,7 @@ def _legacy_server(server_url: str, guard: Guard) -> ServerMetadata:
 
 
 def _checked(server: ServerMetadata, guard: Guard) -> ServerMetadata:
-    """No endpoint may be where secrets must not go; said before anything is sent to any of them."""
+    """Checks all endpoints with the guard, before any request is sent to them."""
     for url in (server.authorization_endpoint, server.token_endpoint, server.registration_endpoint):
         if url is not None:
             guard.check(url)
@@ -154,7 +154,7 @@ def _checked(server: ServerMetadata, guard: Guard) -> ServerMetadata:
 
 
 def _get(url: str, guard: Guard) -> tuple[int, Any]:
-    """Status and parsed body; a 2xx that is not JSON counts as no document."""
+    """Fetches a document: status and parsed body. A 2xx that is not JSON counts as no document."""
     reply = guard.fetch("GET", url, headers=_HEADERS, confidential=False)
     _logger.debug("GET %s: %d, %d bytes", origin_and_path(url), reply.status, len(reply.body))
     if reply.status != 200:

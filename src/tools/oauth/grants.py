@@ -1,4 +1,4 @@
-"""The two ways to a token: a person logs in (authorization code), or a program does (client credentials)."""
+"""The two grants: a person logs in (authorization code), or a program does (client credentials)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -14,43 +14,43 @@ from .tokens import Client, GrantName, Tokens, client_from_text, client_to_text
 
 
 class UserAgent(Protocol):
-    """Brings a person to a login page and the answer back."""
+    """Sends a person to a login page and receives the answer."""
 
     def redirect_uri(self, registered: str | None) -> str:
-        """Where answers are awaited.
+        """The URI at which the answer is received.
 
         Args:
-            registered: The one that an authorization server knows already; to be used again if possible.
+            registered: The URI that the authorization server already knows; used again if possible.
         """
         ...
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
-        """Have a person log in.
+        """Lets a person log in.
 
         Args:
-            url: The authorization request; checked to be a web address.
-            is_canceled: Asked at least every 0.5 s.
+            url: The URL of the authorization request; already checked.
+            is_canceled: Called at least every 0.5 s.
 
         Returns:
             The whole URL that the browser was redirected to.
 
         Raises:
-            MCPError: Nobody logged in.
+            MCPError: The person did not log in.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a grant works with.
+    """The inputs of a grant.
 
     Attributes:
         server_url: The MCP server.
         guard: Sends requests.
         found: The authorization server.
-        store: Keeps clients that were registered.
-        pinned: The person has named this issuer.
-        previous_issuer: Whose client the last login used, None if there was none.
+        store: Keeps registered clients.
+        pinned: True if the person has named this issuer.
+        previous_issuer: The issuer of the last login, None if there was none.
     """
 
     server_url: str
@@ -61,13 +61,13 @@ class Situation:
     previous_issuer: str | None
 
     def may_use(self, client: Client) -> bool:
-        """Whether a client that was registered by hand belongs to this issuer.
+        """Returns whether a client that was registered by hand belongs to this issuer.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
 
         Raises:
-            AuthError: It has a secret, and nobody said whose: a hostile MCP server could name its own
-                authorization server and collect it.
+            AuthError: The client has a secret, and no issuer was configured: a hostile MCP server could name
+                its own authorization server and collect the secret.
         """
         issuer = self.found.server.issuer
         if self.pinned:
@@ -83,11 +83,11 @@ class Situation:
 
 
 class Grant(Protocol):
-    """A way to a token.
+    """A way to get tokens.
 
     Attributes:
-        name: What is written down about it.
-        refreshable: Whether refresh tokens make sense.
+        name: The grant's name in stored logins.
+        refreshable: True if the grant can use refresh tokens.
     """
 
     name: ClassVar[GrantName]
@@ -95,7 +95,7 @@ class Grant(Protocol):
 
     @property
     def asks_person(self) -> bool:
-        """Whether new tokens cost a person a login."""
+        """True if new tokens need a person to log in."""
         ...
 
     @property
@@ -105,26 +105,26 @@ class Grant(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be seen."""
+        """The configured secrets."""
         ...
 
     def obtain(self, situation: Situation, scope: str | None) -> tuple[Client, Tokens]:
-        """Get new tokens.
+        """Gets new tokens.
 
         Raises:
-            MCPError: There are none to be had.
+            MCPError: No tokens could be obtained.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """A program proves who it is by a secret or by a private key.
+    """A program authenticates with a secret or a private key.
 
     https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials
 
     Attributes:
-        client: With a secret or a private key.
+        client: The registered client, with its secret or private key.
     """
 
     name: ClassVar[GrantName] = "client_credentials"
@@ -160,9 +160,10 @@ class AuthorizationCode:
     """A person logs in with a browser.
 
     Attributes:
-        user_agent: Brings the person there; None where nobody sits, so that only stored logins are used.
-        client: Registered by hand, None if it was not.
-        client_metadata_url: Where a document about this client is published (CIMD), None if it is not.
+        user_agent: Sends the person to the login page; None if there is no person and only stored logins can
+            be used.
+        client: The client that was registered by hand, None without such a client.
+        client_metadata_url: URL of the published document about this client (CIMD), None without one.
     """
 
     name: ClassVar[GrantName] = "authorization_code"
@@ -198,7 +199,7 @@ class AuthorizationCode:
                 fix=f"Run: knime-mcp login {server}{wanted}",
             )
         server = situation.found.server
-        server.require_pkce()  # before a client is registered in vain
+        server.require_pkce()  # first, as registering a client would be useless otherwise
         client, redirect_uri = self._client(situation, self.user_agent, scope)
         resource = situation.found.resource
         request = new_request(
@@ -216,7 +217,7 @@ class AuthorizationCode:
         return client, request_tokens(situation.guard, server, client, fields)
 
     def _client(self, situation: Situation, user_agent: UserAgent, scope: str | None) -> tuple[Client, str]:
-        """Who we are to this server: registered by hand, by a published document, or now.
+        """Chooses the client: registered by hand, described by a published document, or registered now.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#client-registration-approaches
         """
@@ -248,5 +249,5 @@ class AuthorizationCode:
 
 
 def client_key(issuer: str) -> str:
-    """Where the client is kept that was registered at an issuer."""
+    """The key under which the client registered at an issuer is stored."""
     return f"client {issuer}"

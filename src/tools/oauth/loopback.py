@@ -1,4 +1,4 @@
-"""A person's browser, and the listener on this machine that it is redirected to (RFC 8252 §7.3)."""
+"""Login in a person's browser, with a listener on this machine for the redirect (RFC 8252 §7.3)."""
 
 import sys
 import time
@@ -23,12 +23,12 @@ _PAGE: Final = (
 
 
 class LoopbackBrowser:
-    """Sends a person to the login page and waits on this machine's loopback for the answer.
+    """Sends a person to the login page and waits for the redirect to a loopback address.
 
     Args:
-        open_url: Opens a page in a browser, or shows its address.
-        port: Where to listen; None for any free port.
-        seconds: How long a person may take.
+        open_url: Opens a page in a browser, or shows its URL.
+        port: The port to listen at; None for any free port.
+        seconds: The time that the person has.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LoopbackBrowser:
         self.close()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stops listening."""
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.server_close()
@@ -67,8 +67,8 @@ class LoopbackBrowser:
         """See `UserAgent`.
 
         Raises:
-            AuthError: Nobody logged in in time.
-            Canceled: `is_canceled` said so.
+            AuthError: The person did not log in in time.
+            Canceled: `is_canceled` returned True.
         """
         listener = self._listener
         assert listener is not None, "redirect_uri comes first"
@@ -91,7 +91,7 @@ class LoopbackBrowser:
             try:
                 return _Listener(urlsplit(registered).port or 0)
             except OSError:
-                pass  # taken: the client has to be registered anew, with another port
+                pass  # the port is taken: the client must be registered again with another port
         try:
             return _Listener(wanted or 0)
         except OSError:
@@ -101,10 +101,11 @@ class LoopbackBrowser:
 
 
 class _Listener(TCPServer):
-    """Takes the first answer that arrives. An `HTTPServer` would ask for the name of this machine first."""
+    """Accepts the first redirect. Not an `HTTPServer`, which would look up this machine's name first."""
 
     timeout = POLL_SECONDS
-    # The port of the last login may still be in TIME_WAIT. On Windows this would let others listen too.
+    # The port of the last login may still be in TIME_WAIT. On Windows this option would let other programs
+    # listen at the same port.
     allow_reuse_address = sys.platform != "win32"
 
     def __init__(self, port: int) -> None:
@@ -113,7 +114,7 @@ class _Listener(TCPServer):
         self.port: int = self.socket.getsockname()[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is nobody's business; socketserver would print a traceback."""
+        """Ignores a browser that closes the connection; socketserver would print a traceback."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -132,9 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(_PAGE)))
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")  # the address holds the code
+        self.send_header("Referrer-Policy", "no-referrer")  # the URL holds the code
         self.end_headers()
         self.wfile.write(_PAGE)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
-        """Nothing: the request line holds the authorization code."""
+        """Logs nothing, as the request line holds the authorization code."""

@@ -1,7 +1,7 @@
-"""The two metadata documents of discovery: where they are, what they say, whether they may be believed.
+"""The two metadata documents of discovery: their URLs, their contents and the checks on them.
 
-Protected resource metadata (RFC 9728) tells which authorization server guards an MCP server; authorization
-server metadata (RFC 8414, OpenID Connect Discovery) tells its endpoints. No I/O here.
+Protected resource metadata (RFC 9728) names the authorization server of an MCP server; authorization server
+metadata (RFC 8414, OpenID Connect Discovery) names its endpoints. This module does no I/O.
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
 """
 
@@ -19,12 +19,12 @@ _OPENID = "/.well-known/openid-configuration"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """What an MCP server says about who guards it.
+    """The protected resource metadata of an MCP server.
 
     Attributes:
-        resource: Its identifier; tokens are asked for it.
+        resource: The resource identifier for token requests.
         authorization_servers: Issuers, at least one.
-        scopes_supported: Scopes worth asking for, None if it does not say.
+        scopes_supported: Supported scopes, None if the document has no list.
     """
 
     resource: str
@@ -34,19 +34,19 @@ class ResourceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetadata:
-    """What an authorization server says about itself.
+    """The metadata of an authorization server.
 
     Attributes:
-        issuer: Its identifier.
-        authorization_endpoint: Where a person logs in.
-        token_endpoint: Where tokens come from.
-        registration_endpoint: Where clients register themselves (RFC 7591).
-        scopes_supported: None if it does not say.
-        code_challenge_methods: Of PKCE; None if it does not say, which means no PKCE.
-        token_auth_methods: How clients may prove who they are at the token endpoint; None if it does not say.
-        takes_metadata_client_ids: A client id may be the URL of a document (CIMD).
-        sends_issuer: Its redirects carry ``iss`` (RFC 9207 §3).
-        is_assumed: There is no document; the endpoints are the defaults of revision 2025-03-26.
+        issuer: The server's identifier.
+        authorization_endpoint: URL of the login page.
+        token_endpoint: URL for token requests.
+        registration_endpoint: URL for the registration of clients (RFC 7591).
+        scopes_supported: Supported scopes, None if the document has no list.
+        code_challenge_methods: Methods of PKCE; None if the document has no list, which means no PKCE.
+        token_auth_methods: Client authentication methods of the token endpoint; None if not listed.
+        takes_metadata_client_ids: True if a client id may be the URL of a document (CIMD).
+        sends_issuer: True if redirects carry ``iss`` (RFC 9207 §3).
+        is_assumed: True if there is no document and the endpoints are the defaults of revision 2025-03-26.
     """
 
     issuer: str
@@ -61,13 +61,13 @@ class ServerMetadata:
     is_assumed: bool = False
 
     def require_pkce(self) -> None:
-        """Refuse a server that does not say that it checks PKCE.
+        """Refuses a server that does not declare PKCE with ``S256``.
 
         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection:
         a client MUST refuse when ``code_challenge_methods_supported`` is absent.
 
         Raises:
-            AuthError: No ``S256``.
+            AuthError: ``S256`` is not among the server's methods.
         """
         if self.is_assumed or "S256" in (self.code_challenge_methods or ()):
             return
@@ -90,15 +90,15 @@ def canonical_resource(server_url: str) -> str:
 
 
 def resource_metadata_urls(server_url: str) -> list[str]:
-    """Where protected resource metadata may be, in order: by path, then at the root (RFC 9728 §3.1)."""
+    """The possible URLs of protected resource metadata: with the path, then at the root (RFC 9728 §3.1)."""
     paths = [_RESOURCE + urlsplit(server_url).path.rstrip("/"), _RESOURCE]
     return [_beside(server_url, path) for path in dict.fromkeys(paths)]
 
 
 def server_metadata_urls(issuer: str) -> list[str]:
-    """Where authorization server metadata may be, in the order that the specification demands.
+    """The possible URLs of authorization server metadata, in the order of the specification.
 
-    The root is not asked when the issuer has a path: another tenant may live there (RFC 8414 §3.1, OpenID
+    If the issuer has a path, the root is left out, as another tenant may be there (RFC 8414 §3.1, OpenID
     Connect Discovery 1.0 §4).
     """
     path = urlsplit(issuer).path.rstrip("/")
@@ -122,10 +122,10 @@ def assumed_metadata(server_url: str) -> ServerMetadata:
 
 
 def read_resource_metadata(document: object) -> ResourceMetadata:
-    """Read a protected resource metadata document.
+    """Reads a protected resource metadata document.
 
     Raises:
-        ValueError: Not an object, no ``resource``, or no ``authorization_servers``.
+        ValueError: The document is not an object, or lacks ``resource`` or ``authorization_servers``.
     """
     fields = _object(document)
     resource = _text(fields, "resource")
@@ -136,12 +136,13 @@ def read_resource_metadata(document: object) -> ResourceMetadata:
 
 
 def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
-    """Refuse metadata of another resource: a token for it would be handed to somebody else.
+    """Refuses metadata of another resource, whose token this server could then use there.
 
-    RFC 9728 §3.3. The identifier has to cover our URL: same origin, and its path a prefix in whole segments.
+    RFC 9728 §3.3. The identifier must cover the server's URL: same origin, and a path that is a prefix in
+    whole segments.
 
     Raises:
-        AuthError: It does not.
+        AuthError: The identifier does not cover the URL.
     """
     ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(metadata.resource)
     prefix = theirs.path.rstrip("/")
@@ -158,15 +159,15 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
 
 
 def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
-    """Read an authorization server metadata document and check that it is this issuer's.
+    """Reads an authorization server metadata document and checks that it is this issuer's.
 
     Args:
         document: The parsed JSON.
-        issuer: What the document was asked for with.
+        issuer: The issuer whose document was requested.
 
     Raises:
-        ValueError: Not an object, or ``issuer`` or ``token_endpoint`` is missing.
-        AuthError: ``issuer`` is somebody else, compared as strings (RFC 8414 §3.3).
+        ValueError: The document is not an object, or lacks ``issuer`` or ``token_endpoint``.
+        AuthError: ``issuer`` differs, compared as strings (RFC 8414 §3.3).
     """
     fields = _object(document)
     stated = _text(fields, "issuer")
@@ -193,7 +194,7 @@ def read_server_metadata(document: object, *, issuer: str) -> ServerMetadata:
 
 
 def _beside(url: str, path: str) -> str:
-    """Another path of the same server."""
+    """The URL of another path on the same server."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 

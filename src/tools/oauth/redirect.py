@@ -1,4 +1,4 @@
-"""The authorization request that a person's browser carries, and the checks on what it brings back.
+"""The authorization request for a person's browser, and the checks of the redirect that answers it.
 
 OAuth 2.1 §4.1, PKCE (RFC 7636), resource indicators (RFC 8707), issuer identification (RFC 9207). No I/O.
 """
@@ -18,15 +18,15 @@ from .scopes import OFFLINE
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """One authorization request, with what is needed to check and use its answer.
+    """An authorization request, and the values needed to check and use its answer.
 
     Attributes:
-        url: For the browser.
-        redirect_uri: Where the browser brings the answer.
-        state: Ties the answer to this request.
-        verifier: Of PKCE; proves to the token endpoint that the code is ours.
-        issuer: Whose answer it must be.
-        issuer_required: The answer must say whose it is.
+        url: The URL to open in the browser.
+        redirect_uri: The URI that receives the answer.
+        state: A random text that the answer must repeat.
+        verifier: The code verifier of PKCE, which proves to the token endpoint that the code is ours.
+        issuer: The issuer that must answer.
+        issuer_required: True if the answer must contain ``iss``.
     """
 
     url: str = field(repr=False)
@@ -40,10 +40,10 @@ class AuthorizationRequest:
 def new_request(
     server: ServerMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
 ) -> AuthorizationRequest:
-    """Make an authorization request.
+    """Makes an authorization request.
 
     Raises:
-        AuthError: The server has nowhere to log in.
+        AuthError: The server has no authorization endpoint.
     """
     if server.authorization_endpoint is None:
         raise AuthError(
@@ -67,7 +67,7 @@ def new_request(
         if OFFLINE in scope.split():
             parameters["prompt"] = "consent"  # OpenID Connect Core §11: else no refresh token
     parts = urlsplit(server.authorization_endpoint)
-    # RFC 6749 §3.1: the endpoint may have a query of its own, which must be kept; none of ours twice.
+    # RFC 6749 §3.1: a query of the endpoint's URL must be kept; no parameter may be repeated.
     kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in parameters]
     query = urlencode([*kept, *parameters.items()])
     return AuthorizationRequest(
@@ -86,18 +86,18 @@ def s256(verifier: str) -> str:
 
 
 def read_redirect(request: AuthorizationRequest, url: str) -> str:
-    """Check where the browser was sent and take the authorization code from it.
+    """Checks the URL of the redirect and returns its authorization code.
 
     Args:
-        request: What was asked.
+        request: The authorization request.
         url: The whole URL of the redirect.
 
     Returns:
         The code.
 
     Raises:
-        AuthError: It is not the answer to our request, not this issuer's, or a refusal. What an answer of
-            somebody else says is not shown.
+        AuthError: The redirect does not answer this request, is of another issuer, or is a refusal. Texts of
+            a foreign answer are not shown.
     """
     target = url.partition("?")[0]
     answers = parse_qs(urlsplit(url).query, keep_blank_values=True)
@@ -106,7 +106,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     answer = {name: values[0] for name, values in answers.items()}
     if not hmac.compare_digest(answer.get("state", "").encode(), request.state.encode()):
         raise _not_ours("The login that came back is not the one that was started (wrong state)")
-    # RFC 9207 §2.4: compared as strings, without normalization, before anything else is believed.
+    # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
     issuer = answer.get("iss")
     if issuer is not None and issuer != request.issuer:
         raise _not_ours("The login came back from another authorization server (wrong issuer)")

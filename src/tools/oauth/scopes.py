@@ -1,4 +1,4 @@
-"""Which scopes to ask for.
+"""The scopes to ask for.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-selection-strategy and
 #scope-challenge-handling.
@@ -17,14 +17,14 @@ def choose_scope(
     server_scopes: Iterable[str] | None,
     refreshable: bool,
 ) -> str | None:
-    """The scope of a first authorization.
+    """Chooses the scope of a first authorization.
 
     Args:
-        wanted: What the person asked for; goes first.
-        challenged: From the server's challenge; goes before what its metadata lists.
+        wanted: The person's setting, which takes precedence.
+        challenged: The scope in the server's challenge, which takes precedence over metadata.
         resource_scopes: ``scopes_supported`` of the protected resource.
         server_scopes: ``scopes_supported`` of the authorization server.
-        refreshable: The grant can use a refresh token, so ``offline_access`` is asked for if offered.
+        refreshable: True if the grant can use a refresh token, for which ``offline_access`` is added if listed.
 
     Returns:
         Scopes separated by spaces; None to leave the parameter out.
@@ -34,7 +34,7 @@ def choose_scope(
 
 
 def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refreshable: bool) -> str | None:
-    """The same scopes, with ``offline_access`` if and only if the authorization server lists it.
+    """Adds ``offline_access`` to the scopes if the authorization server lists it, else removes it.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
     """
@@ -45,10 +45,10 @@ def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refr
 
 
 def union(*scopes: str | None) -> str | None:
-    """All scopes, in order of first appearance: a step-up must not lose what was granted before."""
+    """All scopes, in order of first appearance, so that a step-up keeps the scopes granted before."""
     return " ".join(dict.fromkeys(each for scope in scopes for each in (scope or "").split())) or None
 
 
 def covers(have: str | None, needed: str) -> bool:
-    """Whether the needed scopes are all there."""
+    """Returns whether `have` contains all needed scopes."""
     return set(needed.split()) <= set((have or "").split())

@@ -1,4 +1,4 @@
-"""Where logins are kept: in memory, or in the keyring of the operating system. Never in a plain file."""
+"""Stores of logins: in memory, or in the keyring of the operating system; never in a plain file."""
 
 import hashlib
 import threading
@@ -20,19 +20,19 @@ class TokenStore(Protocol):
 
     @property
     def identity(self) -> str:
-        """Equal for stores that hold the same."""
+        """The key of the store's contents: equal for stores that share logins."""
         ...
 
     def load(self, key: str) -> str | None:
-        """The text under a key, None if there is none."""
+        """The text under a key; None for an unknown key."""
         ...
 
     def save(self, key: str, text: str) -> None:
-        """Keep text under a key, instead of what was there."""
+        """Stores text under a key, replacing the old text."""
         ...
 
     def delete(self, key: str) -> bool:
-        """Forget a key; False if there was none."""
+        """Deletes a key. Returns False if it did not exist."""
         ...
 
 
@@ -72,7 +72,7 @@ class KeyringStore:
     """Keeps logins in the operating system's keyring, long ones in several entries.
 
     Raises:
-        SettingInvalid: There is no keyring that protects what it keeps; says what to do instead.
+        SettingInvalid: There is no secure keyring; the error says what to do instead.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class KeyringStore:
                 return None
             parts = [self._get(_part_key(key, number)) for number in range(count)]
         text = "".join(part or "" for part in parts)
-        # Another process may have been writing at the same time.
+        # The digest differs if another process wrote parts at the same time.
         return text if _digest(text) == digest else None
 
     def save(self, key: str, text: str) -> None:
@@ -151,7 +151,7 @@ class KeyringStore:
 
 @contextmanager
 def _answering() -> Generator[None]:
-    """Inside, the keyring is asked; that it does not answer is said in words."""
+    """A context for calls of the keyring, which turns their failures into an error in words."""
     from keyring.errors import KeyringError
 
     try:
@@ -178,7 +178,7 @@ def _require_keyring() -> None:
             fix="Install it with: pip install 'knime-mcp[oauth]'",
         ) from None
     backend = keyring.get_keyring()
-    # Others ("fail", files in plain text) have a priority below 1.
+    # Insecure backends ("fail", files in plain text) have a priority below 1.
     if float(getattr(backend, "priority", 0)) < 1:
         raise SettingInvalid(
             "This machine has no keyring that could keep a login safe", setting="credentials", fix=fix

@@ -1,7 +1,7 @@
-"""Requests to an authorization server's back end: tokens and client registration.
+"""Requests to an authorization server for tokens and client registration.
 
-OAuth 2.1 §3.2, RFC 7591, RFC 7523 §2.2. Lenient where servers differ from the book (201, numbers as text),
-strict where secrets are at stake: one authentication method, the one that the server offers.
+OAuth 2.1 §3.2, RFC 7591, RFC 7523 §2.2. Tolerates harmless deviations (201, numbers as text), but is strict
+with secrets: only one authentication method is used, one that the server offers.
 """
 
 import base64
@@ -29,7 +29,7 @@ _ALGORITHMS: Final = frozenset(
 
 
 class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
-    """The authorization server refused; ``error`` is its code, such as ``invalid_grant``."""
+    """A refusal by the authorization server; ``error`` is its code, such as ``invalid_grant``."""
 
     def __init__(self, what: str, *, error: str, fix: str) -> None:
         super().__init__(what, status=401, fix=fix)
@@ -42,18 +42,18 @@ def request_tokens(
     client: Client,
     fields: Mapping[str, str | None],
 ) -> Tokens:
-    """Send a token request.
+    """Sends a token request.
 
     Args:
-        guard: Sends.
-        server: Whose token endpoint.
-        client: Who asks.
-        fields: Grant type and what belongs to it; None values are left out.
+        guard: Sends the request.
+        server: The authorization server.
+        client: The client that asks.
+        fields: Grant type and its parameters; None values are left out.
 
     Raises:
-        GrantRefused: The server says no.
-        AuthError: Its answer makes no sense, or the client cannot prove who it is in any way that it offers.
-        ConnectError: A URL that the guard refuses, or no connection.
+        GrantRefused: The server refuses.
+        AuthError: The answer is not valid, or client and server have no authentication method in common.
+        ConnectError: The guard refuses the URL, or there is no connection.
     """
     assert server.token_endpoint is not None
     body = {name: value for name, value in fields.items() if value is not None}
@@ -68,12 +68,12 @@ def request_tokens(
 
 
 def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
-    """How a client proves who it is: its registered way, else the best that the server offers.
+    """Chooses the client authentication method: the registered one, else the best that the server offers.
 
-    A server that does not say offers ``client_secret_basic`` (RFC 8414 §2).
+    A server without a list of methods offers ``client_secret_basic`` (RFC 8414 §2).
 
     Raises:
-        AuthError: No way in common.
+        AuthError: Client and server have no method in common.
     """
     offered = server.token_auth_methods
     if client.private_key is not None:
@@ -85,7 +85,7 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
     if client.method is not None and client.method in possible:
         return client.method
     for method in possible:
-        # Public clients are often accepted without being listed, and a key is nobody's default.
+        # Servers often accept public clients without listing "none"; a private key is no server's default.
         if offered is None or method in offered:
             return method
     if possible == ("none",) and client.method is None:
@@ -101,7 +101,7 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
 def _authenticate(
     client: Client, server: ServerMetadata, headers: dict[str, str], body: dict[str, str]
 ) -> None:
-    # Beside Basic it is superfluous, but the official Python SDK's servers look for it there.
+    # With Basic the id in the body is superfluous, but servers of the official Python SDK require it.
     body["client_id"] = client.client_id
     match choose_method(client, server):
         case "client_secret_basic":
@@ -118,9 +118,9 @@ def _authenticate(
 
 
 def _assertion(client: Client, server: ServerMetadata) -> str:
-    """A signed statement of who we are, of use at this issuer only (RFC 7523 §3)."""
+    """A signed assertion of the client's identity, valid at this issuer only (RFC 7523 §3)."""
     try:
-        import jwt  # only here: brings cryptography, which few need
+        import jwt  # imported here: loads cryptography, which most clients do not need
     except ModuleNotFoundError:
         raise SettingInvalid(
             "Logging in with a private key needs the extra 'oauth'",
@@ -144,7 +144,7 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
     }
     try:
         return jwt.encode(claims, client.private_key or "", algorithm=client.algorithm)
-    except Exception:  # what cryptography raises for a malformed key has many classes, and may quote it
+    except Exception:  # for a malformed key cryptography raises many classes, whose texts may quote the key
         raise SettingInvalid(
             f"The private key cannot sign with {client.algorithm}",
             setting="credentials",
@@ -191,11 +191,11 @@ def _seconds(value: object) -> float | None:
 
 
 def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: str | None) -> Client:
-    """Register a client (RFC 7591; deprecated since 2026-07-28, and what most servers have).
+    """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this).
 
     Raises:
-        GrantRefused: The server says no.
-        AuthError: It registered something that this client cannot be.
+        GrantRefused: The server refuses.
+        AuthError: The registered authentication method is not supported here.
     """
     assert server.registration_endpoint is not None
     offered = server.token_auth_methods or ("client_secret_basic",)
@@ -222,11 +222,11 @@ def register(guard: Guard, server: ServerMetadata, *, redirect_uri: str, scope: 
         )
         answer = _object(reply, "registration endpoint", server)
         if answer.get("error") != "invalid_client_metadata" or wanted.pop("scope", None) is None:
-            break  # some register their own scopes only, and grant those of a resource all the same
+            break  # some servers register only their own scopes, but also grant those of a resource
     if not 200 <= reply.status < 300 or not isinstance(answer.get("client_id"), str):
         raise _refused(reply, answer, server, [])
     secret = answer.get("client_secret")
-    # RFC 7591 §3.2.1: what the server registered counts, not what was asked for.
+    # RFC 7591 §3.2.1: the registered method counts, not the requested one.
     registered = answer.get("token_endpoint_auth_method", method)
     if registered not in methods or (registered != "none" and not isinstance(secret, str)):
         raise AuthError(

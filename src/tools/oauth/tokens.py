@@ -1,4 +1,4 @@
-"""What a login leaves behind: the tokens, the client they were given to, and how both are written down."""
+"""The result of a login: the tokens and their client, and how both are stored."""
 
 import json
 import time
@@ -17,11 +17,11 @@ class Tokens:
     """Tokens of one grant.
 
     Attributes:
-        access_token: For the MCP server.
-        refresh_token: For the authorization server, None if it gave none.
-        expires_at: Seconds since the epoch, None if unknown.
-        renew_at: From then on it is renewed before it is used.
-        scope: What was granted, None if the server did not say.
+        access_token: The token for the MCP server.
+        refresh_token: The token for the authorization server, None if it issued none.
+        expires_at: Expiry of the access token in seconds since the epoch, None if unknown.
+        renew_at: The time from which the access token is renewed before use.
+        scope: The granted scopes, None if the server did not say.
     """
 
     access_token: str = field(repr=False)
@@ -32,20 +32,20 @@ class Tokens:
 
     @property
     def is_due(self) -> bool:
-        """Whether the token should be renewed before it is used again."""
+        """True if the token should be renewed before it is used again."""
         return self.renew_at is not None and time.time() >= self.renew_at
 
     @property
     def is_over(self) -> bool:
-        """Whether the token has expired."""
+        """True if the token has expired."""
         return self.expires_at is not None and time.time() >= self.expires_at
 
 
 def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
-    """When a token that lives so many seconds from now expires, and when it is renewed.
+    """The times at which a token that is valid for some seconds expires and should be renewed.
 
-    A minute early, or a third of its life if that is shorter, so that it does not expire on its way: many
-    servers count whole seconds.
+    Renewal is a minute before expiry, or a third of the token's life if that is shorter, so that the token
+    does not expire on its way: many servers count whole seconds.
     """
     if expires_in is None:
         return None, None
@@ -55,15 +55,15 @@ def lifetime(expires_in: float | None) -> tuple[float | None, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client as an authorization server knows it.
+    """A client of an authorization server.
 
     Attributes:
-        client_id: Its id.
-        secret: Its secret, if it has one.
-        private_key: PEM of its key, for ``private_key_jwt``.
-        algorithm: Of signatures with that key.
-        method: How it proves who it is at the token endpoint; None to go by what the server offers.
-        redirect_uri: The one it was registered with, None if it was not registered by us.
+        client_id: The client's id.
+        secret: The client's secret, if it has one.
+        private_key: The client's private key as PEM, for ``private_key_jwt``.
+        algorithm: The algorithm of signatures with that key.
+        method: The authentication method at the token endpoint; None to choose from the server's.
+        redirect_uri: The registered redirect URI, None if this program did not register the client.
     """
 
     client_id: str
@@ -79,12 +79,12 @@ class Login:
     """A login at one issuer for one MCP server.
 
     Attributes:
-        issuer: Who gave the tokens.
-        resource: What they are for.
-        client: Whom they were given to; never used with another issuer.
+        issuer: The issuer of the tokens.
+        resource: The resource that the tokens are for.
+        client: The client of the tokens; never used with another issuer.
         tokens: The tokens.
-        scope: All that was asked for so far.
-        grant: How they were obtained.
+        scope: All scopes that were asked for so far.
+        grant: The name of the grant.
     """
 
     issuer: str
@@ -110,7 +110,7 @@ def login_to_text(login: Login) -> str:
 
 
 def login_from_text(text: str) -> Login | None:
-    """The inverse of `login_to_text`; None for text that is not a login, which then has to be made again."""
+    """The inverse of `login_to_text`; None for text that is not a login."""
     try:
         value = cast("dict[str, Any]", json.loads(text))
         login = Login(

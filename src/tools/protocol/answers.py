@@ -1,4 +1,4 @@
-"""What can come back for a request, as values that the protocol's decisions are made from."""
+"""The possible answers to a request, as values from which the protocol decides."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Response:
     body: bytes | str = field(default=b"", repr=False)
 
     def may_mention(self, word: str) -> bool:
-        """Whether a text without special characters can be anywhere in the message.
+        """Returns whether a text without special characters can be anywhere in the message.
 
         A look at the text is a hundred times cheaper than a walk over the values. Escapes could hide it.
         """

@@ -1,4 +1,4 @@
-"""What a server wants to see: the ``WWW-Authenticate`` header (RFC 9110 §11.6.1), and ``Retry-After``."""
+"""The headers ``WWW-Authenticate`` (RFC 9110 §11.6.1) and ``Retry-After`` of a refusal."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LONGEST: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One challenge: a scheme and its parameters, names in lower case."""
+    """A challenge: a scheme and its parameters, names in lower case."""
 
     scheme: str
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -50,7 +50,7 @@ class InvalidAnnotationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """One argument that is repeated as a header.
+    """An argument that is repeated as a header.
 
     Attributes:
         header: ``Mcp-Param-…``.

@@ -49,7 +49,7 @@ def _finite(text: str) -> float | None:
 def _integer(text: str) -> int | None:
     try:
         return int(text)
-    except ValueError:  # of thousands of digits, which Python reads no more than anybody else could
+    except ValueError:  # of thousands of digits, which Python refuses to read
         return None
 
 
@@ -78,7 +78,7 @@ def decode(data: bytes | str) -> Any:
 
 
 def _read_fast(data: bytes | str) -> Any:
-    """What orjson makes of it; or `_UNREAD`, where it refuses the text or may give another value."""
+    """The value that orjson reads; `_UNREAD` if it refuses the text, or reads another value than `json`."""
     if _fast is None:
         return _UNREAD
     octets = data.encode("utf-8", "replace") if isinstance(data, str) else data
@@ -106,7 +106,7 @@ def _too_deep() -> ProtocolError:
 
 
 def is_surely_shallow(data: bytes | str, levels: int) -> bool:
-    """Whether brackets are nested at most that deep, by a look at the text.
+    """Returns whether brackets are nested at most that deep, by a look at the text.
 
     A few searches in C, for a fraction of what a walk over many values costs. What is left after all strings
     are taken out are brackets; taking out pairs that hold nothing, over and over, leaves nothing. False means
@@ -133,7 +133,7 @@ def is_surely_shallow(data: bytes | str, levels: int) -> bool:
 
 
 def is_deeper(value: Any, levels: int, text: bytes | str | None = None) -> bool:
-    """Whether lists and objects are nested in each other more than that many levels deep.
+    """Returns whether lists and objects are nested in each other more than that many levels deep.
 
     Args:
         value: A JSON value.

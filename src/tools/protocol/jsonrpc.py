@@ -43,7 +43,7 @@ def as_text(value: object) -> str | None:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One message as UTF-8 JSON without line breaks.
+    """Writes a message as UTF-8 JSON without line breaks.
 
     Raises:
         ValueError: A value that JSON does not have (NaN, an object of ours).
@@ -76,12 +76,12 @@ def error_response(request_id: Any, code: int, message: str) -> Message:
 
 
 def is_response(message: Message) -> bool:
-    """Whether the message answers a request. Some libraries write null for every member that they lack."""
+    """Returns whether the message answers a request. Some libraries write null for absent members."""
     return message.get("method") is None and ("result" in message or "error" in message)
 
 
 def has_result(message: Message) -> bool:
-    """Whether a response reports success."""
+    """Returns whether a response reports success."""
     return "result" in message and (isinstance(message["result"], dict) or message.get("error") is None)
 
 
@@ -92,7 +92,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def answers(message: Message, request_id: int) -> bool:
-    """Whether the message answers that request; ids may come back as text."""
+    """Returns whether the message answers that request; ids may come back as text."""
     if not is_response(message):
         return False
     found = message.get("id")
@@ -100,7 +100,7 @@ def answers(message: Message, request_id: int) -> bool:
 
 
 def answers_another(message: Message, request_id: int) -> bool:
-    """Whether a response names another request of ours: its id is a number, and not this one.
+    """Returns whether a response names another request of ours: its id is a number, and not this one.
 
     An error may come without an id, or with a text for one, if the server could not read the request.
     """

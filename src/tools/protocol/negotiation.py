@@ -1,4 +1,4 @@
-"""Which revision and which HTTP transport a server speaks: the decisions, without the I/O.
+"""Negotiation of the revision and the HTTP transport: the decisions, without the I/O.
 
 A `Negotiation` says what to try, is told what came of it, and says what to try next, until both sides agree
 or nothing is left. The order is that of the specification's compatibility rules
@@ -69,7 +69,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing is left to try; the cause is an error or the answer that ended it."""
+    """The negotiation has failed, by an error or by the server's last answer."""
 
     cause: MCPError | Answer
 
@@ -86,14 +86,14 @@ Outcome = Answer | SseOpened | MCPError
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What an earlier negotiation with the same server came to."""
+    """The result of an earlier negotiation with the same server."""
 
     version: str
     transport: TransportKind
 
 
 class Negotiation:
-    """One negotiation.
+    """The state of a negotiation.
 
     Args:
         transport: ``http`` and ``sse`` rule the other one out.
@@ -133,7 +133,7 @@ class Negotiation:
         return self._last
 
     def after(self, outcome: Outcome) -> Action:
-        """What to do after the outcome of the last thing tried."""
+        """The next step after the outcome of the last one."""
         match self._last:
             case Discover():
                 self._discovered += 1

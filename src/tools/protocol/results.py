@@ -114,7 +114,7 @@ class CallToolResult:
 
     @classmethod
     def from_raw(cls, raw: Mapping[str, Any], *, null_is_absent: bool = False) -> "CallToolResult":
-        """Read the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown.
+        """Reads the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown.
 
         Args:
             raw: The result.
@@ -152,7 +152,7 @@ class CallToolResult:
 
 
 def parse_block(raw: Any) -> ContentBlock:
-    """One content block; malformed ones become `UnknownContent`."""
+    """Reads a content block; a malformed one becomes `UnknownContent`."""
     if isinstance(raw, str):
         return TextContent(raw, {"type": "text", "text": raw})
     if not isinstance(raw, dict):

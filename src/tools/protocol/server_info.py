@@ -1,4 +1,4 @@
-"""What a server says about itself; all of it untrusted and for display only."""
+"""A server's description of itself, untrusted and for display only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ServerInfo:
 def read_server_info(
     result: Mapping[str, Any], *, protocol_version: str, transport: TransportKind, url: str
 ) -> ServerInfo:
-    """Read the result of ``initialize`` or ``server/discover``.
+    """Reads the result of ``initialize`` or ``server/discover``.
 
     ``serverInfo`` is a member of the result in the handshake era and of its ``_meta`` since 2026-07-28;
     drafts of that revision had it in the old place too. It may be absent or malformed.

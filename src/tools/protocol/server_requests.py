@@ -37,7 +37,7 @@ class ServerRequests:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What to declare: only what there is a handler for."""
+        """The capabilities to declare: those that have a handler."""
         return {} if self._elicitation == "unsupported" else {"elicitation": {}}
 
     def respond(self, message: Message) -> Message | None:
@@ -79,7 +79,7 @@ def answer_inputs(requests: ServerRequests, wanted: Mapping[str, Any]) -> dict[s
     """Answers to ``inputRequests`` (2026-07-28, *Multi Round-Trip Requests*), by their keys.
 
     Raises:
-        ProtocolError: One of them asks for something that nobody here can give.
+        ProtocolError: One of them asks for something that this client cannot give.
     """
     answers: dict[str, dict[str, Any]] = {}
     unanswered: list[str] = []

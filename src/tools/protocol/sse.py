@@ -45,7 +45,7 @@ class Cursor:
     seen: int = 0
 
     def take(self, event: ServerSentEvent) -> list[Message]:
-        """Note the event; its messages, none for priming events, pings and what is no message.
+        """Notes the event; its messages, none for priming events, pings and what is no message.
 
         More than one is a batch, which revision 2025-03-26 allows.
 
@@ -86,13 +86,13 @@ def iter_events(
 ) -> Iterator[ServerSentEvent]:
     """The events of a stream as they arrive.
 
-    A last event that lacks its blank line counts, against the standard, if it is whole; whoever writes a
-    stream by hand forgets that line.
+    A last event that lacks its blank line counts if it is whole, against the standard: servers that write the
+    stream by hand forget that line.
 
     Args:
         chunks: Decompressed bytes, cut anywhere.
         limit: Bytes of one event at most.
-        on_growth: Told when a chunk made a large event larger: something is arriving.
+        on_growth: Called when a chunk made a large event larger.
         goes_on: An event that exceeds the limit becomes one of the name `TOO_LARGE`, and others follow it.
 
     Raises:
@@ -153,7 +153,7 @@ class _Bounded(httpx.SyncByteStream):
         yield b"\n\n"
 
     def _fits(self, data: bytes) -> bool:
-        """Count the bytes; False, and not counted, if the event that they go on with is too large."""
+        """Counts the bytes; False, and not counted, if the event that they go on with is too large."""
         text = self._last + data  # a blank line may be cut in two
         # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
         first = text.find(_BLANK) if b"\n" in data else -1

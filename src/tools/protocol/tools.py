@@ -16,7 +16,7 @@ from .jsonrpc import as_text
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """One tool of a server, as the server describes it. All of it is untrusted text.
+    """A tool as its server describes it. All of it is untrusted text.
 
     Attributes:
         name: Name that is sent; any text, case-sensitive.
@@ -38,7 +38,7 @@ class ToolDefinition:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> "ToolDefinition":
-        """Read one entry of ``tools``, which is kept; only the name is indispensable.
+        """Reads one entry of ``tools``, which is kept; only the name is indispensable.
 
         Raises:
             ProtocolError: The entry has no name.

@@ -17,7 +17,7 @@ BATCH_VERSIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 
 
 class Era(Enum):
-    """How a conversation is begun and kept."""
+    """The ways in which a conversation is begun and kept."""
 
     LEGACY = "legacy"
     """``initialize``, sessions, requests from the server, resumable streams."""

@@ -1,1 +1,1 @@
-"""What the node *MCP Tool Provider* does, without KNIME: list, name, scan and describe tools."""
+"""The parts of *MCP Tool Provider* that need no KNIME: list, name, scan and describe tools."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 12
 _MAX_NODES: Final = 2000
 _MAX_LOOKS: Final = 100_000
+_MAX_ITEMS: Final = 20
 _LONGEST_TEXT: Final = 1000
 _BY_FORMAT: Final = {
     "date": "2025-01-31",
@@ -171,20 +172,24 @@ class _Example:
                 example[name] = self.of(part, depth + 1)
             elif self._looks <= _MAX_LOOKS and (given := _given(resolve(self._root, part), telling=True)):
                 example[name] = given[0]
-        for name in sorted(required - properties.keys()):
-            parts = [*filter(as_object, member(schema, self._root, name)["anyOf"])]
-            example[name] = self.of(parts[-1] if parts else None, depth + 1)
+        least = min(_length(schema.get("minProperties"), 0), _MAX_ITEMS)
+        invented = (f"name{number}" for number in range(1, least + 1))
+        for name in (*sorted(required - properties.keys()), *properties, *invented):
+            if name not in example and (name in required or len(example) < least):
+                parts = [*filter(as_object, member(schema, self._root, name)["anyOf"])]
+                example[name] = self.of(parts[-1] if parts else None, depth + 1)
         return example
 
     def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
-        prefix = _list(schema.get("prefixItems"))
-        items = [self.of(part, depth + 1) for part in prefix[:20]]
-        least = min(_length(schema.get("minItems"), 0), 20)
+        declared = schema.get("items", schema.get("contains"))
+        prefix = _list(schema.get("prefixItems")) or _list(declared)  # the second in drafts before 2020-12
+        rest = schema.get("additionalItems") if isinstance(declared, list) else declared
+        items = [self.of(part, depth + 1) for part in prefix[:_MAX_ITEMS]]
+        least = min(_length(schema.get("minItems"), 0), _MAX_ITEMS)
         if not items and not least and self._nodes < _MAX_NODES // 2 and schema.get("maxItems") != 0:
             least = 1
         while len(items) < least:
-            item = self.of(schema.get("items", schema.get("contains")), depth + 1)
-            items.append(item)
+            items.append(self.of(rest, depth + 1))
             if schema.get("uniqueItems") is True:
                 break
         return items
@@ -215,10 +220,10 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def _is_of(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether a value has one of the types that a schema names; true where it names none."""
-    declared, own = schema.get("type"), type_of(value)
+    """Returns whether a value has one of the types that a schema names; true where it names none."""
+    declared, kind = schema.get("type"), type_of(value)
     kinds = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
-    return declared is None or own in kinds or (own == "integer" and "number" in kinds)
+    return declared is None or kind in kinds or (kind == "integer" and "number" in kinds)
 
 
 def _string(schema: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...types.canonical import canonical_json, compact_json
@@ -28,6 +29,7 @@ _MAX_FINDINGS: Final = 50
 _MAX_STRINGS: Final = 20_000
 _MAX_SCANNED: Final = 200_000
 _EXCERPT: Final = 60
+_SHORT: Final = 200
 _OUT_OF_SIGHT: Final = re.compile(r"(?:[ \t\r\u00a0\u3000]{60}|(?:[ \t\r]*\n){12})\s*")
 
 _INSTRUCTIONS: Final = re.compile(
@@ -66,6 +68,11 @@ _MARKUP: Final = re.compile(
     r"|!\[[^\]]{0,200}\]\(\s*https?:",
     re.IGNORECASE,
 )
+_PATTERNS: Final = (
+    ("instruction", _INSTRUCTIONS, "It gives orders to the model instead of saying what the tool does"),
+    ("private file", _PRIVATE_FILES, "It names a file that usually holds secrets"),
+    ("hidden markup", _MARKUP, "It holds markup that viewers do not show, or that fetches something"),
+)
 _REFERENCE: Final = re.compile(r"/\$(?:schema|ref|dynamicRef|recursiveRef)$")
 _HARMLESS: Final = ("#", "$", "http://json-schema.org/draft-07/", "https://json-schema.org/draft/2020-12/")
 _WORD: Final = re.compile(r"[^\s\"'`(),;:!?<>\[\]{}|*]{3,200}")
@@ -74,7 +81,7 @@ _IDENTIFIER: Final = re.compile(r"[a-z0-9][A-Z]|[_./-]|[A-Za-z][0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One suspicious thing in a tool's definition.
+    """A suspicious part of a tool's definition.
 
     Attributes:
         kind: ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
@@ -167,30 +174,32 @@ def _strings(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterator[Finding]:
     text = text[:_MAX_SCANNED].rstrip()
-    hidden = "".join(character for _, character in hidden_characters(text))
-    if hidden:
-        yield Finding("hidden characters", where, _hidden(text, hidden))
-    spelled = smuggled(hidden)
-    for candidate in filter(None, (without_hidden(text), spelled)):
-        plain = re.sub(r"\s+", " ", candidate)
-        for kind, pattern, words in (
-            (
-                "instruction",
-                _INSTRUCTIONS,
-                "It gives orders to the model instead of saying what the tool does",
-            ),
-            ("private file", _PRIVATE_FILES, "It names a file that usually holds secrets"),
-            ("hidden markup", _MARKUP, "It holds markup that viewers do not show, or that fetches something"),
-        ):
-            if match := pattern.search(plain):
-                yield Finding(kind, where, f"{words}: “{_excerpt(plain, match)}”")
-    if match := _OUT_OF_SIGHT.search(text):
-        yield Finding(
-            "out of sight", where, f"After a long blank stretch it goes on: “{_cut(text[match.end() :])}”"
-        )
+    look = _suspicious_in_short if len(text) <= _SHORT else _suspicious_in
+    yield from (Finding(kind, where, what) for kind, what in look(text))
     for word in _mentions(text, foreign_names):
         server = foreign_names[word]
         yield Finding("names another server's tool", where, f"It names “{visible(word)}”, a tool of {server}")
+
+
+def _suspicious_in(text: str) -> list[tuple[str, str]]:
+    """Kind and sentence of everything suspicious in a text that can be seen without the rest."""
+    found: list[tuple[str, str]] = []
+    hidden = "".join(character for _, character in hidden_characters(text))
+    if hidden:
+        found.append(("hidden characters", _hidden(text, hidden)))
+    for candidate in filter(None, (without_hidden(text), smuggled(hidden))):
+        plain = re.sub(r"\s+", " ", candidate)
+        for kind, pattern, words in _PATTERNS:
+            if match := pattern.search(plain):
+                found.append((kind, f"{words}: “{_excerpt(plain, match)}”"))
+    if match := _OUT_OF_SIGHT.search(text):
+        what = f"After a long blank stretch it goes on: “{_cut(text[match.end() :])}”"
+        found.append(("out of sight", what))
+    return found
+
+
+# Definitions repeat short texts, such as the names of types, hundreds of times.
+_suspicious_in_short = lru_cache(maxsize=4096)(_suspicious_in)
 
 
 def _in_names(definition: Mapping[str, Any]) -> Iterator[Finding]:

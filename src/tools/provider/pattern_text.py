@@ -50,7 +50,7 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Makes what tries a stranger's pattern in time that grows with the text; Python's own may take for ever.
+    """Makes a function that looks for a server's pattern in a text, in linear time; `re` may take for ever.
 
     Args:
         pattern: A regular expression.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..protocol.tools import ToolDefinition
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
-    # What came of a server, but for its tools; and these, as the server defines them.
+    # The outcome of a server without its tools, and the definitions of these.
     _Listing = tuple["ServerOutcome", list[ToolDefinition]]
 
 _CONCURRENCY: Final = 8
@@ -48,7 +48,7 @@ _POLL: Final = 0.2  # seconds between looks at the cancel button
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequest:
-    """One server to list.
+    """A server to list.
 
     Attributes:
         row: RowID in the *Servers* table.
@@ -72,7 +72,7 @@ class ServerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvidedTool:
-    """One tool for the table.
+    """A tool for the table.
 
     Attributes:
         definition: The tool as the server defines it.
@@ -92,7 +92,7 @@ class ProvidedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOutcome:
-    """What came of one server.
+    """The outcome of one server.
 
     Attributes:
         request: What was asked.
@@ -124,7 +124,7 @@ class ServerOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provision:
-    """What came of all servers.
+    """The outcomes of all servers.
 
     Attributes:
         outcomes: One per request, in the order of the requests.

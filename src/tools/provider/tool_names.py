@@ -88,7 +88,7 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
 
 
 def server_labels(servers: Sequence[str]) -> list[str]:
-    """Names servers as shortly as tells them apart: host and port, with the path where two share these."""
+    """The shortest distinct names of servers: host and port, with the path where two share these."""
     parts = [urlsplit(server) for server in servers]
     hosts = [part.netloc.rpartition("@")[2] or server for part, server in zip(parts, servers, strict=True)]
     paths_of_host: dict[str, set[str]] = {}
@@ -102,7 +102,7 @@ def server_labels(servers: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class NameFilter:
-    """Which tools to keep, by the name that the server knows.
+    """The choice of tools to keep, by the names that the server knows.
 
     Attributes:
         include: Patterns separated by commas, semicolons or line breaks; ``*`` stands for any text,
@@ -114,7 +114,7 @@ class NameFilter:
     exclude: str = ""
 
     def keeps(self, name: str) -> bool:
-        """Tells whether a tool of that name is included and not excluded."""
+        """Returns whether a tool of that name is included and not excluded."""
         included, excluded = _pattern(self.include), _pattern(self.exclude)
         return (included is None or included.fullmatch(name) is not None) and (
             excluded is None or excluded.fullmatch(name) is None

@@ -1,1 +1,1 @@
-"""How messages travel: one module per transport, all behind `base.Transport`."""
+"""The transports of messages, one per module, all behind `base.Transport`."""

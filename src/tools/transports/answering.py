@@ -1,6 +1,6 @@
-"""Answers to what a server asks on a stream that all calls share, sent beside the thread that reads it.
+"""Sends answers to a server's requests, in threads of their own.
 
-A server that does not take an answer must not stop the replies and the progress of everybody.
+A server that does not read an answer must not hold up the thread that reads the replies to all calls.
 """
 
 import logging
@@ -37,7 +37,7 @@ class AnswerQueue:
         self._lock = threading.Lock()
 
     def put(self, answer: Message) -> None:
-        """Send an answer soon. Returns at once; what a server does not take is given up after a while."""
+        """Sends an answer soon. Returns at once; what a server does not take is given up after a while."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -51,7 +51,7 @@ class AnswerQueue:
         threading.Thread(target=self._send_all, name="knime-mcp-answer", daemon=True).start()
 
     def close(self) -> None:
-        """Send no more; what is under way ends soon."""
+        """Sends no more; what is under way ends soon."""
         with self._lock:
             self._closed.set()
             self._waiting.clear()

@@ -1,7 +1,7 @@
 """What the client needs from a transport, whatever carries the bytes.
 
 Streamable HTTP, HTTP+SSE and stdio differ in how a reply finds its request; above this protocol they are the
-same. A transport knows no tools and no eras: it moves JSON-RPC messages and says what it saw.
+same. A transport knows no tools: it moves JSON-RPC messages and says what it saw.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from ..protocol.server_info import TransportKind
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of connecting, for people who ask why they cannot connect.
+    """A step of connecting, for finding out why a connection fails.
 
     Attributes:
         phase: Which part of connecting.
@@ -59,12 +59,12 @@ class Call:
 
 
 def client_closed() -> ConnectError:
-    """What those are told who wait when the client is closed, or come afterwards."""
+    """The error of calls that wait when the client is closed, or come later."""
     return ConnectError("The client was closed", phase="protocol", fix="Open it again")
 
 
 class Inbox(Protocol):
-    """Takes what a server sends beside the reply to a call."""
+    """Takes messages that are not the reply to a call."""
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         """A notification arrived. Must not raise and must return quickly."""
@@ -90,15 +90,15 @@ class Transport(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """Whether a request can only be sent over another one."""
+        """Whether a request needs a new connection."""
         ...
 
     def listen(self) -> None:
-        """Hear from now on what the server says unasked, where that takes more than calls that wait."""
+        """Listens from now on to what the server sends unasked, if that takes a stream of its own."""
         ...
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """Send a request and wait for its answer, handing everything else to the inbox.
+        """Sends a request and waits for its answer, handing everything else to the inbox.
 
         Raises:
             MCPError: No answer: no connection, a broken stream, a clock, cancel, a limit.
@@ -106,7 +106,7 @@ class Transport(Protocol):
         ...
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """Send a notification or a response; nothing comes back, and nobody has to log in for it.
+        """Sends a notification or a response. No answer is awaited, and no login is renewed for it.
 
         Raises:
             MCPError: It could not be sent.
@@ -118,7 +118,7 @@ class Transport(Protocol):
         ...
 
     def end_session(self, wait: Wait) -> None:
-        """Say goodbye where the transport has a way to.
+        """Says goodbye where the transport has a way to.
 
         Raises:
             MCPError: It could not be said.
@@ -126,9 +126,9 @@ class Transport(Protocol):
         ...
 
     def retire(self) -> None:
-        """Another one takes its place: close as soon as that harms no call under way."""
+        """Closes as soon as no call is under way: another transport has taken its place."""
         ...
 
     def close(self) -> None:
-        """Close everything. Calls under way fail soon."""
+        """Closes everything. Calls under way fail soon."""
         ...

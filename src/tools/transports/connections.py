@@ -115,7 +115,7 @@ class Connections:
 
 
 def _kept_seconds(headers: Sequence[tuple[bytes, bytes]]) -> float:
-    """How long a connection is kept after a reply."""
+    """The seconds for which a connection is kept after a reply."""
     for name, value in headers:
         if name.lower() == b"keep-alive" and (said := _TIMEOUT.search(value.decode("ascii", "replace"))):
             announced = float(said[1])

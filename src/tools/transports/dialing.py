@@ -17,7 +17,7 @@ _KEEP_ALIVE_SECONDS: Final = 60
 
 
 def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
-    """Race the addresses of a host, each with a head start over the next one (RFC 8305).
+    """Races the addresses of a host, each with a head start over the next one (RFC 8305).
 
     Args:
         addresses: Where to connect to, the best one first.
@@ -84,7 +84,7 @@ def _set_options(sock: socket.socket) -> None:
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host is an address and not a name."""
+    """Returns whether a host is an address and not a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)

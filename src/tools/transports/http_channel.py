@@ -1,4 +1,4 @@
-"""One HTTP connection pool to one origin: requests out, bounded replies in.
+"""An HTTP connection pool to one origin: requests out, bounded replies in.
 
 Both HTTP transports send through here. This is where the security duties of a client sit: credentials and
 custom headers go to the server's own origin only, redirects are followed only where nothing can leak or
@@ -115,7 +115,7 @@ class HttpChannel:
         self._backend.trace = None
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         with self._lock:
             self._closed = True
             all_connections, self._connections = list(self._connections.values()), {}
@@ -132,7 +132,7 @@ class HttpChannel:
         *,
         may_log_in: bool = True,
     ) -> Reply:
-        """Send a request and return as soon as the reply's headers are there.
+        """Sends a request and returns as soon as the reply's headers are there.
 
         Follows redirects by our own rule, and repeats the request as long as the authorization can renew
         itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times;
@@ -164,7 +164,7 @@ class HttpChannel:
             return reply
 
     def _renewed(self, reply: Reply, wait: Wait) -> bool:
-        """Whether the authorization has found another way in; the reply serves as refusal if not."""
+        """Returns whether the authorization has found another way in; the reply serves as refusal if not."""
         if self._authorization is None:
             return False
         reply.settle()  # a person may be asked to log in: no connection is held meanwhile
@@ -181,7 +181,7 @@ class HttpChannel:
     def exchange(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
     ) -> Reply:
-        """Send one request and return whatever comes back: no redirect is followed, no login renewed.
+        """Sends one request and returns whatever comes back: no redirect is followed, no login renewed.
 
         Raises:
             ConnectError: No connection, or no reply.
@@ -347,7 +347,7 @@ def resolved(url: str, reference: str) -> str | None:
 
 
 def is_usable(url: str) -> bool:
-    """Whether a request could be sent to a URL: a host that is none is found out only when it is used."""
+    """Returns whether a request could be sent to a URL. httpx decodes the host only when it is used."""
     try:
         _ = httpx.URL(url).host
     except (ValueError, httpx.InvalidURL):  # idna's errors are ValueErrors
@@ -356,7 +356,7 @@ def is_usable(url: str) -> bool:
 
 
 def _may_follow(url: str, target: str) -> bool:
-    """Whether a redirect stays with the server: on its origin, or from http to https on the default ports."""
+    """Returns whether a redirect stays on the origin, or goes from http to https on default ports."""
     origin = origin_of(url)
     upgraded = f"https:{origin[5:-2]}443" if origin.startswith("http:") and origin.endswith(":80") else origin
     return bool(origin) and origin_of(target) in {origin, upgraded}

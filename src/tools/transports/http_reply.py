@@ -62,11 +62,11 @@ class Reply:
 
     @property
     def is_message(self) -> bool:
-        """Whether this is how a server of the protocol answers, and not a page that stands in for one."""
+        """Whether the reply is an MCP server's, and not a web page from something in between."""
         return self.is_success and (self.status == 202 or self.media_type in {_JSON, EVENTS})
 
     def holds_json(self) -> bool:
-        """Whether the body is one JSON message. Some servers do not say so: then it is read."""
+        """Returns whether the body is one JSON message. Some servers do not say so: then it is read."""
         kind = self.media_type
         if kind in {_JSON, EVENTS} or not (kind.startswith("text/") or "json" in kind or not kind):
             return kind == _JSON
@@ -74,7 +74,7 @@ class Reply:
         return self._settled.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._settled
 
     def close(self) -> None:
-        """Give the connection up; for a stream that is not over, this is how the server learns of it.
+        """Gives the connection up; for a stream that is not over, this is how the server learns of it.
 
         A connection on which the server sent more than its reply is not used again: the surplus would be
         taken for the reply to the next request.
@@ -87,7 +87,7 @@ class Reply:
         self._response.close()
 
     def abandon(self) -> None:
-        """Give the reply up, and its connection with it: what comes there next may be for another request."""
+        """Gives up the reply and its connection, where the next bytes may belong to another request."""
         if not self._closed:
             self.shut_down()
         self.close()
@@ -97,7 +97,7 @@ class Reply:
         self._wait = Wait(LISTENING)
 
     def drain(self, seconds: float = _REST_SECONDS) -> bool:
-        """Read a body that does not matter, or what is left of it, so that the connection can be used again.
+        """Reads a body that does not matter, or what is left of it, so that the connection can be used again.
 
         Args:
             seconds: How long to wait for the end.
@@ -116,7 +116,7 @@ class Reply:
         return True
 
     def shut_down(self) -> None:
-        """Wake the thread that reads this reply, from another one."""
+        """Wakes the thread that reads this reply, from another one."""
         stream = cast("Any", self._response).extensions["network_stream"]  # untyped in httpcore
         shut_down(stream.get_extra_info("socket"))
 
@@ -185,7 +185,7 @@ class Reply:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def settle(self) -> None:
-        """Give the connection of a refusal up at once; `read` and `refusal` work afterwards, too."""
+        """Closes the connection of a refusal at once; `read` and `refusal` work afterwards, too."""
         self._wait = self._wait.narrowed(idle=_SETTLE_SECONDS)
         try:
             self._settled = self._words()
@@ -193,7 +193,7 @@ class Reply:
             self._settled = b""
 
     def _words(self) -> bytes:
-        """As much of a refusal's body as helps."""
+        """The beginning of a refusal's body, enough for an error message."""
         try:
             if self.media_type != EVENTS:
                 return self.read(_ERROR_BODY_BYTES)
@@ -231,7 +231,7 @@ def _has_surplus(response: httpcore.Response) -> bool:
 
 
 def _excerpt(body: bytes, media_type: str) -> str:
-    """One line that says what the body is: the title of a page, else how it starts."""
+    """A line that describes the body: the title of a page, else its beginning."""
     start = body.lstrip()[:2048]
     if media_type == "text/html" or start[:15].lower().startswith((b"<!doctype html", b"<html")):
         title = _TITLE.search(body)
@@ -242,7 +242,7 @@ def _excerpt(body: bytes, media_type: str) -> str:
 
 
 def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Decompress in bounded steps: a small bomb must not become a large chunk.
+    """Decompresses in bounded steps: a small bomb must not become a large chunk.
 
     Ends with the compressed data. What follows is not read, as zlib would hold all of it.
     """

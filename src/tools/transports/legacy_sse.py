@@ -54,7 +54,7 @@ class LegacySse:
         self._reply: Reply | None = None
 
     def open(self, wait: Wait) -> Refusal | None:
-        """Open the stream and wait, under the connect clock, for the address to post to.
+        """Opens the stream and waits, under the connect clock, for the address to post to.
 
         Returns:
             None when the stream stands, or the server's refusal.
@@ -96,7 +96,7 @@ class LegacySse:
                 "The server wants messages to be posted to something that is no usable URL",
                 fix="Ask whoever runs the server",
             )
-        # Whoever answers there gets our credentials and arguments.
+        # Credentials and arguments are sent there.
         if origin_of(self._channel.url) != origin_of(endpoint):
             raise ProtocolError(
                 "The server wants messages to be posted to another server, which must not get them",
@@ -148,7 +148,7 @@ class LegacySse:
         return Response(pending.message, body=pending.body)
 
     def _post_call(self, call: Call, pending: Pending) -> Refusal | None:
-        """Post a call; once its reply has come by the stream, nothing else matters."""
+        """Posts a call; once its reply has come by the stream, nothing else matters."""
         try:
             refusal = self._post(call.body, call.headers.items(), pending.wait)
         except (ConnectError, TimedOut):
@@ -192,7 +192,7 @@ class LegacySse:
             self._reply.shut_down()
 
     def _end(self, error: MCPError) -> None:
-        # For those who come later nothing was sent: they may open a new session and go on.
+        # For calls that come later nothing was sent: they may open a new session and go on.
         self._calls.end(error, SessionLost(error.what, fix="Call again: a new session is opened"))
         self._answers.close()
 

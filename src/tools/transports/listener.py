@@ -1,4 +1,4 @@
-"""A thread that hears what a server says unasked, until somebody stops it."""
+"""A thread that listens to what a server sends unasked, until it is stopped."""
 
 import threading
 import time
@@ -29,11 +29,11 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Listen from now on."""
+        """Listens from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more; the thread follows soon."""
+        """Listens no more; the thread follows soon."""
         self._stopped.set()
         with self._lock:
             wake = self._wait.wake if self._wait is not None else None
@@ -41,7 +41,7 @@ class Listener:
                 wake()
 
     def close(self) -> None:
-        """Listen no more, and wait for the thread."""
+        """Listens no more, and waits for the thread."""
         self.stop()
         if self._thread is not threading.current_thread():  # what was heard may be what led here
             self._thread.join(_JOIN_SECONDS)
@@ -62,7 +62,7 @@ class Listener:
                 self._wait = None  # the connection may serve others from now on
 
     def _gives_up(self, *, since: float, heard: bool) -> bool:
-        """Whether another attempt is not worth it, after one that began then."""
+        """Returns whether another attempt is not worth it, after one that began then."""
         lively = heard or time.monotonic() - since > _STOOD_SECONDS
         self._failures = 0 if lively else self._failures + 1
         return self._failures == _ATTEMPTS

@@ -1,7 +1,7 @@
 """Calls that wait for their replies on a stream that all of them share.
 
-HTTP+SSE and stdio have one stream from the server: whoever reads it finds for each message the call it is
-for, by the JSON-RPC id.
+HTTP+SSE and stdio have one stream from the server. The thread that reads it finds the call for each message
+by its JSON-RPC id.
 """
 
 import re
@@ -86,7 +86,7 @@ class PendingCalls:
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
-        self.ended: MCPError | None = None  # what those are told who come too late
+        self.ended: MCPError | None = None  # the error for calls that come too late
         self._then: Callable[[], None] | None = None
         self._is_modern = False
 
@@ -102,7 +102,7 @@ class PendingCalls:
             self._calls[call_id] = pending
 
     def remove(self, call_id: int) -> None:
-        """Nobody waits for it any more."""
+        """Its reply is no longer waited for."""
         with self._lock:
             self._calls.pop(call_id, None)
             then = None if self._calls else self._then
@@ -110,7 +110,7 @@ class PendingCalls:
             then()
 
     def retire(self, then: Callable[[], None]) -> None:
-        """Do something as soon as no call waits any more; at once if none does."""
+        """Runs a function as soon as no call is waiting."""
         with self._lock:
             self._then = then
             waiting = bool(self._calls)
@@ -118,16 +118,16 @@ class PendingCalls:
             then()
 
     def hurry(self, seconds: float) -> None:
-        """Those who wait may wait in vain: less patience until something arrives for them."""
+        """Shorten the idle clocks of all calls, until something arrives for them: replies may be lost."""
         with self._lock:
             for pending in self._calls.values():
                 pending.wait.hurry(seconds)
 
     def refuse(self, afterwards: MCPError) -> None:
-        """Nothing more will come but what is here already.
+        """Takes no more calls: the stream is about to end.
 
         Args:
-            afterwards: What those are told who come later; the first one holds.
+            afterwards: The error for calls that come later; the first one holds.
         """
         with self._lock:
             self.ended = self.ended or afterwards
@@ -136,8 +136,8 @@ class PendingCalls:
         """The stream has ended.
 
         Args:
-            error: What the calls that wait are told.
-            afterwards: What those are told who come later; the first one holds.
+            error: The error for the calls that wait.
+            afterwards: The error for calls that come later; the first one holds.
         """
         with self._lock:
             self.ended = self.ended or afterwards
@@ -146,7 +146,7 @@ class PendingCalls:
             pending.finish(error=error)
 
     def heard(self) -> None:
-        """A large message is arriving. Nobody knows yet for which call, but it is not silence."""
+        """A large message is arriving: restart the idle clocks of all calls, as it may be for any of them."""
         with self._lock:
             for pending in self._calls.values():
                 pending.wait.reset_idle()
@@ -155,8 +155,8 @@ class PendingCalls:
         """A reply is lost.
 
         Args:
-            call_id: Whose reply it was; None if nobody knows: then it may be anybody's.
-            error: What the call is told.
+            call_id: The call it was for; None if that is not known: then all calls fail.
+            error: The error for the call.
         """
         with self._lock:
             if call_id is None:
@@ -172,7 +172,7 @@ class PendingCalls:
         self._is_modern = era_of(version) is Era.MODERN
 
     def dispatch(self, message: Message, body: bytes | str) -> None:
-        """Hand a message to whom it is for.
+        """Hands a message to whom it is for.
 
         Args:
             message: The message.

@@ -34,8 +34,8 @@ class ServerStream(Listener):
         session: The headers that name the session.
         limits: Size of one event.
         hear: Takes each message; called in the reader thread, must return quickly.
-        delay: Seconds to wait before it is opened, unless somebody waits for it. Whoever connects for a
-            single request is gone before that.
+        delay: Seconds to wait before it is opened, unless a call waits for it. A client that connects for a
+            single request is closed before that.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ServerStream(Listener):
         self._wanted = threading.Event()
 
     def wait_until_answered(self, seconds: float, wait: Wait) -> None:
-        """Block until the server has opened or refused the stream, but not for long.
+        """Blocks until the server has opened or refused the stream, but not for long.
 
         Raises:
             TimedOut: A clock of the call has run out.
@@ -91,14 +91,14 @@ class ServerStream(Listener):
             self._answered.set()
 
     def _listen(self) -> bool:
-        """Open the stream and read it to its end; whether it is worth another attempt."""
+        """Opens the stream and reads it to its end; whether it is worth another attempt."""
         last_id = self._cursor.last_id
         resume = (("Last-Event-ID", last_id),) if last_id else ()
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
         try:
             with self._waiting() as wait:
-                # A single exchange: nobody is sent to a login page for what may never be needed.
+                # A single exchange, without a login: the stream may never be needed.
                 reply = self._channel.exchange("GET", self._channel.url, headers, None, wait)
                 if reply.is_success and reply.media_type == EVENTS:
                     self._answered.set()

@@ -26,6 +26,7 @@ from .base import Step, Trace
 from .dialing import Address, dial, is_ip
 
 _HELD_BYTES: Final = 65_536
+_LONGEST_HANDSHAKE_SECONDS: Final = 3600.0
 
 
 class _Current(threading.local):
@@ -37,7 +38,7 @@ _current: Final = _Current()
 
 @contextmanager
 def waiting(wait: Wait) -> Generator[None]:
-    """While inside, all network waits of this thread obey `wait`."""
+    """A context in which all network waits of this thread obey `wait`."""
     outer = _current.wait
     _current.wait = wait
     try:
@@ -47,7 +48,7 @@ def waiting(wait: Wait) -> Generator[None]:
 
 
 def is_waiting() -> bool:
-    """Whether this thread is inside `waiting`."""
+    """Returns whether this thread is inside `waiting`."""
     return _current.wait is not None
 
 
@@ -93,7 +94,7 @@ class Stream(httpcore.NetworkStream):
             self._flush()
 
     def _flush(self) -> None:
-        """Send what is held, and note it."""
+        """Sends what is held, and notes it."""
         if not self._held:
             return
         wait = _clocks()
@@ -114,11 +115,11 @@ class Stream(httpcore.NetworkStream):
         wait.sent()
 
     def _await(self, *, writing: bool = False) -> None:
-        """Block until the system has room or bytes for us, or until the next look at the clocks."""
+        """Blocks until the system has room or bytes for us, or until the next look at the clocks."""
         _is_ready(self._sock, _clocks().slice(), writing=writing)
 
     def shut_down(self) -> None:
-        """Wake whoever is blocked in `read`; the connection is then over."""
+        """Wakes whoever is blocked in `read`; the connection is then over."""
         shut_down(self._sock)
 
     def close(self) -> None:
@@ -234,7 +235,8 @@ class Backend(httpcore.NetworkBackend):
         wait = _clocks()
         started = time.monotonic()
         outcome: list[ssl.SSLSocket | Exception] = []
-        sock.settimeout(wait.timeouts.connect)
+        # The thread ends even if it is left behind; a little later than the clock, which is the one to speak.
+        sock.settimeout(min(wait.timeouts.connect, _LONGEST_HANDSHAKE_SECONDS) + 1)
 
         def shake_hands() -> None:
             try:
@@ -308,7 +310,7 @@ class Backend(httpcore.NetworkBackend):
 
 
 def shut_down(sock: socket.socket) -> None:
-    """Wake whoever is blocked on a socket, from any thread; the peer sees the end at once."""
+    """Wakes whoever is blocked on a socket, from any thread; the peer sees the end at once."""
     with contextlib.suppress(OSError):  # it has ended by itself
         # An SSLSocket's own method forgets its TLS first: who writes in that moment writes in plain text.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
@@ -336,7 +338,7 @@ def _certificate(sock: ssl.SSLSocket) -> str:
 
 
 def _is_ready(sock: socket.socket, seconds: float, *, writing: bool = False) -> bool:
-    """Wait until something can be read, or written; what has failed or is closed is ready, too."""
+    """Waits until something can be read, or written; what has failed or is closed is ready, too."""
     if sock.fileno() < 0:
         return True
     # poll where there is one: select cannot watch descriptors beyond 1023.

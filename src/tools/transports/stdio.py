@@ -125,7 +125,7 @@ class StdioTransport:
         """See the protocol class: closing the server's input ends the session."""
 
     def retire(self) -> None:
-        """See the protocol class: a process is replaced only when it is of no more use to anybody."""
+        """See the protocol class: a process is replaced only when no call can use it any more."""
         self.close()
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class StdioTransport:
 
 
 class _Stream:
-    """What one process says, handed to those who wait for it."""
+    """The output of one process, handed to the calls that wait for it."""
 
     def __init__(self, server: StdioServer, limits: Limits, inbox: Inbox) -> None:
         self._server = server
@@ -185,7 +185,7 @@ class _Stream:
         self.process.serve()
 
     def doubt(self) -> None:
-        """A call has waited in vain: is anybody there? Whatever the process says is a sign of life."""
+        """A call got no reply in time: ping the process. Whatever it writes is a sign of life."""
         if self._is_alive.is_set():
             self._doubted_at = time.monotonic()
             self._is_alive.clear()
@@ -194,7 +194,7 @@ class _Stream:
             self.process.send(encode(ping))
 
     def await_sign_of_life(self, wait: Wait) -> None:
-        """Wait until a doubt has its answer. A process that gives none counts as ended: it hangs."""
+        """Waits until a doubt has its answer. A process that gives none counts as ended: it hangs."""
         while not self._is_alive.is_set():
             left = self._doubted_at + _SIGN_OF_LIFE_SECONDS - time.monotonic()
             if left <= 0:
@@ -205,7 +205,7 @@ class _Stream:
     def line(self, data: bytes, *, is_last: bool = False) -> None:
         """See `OutputListener`."""
         self._is_alive.set()
-        if is_last:  # first: whoever gets its answer may call again at once
+        if is_last:  # first: the call that gets this answer may be followed by another one at once
             self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
         start = data.lstrip(_BLANKS)[:1]
         if not start:
@@ -226,13 +226,13 @@ class _Stream:
                 return
 
     def _skip(self, data: bytes) -> None:
-        """Something on standard output that is no message: a greeting, a print that was forgotten."""
+        """Takes a line of standard output that is no message, such as a greeting or a forgotten print."""
         self._skipped += 1
         self._noise.append(data[: 4 * _LONGEST_NOISE + self._server.longest_secret])
         _logger.debug("%s: skipped a line of %d bytes that is no message", self._server.url, len(data))
 
     def noise(self) -> str:
-        """What was skipped, as a sentence; empty if nothing was."""
+        """The skipped lines in a sentence; empty if there were none."""
         if not self._skipped:
             return ""
         shown: list[str] = []
@@ -257,7 +257,7 @@ class _Stream:
         self.calls.fail(id_of(head, tail), error)
 
     def advice(self) -> str:
-        """What to do about a server that ended before it was of any use."""
+        """The advice for a server that ended before it answered."""
         missing = self._server.missing_variables(self.process.last_words())
         if not missing:
             return _FIX
@@ -273,7 +273,7 @@ class _Stream:
         what = f"The server's process {reason}{self.noise()}"
         self.calls.end(
             ConnectError(what, phase="protocol", fix=_FIX),
-            # For those who come later nothing was sent: they may open a new session and go on.
+            # For calls that come later nothing was sent: they may open a new session and go on.
             SessionLost(what, fix=_CALL_AGAIN),
         )
 

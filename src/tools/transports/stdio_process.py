@@ -10,7 +10,6 @@ import atexit
 import logging
 import os
 import queue
-import re
 import select
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Protocol
 
+from .last_words import last_words
 from .stdio_server import StdioServer
 from .stdio_start import IS_WINDOWS, start, watch
 
@@ -35,15 +35,13 @@ _WRITE_SECONDS: Final = 1.0  # a write that takes longer waits for the process
 _EXIT_SECONDS: Final = 1.0  # between the end of the output and the end of the process
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
-_LAST_LINES, _LONGEST_WORDS = 5, 600
-_TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class OutputListener(Protocol):
-    """Told what the process says; in the process's own threads."""
+    """Receives the output of a process; called in the threads that read it."""
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
-        """One line of output, without its end; the last one of all if `is_last`."""
+        """Takes a line of output without its line feed; `is_last` if the output has ended."""
         ...
 
     def growing(self) -> None:
@@ -55,7 +53,7 @@ class OutputListener(Protocol):
         ...
 
     def ended(self, reason: str) -> None:
-        """Nothing more will come; said once."""
+        """Takes the end of the output, once."""
         ...
 
 
@@ -76,13 +74,13 @@ class Outgoing:
     _given_up: bool = False
 
     def begin(self) -> bool:
-        """The writer is about to write; False if nobody wants that any more."""
+        """The writer is about to write; False if the line was withdrawn."""
         with self._lock:
             self._begun = not self._withdrawn
             return self._begun
 
     def withdraw(self) -> bool:
-        """Do not write it; False if a part of it may be out already."""
+        """Withdraws the line; False if a part of it may have been written already."""
         with self._lock:
             self._withdrawn = not self._begun
             if self._withdrawn:
@@ -90,8 +88,8 @@ class Outgoing:
             return self._withdrawn
 
     def give_up(self) -> bool:
-        """Write no more of it, half a line or not; False if its last byte may be out already."""
-        # Who reads that the process has ended may be faster than the writer who finds it out.
+        """Writes no more of it, half a line or not; False if its last byte may be out already."""
+        # The thread that reads may find out that the process has ended before the one that writes.
         settled = self._writing.acquire(timeout=_WRITE_SECONDS)
         try:
             self._given_up = not self._may_be_out
@@ -101,7 +99,7 @@ class Outgoing:
                 self._writing.release()
 
     def write(self, number: int, left: memoryview) -> int:
-        """Write some of what is left of it.
+        """Writes some of what is left of it.
 
         Args:
             number: The descriptor of the pipe.
@@ -129,7 +127,7 @@ class StdioProcess:
 
     Args:
         server: What to start.
-        listener: Told what it says.
+        listener: Receives its output.
         line_bytes: Longest line of output.
 
     Raises:
@@ -166,7 +164,7 @@ class StdioProcess:
         ]
 
     def serve(self) -> None:
-        """Begin to read and write; the listener is told from now on."""
+        """Begins to read and write; from now on the listener is called."""
         for thread in self._threads:
             thread.start()
 
@@ -177,11 +175,11 @@ class StdioProcess:
 
     @property
     def waiting_lines(self) -> int:
-        """How many lines wait to be written."""
+        """The number of lines that wait to be written."""
         return self._outbox.qsize()
 
     def send(self, data: bytes) -> Outgoing:
-        """Write a line when those before it are out.
+        """Writes a line when those before it are out.
 
         Args:
             data: The line, without its end.
@@ -192,14 +190,10 @@ class StdioProcess:
 
     def last_words(self) -> str:
         """The end of what the process has written to its standard error, in one line, without secrets."""
-        text = _TERMINAL_CODES.sub("", self._stderr_tail.decode("utf-8", "replace").replace("\r", "\n"))
-        text = self._server.without_secrets(text)
-        lines = [" ".join(line.split()) for line in text.splitlines()]
-        words = " / ".join([line for line in lines if line][-_LAST_LINES:])
-        return words if len(words) <= _LONGEST_WORDS else "…" + words[-_LONGEST_WORDS:]
+        return last_words(self._stderr_tail, self._server.without_secrets)
 
     def close(self) -> None:
-        """End the process and its group: input closed, then SIGTERM, then SIGKILL, 2 s apart.
+        """Ends the process and its group: input closed, then SIGTERM, then SIGKILL, 2 s apart.
 
         Its output is read to the end meanwhile: a server that cannot write cannot end. If the process has
         ended by itself, or another thread closes it, waits until that is done.
@@ -224,7 +218,7 @@ class StdioProcess:
             self._closed.set()
 
     def kill(self) -> None:
-        """End it at once, with all that it has left behind in its group."""
+        """Ends it at once, with all that it has left behind in its group."""
         with self._kill_lock:
             if not self._has_ended(0):
                 self._kill_group()
@@ -270,7 +264,7 @@ class StdioProcess:
             self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> bool:
-        """Signal the whole group; False if there is nobody in it."""
+        """Signals the whole group; False if there is nobody in it."""
         if IS_WINDOWS:
             # Nothing but the end with all that it has started can be sent there, which `_kill_group` does.
             return self._process.poll() is None
@@ -315,7 +309,7 @@ class StdioProcess:
             self.close()  # whatever the reason is: it cannot be used any more
 
     def _farewell(self) -> str:
-        """How the process ended, once its output has."""
+        """How the process ended, after its output has ended."""
         if not self._has_ended(0 if self._closing else _EXIT_SECONDS):
             reason = "closed its standard output although it still runs"
         else:
@@ -331,7 +325,7 @@ class StdioProcess:
                 self._stderr_tail = (self._stderr_tail + chunk)[-self._tail_bytes :]
 
     def _read(self, stream: IO[bytes]) -> bytes:
-        """What is there, as soon as something is; empty at the end of the stream or of the process."""
+        """Waits for bytes and returns them; empty at the end of the stream or of the process."""
         if not IS_WINDOWS:
             poll = select.poll()
             poll.register(stream, select.POLLIN)
@@ -343,7 +337,7 @@ class StdioProcess:
         return os.read(stream.fileno(), _CHUNK)
 
     def _has_been_over(self, seconds: float) -> bool:
-        """Whether the process has ended, and that long ago."""
+        """Returns whether the process has ended, and that long ago."""
         if self._process.poll() is None:
             return False
         self._over_since = self._over_since or time.monotonic()
@@ -359,7 +353,7 @@ class StdioProcess:
                     if outgoing.begin():
                         self._write_line(stream, outgoing)
         except OSError:
-            if not self._has_ended(_POLITE_SECONDS):  # nobody can ask it anything any more
+            if not self._has_ended(_POLITE_SECONDS):  # it can get no more requests
                 self._is_deaf = True
                 self.kill()
 

@@ -72,7 +72,7 @@ class StdioServer:
 
     @property
     def url(self) -> str:
-        """What stands for the server where others have a URL."""
+        """The text in place of a URL."""
         return f"stdio:{self.name}"
 
     @property
@@ -88,12 +88,12 @@ class StdioServer:
         return safe | dict(self.env)
 
     def missing_variables(self, said: str) -> list[str]:
-        """Names in what a server says that look like environment variables and are not in its environment."""
+        """The names in a server's output that look like environment variables and are not set for it."""
         given = self.environment()
         return [name for name in dict.fromkeys(_VARIABLE.findall(said)) if name not in given][:_MOST_NAMED]
 
     def without_secrets(self, text: str) -> str:
-        """Black out what the server has printed of its `secrets`."""
+        """Blacks out what the server has printed of its `secrets`."""
         for secret in sorted(set(self.secrets()), key=len, reverse=True):  # one may be a part of another
             text = text.replace(secret, "[secret]")
         return text
@@ -104,7 +104,7 @@ class StdioServer:
         return max((len(secret.encode("utf-8", "replace")) for secret in self.secrets()), default=0)
 
     def secrets(self) -> Iterator[str]:
-        """What the server may print but nobody must see: its variables, and keys in its arguments."""
+        """Secrets that the server may print: values of its variables, and keys in its arguments."""
         for value in self.env.values():
             # A private key has many lines, and is printed line by line.
             yield from (part for part in (value, *value.splitlines()) if len(part) >= _SHORTEST_SECRET)

@@ -1,4 +1,4 @@
-"""How a server's process is started, and a small one beside it that ends it if we cannot."""
+"""Starts a server's process, and a small second process that ends it if this one is killed."""
 
 import os
 import shutil

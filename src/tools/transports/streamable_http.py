@@ -144,7 +144,7 @@ class StreamableHttp:
             reply.drain()
 
     def end_session(self, wait: Wait) -> None:
-        """Tell the server that the session is over; 405 and other refusals are fine."""
+        """Tells the server that the session is over; 405 and other refusals are fine."""
         stream = self._stream
         if stream is not None:
             stream.stop()
@@ -181,7 +181,7 @@ class StreamableHttp:
         self._is_heard = True
 
     def _open_stream(self, delay: float = 0.0) -> ServerStream | None:
-        """Listen to the server from now on, in the background."""
+        """Listens to the server from now on, in the background."""
         with self._lock:
             if self._stream is None and not self._is_closed:
                 stream = ServerStream(self._channel, self._session, self._limits, self._hear, delay=delay)
@@ -275,7 +275,7 @@ class StreamableHttp:
     def _read(
         self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str] | None:
-        """Read until our response and its text; None if the stream ends or breaks before it."""
+        """Reads until our response and its text; None if the stream ends or breaks before it."""
         size = 0
         events = iter_events(
             reply.chunks(),
@@ -309,7 +309,7 @@ class StreamableHttp:
         return None
 
     def _deliver(self, message: Message, inbox: Inbox) -> None:
-        """Hand over what is not our reply. A question is answered beside it: the reply may come meanwhile."""
+        """Hands over messages that are not our reply. Questions are answered in another thread meanwhile."""
         if "id" not in message:
             _tell(message, self._inbox, inbox)
             return
@@ -327,7 +327,7 @@ def _session_header(session_id: str | None) -> SessionHeaders:
 
 
 def _has_id(session: SessionHeaders) -> bool:
-    """Whether the server keeps a session for us: beside the revision there is an id."""
+    """Returns whether the server keeps a session for us: beside the revision there is an id."""
     return len(session) > 1
 
 

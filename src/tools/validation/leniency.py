@@ -1,4 +1,4 @@
-"""What servers mean where they write a schema that says something else, or use words that it does not have.
+"""Schemas whose letter differs from what their servers mean, and unknown words in them.
 
 A schema made from the results of a library (zod's, by default) calls all that has a default required, though
 the server fills it in; OpenAPI's ``nullable`` says nothing in JSON Schema, and its ``oneOf`` is used for

@@ -83,7 +83,7 @@ def describe_problems(
     if not problems:
         return "", f"{whole[0].upper()}{whole[1:]} cannot be read"
     closest = [_closest(problem) for problem in problems]
-    # Who hears which values there are need not hear of which type they are.
+    # Where the allowed values are listed, their type need not be named.
     listed = {_pointer(problem) for problem in closest if problem.kind.name in {"enum", "const"}}
     closest = [each for each in closest if each.kind.name != "type" or _pointer(each) not in listed]
     # Missing and unknown names first: they usually are the reason for the rest.

@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 
 def check_structured_content(definition: ToolDefinition, value: Any, limits: Limits) -> None:
-    """Compare a structured result with what the tool promises.
+    """Compares a structured result with what the tool promises.
 
     Raises:
         ResultInvalid: It violates the tool's own output schema.
@@ -55,7 +55,7 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
 
 
 def _stands_for_another(problem: "jsonschema_rs.ValidationError") -> bool:
-    """Whether a value is what libraries write where they cannot write the one that they have.
+    """Returns whether a value is what libraries write where they cannot write the one that they have.
 
     JSON has no NaN, and null is written for it. PHP writes an empty object as an empty list.
     """

@@ -78,7 +78,7 @@ class CompiledSchema:
         return self
 
     def is_valid(self, value: Any) -> bool:
-        """Whether the value conforms.
+        """Returns whether the value conforms.
 
         Raises:
             ValueError: The value cannot be checked: too deep, too much work, or text that is not Unicode.
@@ -91,7 +91,7 @@ class CompiledSchema:
         return validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
-        """What is wrong with a value, at most twenty things. Messages never show the value itself."""
+        """The problems of a value, at most twenty. Messages never show the value itself."""
         if self._checks is None:
             return []
         validator, graph = self._checks
@@ -116,7 +116,7 @@ class CompiledSchema:
 
 
 def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
-    """Compile a schema, once per distinct text.
+    """Compiles a schema, once per distinct text.
 
     Args:
         schema_json: JSON text of a schema, 2020-12 unless ``$schema`` says otherwise.
@@ -205,7 +205,7 @@ def _first_problem(validator: "jsonschema_rs.Validator", value: Any) -> "list[js
 
 
 def _unusable(error: Exception) -> str:
-    """Why a schema is not valid, and where."""
+    """The reason why a schema is not valid, and the place."""
     import jsonschema_rs
 
     if not isinstance(error, jsonschema_rs.ValidationError):

@@ -1,4 +1,4 @@
-"""How much work a schema makes: the reference graph, and a bound on the looks a validator takes.
+"""Estimates the work of validating: the reference graph, and a bound on the validator's steps.
 
 Two references to a definition that itself refers twice to another one, and so on, make a small schema that
 takes for ever. Counting how often each subschema applies at each place of a value, without applying it, finds
@@ -80,13 +80,13 @@ class SchemaGraph:
 
     @property
     def patterns(self) -> int:
-        """How many regular expressions there are."""
+        """The number of regular expressions."""
         return sum(
             ("pattern" in node) + len(as_object(node.get("patternProperties"))) for node in self._nodes
         )
 
     def looks(self, value: Any, parts: int) -> int | None:
-        """About how many looks checking a value of that many parts takes; None if too many to bear."""
+        """The estimated steps of checking a value of that many parts; None if there are too many."""
         most = min(self.most_work + parts * _LOOKS_PER_VALUE, self.most_work * _LARGEST_VALUE)
         everywhere = parts * sum(self._weights)
         if self._is_simple and (everywhere <= most or sum(self._weights) <= _LOOKS_PER_VALUE):
@@ -117,7 +117,7 @@ class SchemaGraph:
         """All subschemas that apply at one place with those given, each as often as it does.
 
         Returns:
-            They, and how many of them call each other in a row.
+            The subschemas, and how many of them call each other in a row.
         """
         total = Counter(applied)
         frontier = applied
@@ -189,7 +189,7 @@ class SchemaGraph:
         self._targets.setdefault("", 0)
 
     def _direct(self, number: int) -> Counter[int]:
-        """What applies at the same place because this subschema does."""
+        """The subschemas that apply at the same place because this one does."""
         node = self._nodes[number]
         found: Counter[int] = Counter()
         # To find out what is left over, everything else is evaluated a second time.

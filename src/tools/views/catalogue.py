@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..flow_choices import shortened, signature, type_in_words
+from ..flow_choices import signature, type_in_words
 from ..provider.example_arguments import example_arguments, listed_parameters, resolve
-from ..words import counted
+from ..words import counted, shortened
 from .html import (
     Html,
     badge,
@@ -56,7 +56,7 @@ def catalogue(provision: Provision) -> str:
 
 
 class _Room:
-    """How much more the page may hold in full."""
+    """The room that is left for details on the page."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters

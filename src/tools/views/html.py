@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...types.canonical import without_surrogates
 from ..hidden_text import escape, hidden_characters, name_of, visible
+from ..words import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -114,7 +115,7 @@ def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
 
 
 def join(parts: Iterable[Content], separator: Content = "") -> Html:
-    """Puts pieces together, see `to_html`."""
+    """Joins pieces, see `to_html`."""
     return Html(to_html(separator).join(to_html(part) for part in parts))
 
 
@@ -156,9 +157,7 @@ def json_block(value: Any) -> Html:
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text) if isinstance(value, str) and len(text) <= _LONGEST_JSON else value
         text = parsed if isinstance(parsed, str) else json.dumps(parsed, ensure_ascii=False, indent=2)
-    if len(text) > _LONGEST_JSON:
-        text = f"{text[:_LONGEST_JSON]}… ({len(text):,} characters in all)"
-    return element("pre", text or "(nested too deeply to be shown)")
+    return element("pre", beginning(text, _LONGEST_JSON) or "(nested too deeply to be shown)")
 
 
 def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:

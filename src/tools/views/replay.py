@@ -11,6 +11,7 @@ from ...audit.replay.calls import ReplayVerdict
 from ...audit.replay.comparison import document_of
 from ...audit.replay.ignore import MEMBERS, IgnoreRules
 from ...audit.verify import Verdict
+from ..words import beginning
 from .html import (
     Html,
     badge,
@@ -38,6 +39,7 @@ _MOST_SHOWN: Final = 200
 _MOST_OTHERS: Final = 50
 _OPENED: Final = 5
 _LONGEST: Final = 60_000
+_LONGEST_JSON: Final = 4_000
 _MOST_LINES: Final = 1_500
 _CONTEXT: Final = 3
 _BEFORE: Final = 200
@@ -74,7 +76,7 @@ class ShownCalls:
     left_out: int = 0
 
     def add(self, call: ReplayedCall) -> None:
-        """Takes a call, if there is room for it."""
+        """Adds a call if there is room."""
         calls, room = (self.others, _MOST_OTHERS) if call.verdict.is_good else (self.notable, _MOST_SHOWN)
         if len(calls) < room:
             calls.append(call)
@@ -117,7 +119,7 @@ def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
             record.tool_name or "no tool",
             badge(call.verdict.value, _KINDS[call.verdict]),
             f"row {record.input_row}" if record.input_row is not None else None,
-            _cut(record.arguments or "", 100),
+            beginning(record.arguments or "", 100),
         ),
         " ",
     )
@@ -125,8 +127,8 @@ def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
         summary,
         paragraph(call.reason) if call.reason else None,
         _differences(call, ignore),
-        details("Arguments", json_block(_cut(record.arguments))) if record.arguments else None,
-        details("Patch (RFC 6902)", json_block(_cut(call.patch))) if call.patch else None,
+        _json("Arguments", record.arguments),
+        _json("Patch (RFC 6902)", call.patch),
         properties(
             (
                 ("Server", record.server),
@@ -141,6 +143,10 @@ def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
         ),
         opened=opened,
     )
+
+
+def _json(title: str, text: str | None) -> Html | None:
+    return details(title, json_block(beginning(text, _LONGEST_JSON))) if text else None
 
 
 def _took(call: ReplayedCall) -> str | None:
@@ -218,8 +224,3 @@ def _pretty(value: Any) -> str:
     return (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
     )
-
-
-def _cut(text: str | None, longest: int = 4000) -> str:
-    text = text or ""
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters in all)"

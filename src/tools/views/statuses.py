@@ -1,4 +1,4 @@
-"""How a call ended, as a person should take it: the same wherever calls are shown."""
+"""The meaning of statuses for people, the same in all views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def meaning_of(status: CallStatus) -> BadgeKind:
-    """What a status means: good, what somebody wanted although it is no result, or bad."""
+    """The meaning of a status: good, bad, or intended although it is no result."""
     match status:
         case CallStatus.OK:
             return "good"

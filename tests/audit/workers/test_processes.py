@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from knime_mcp.audit.dispatch import Call
+from knime_mcp.audit.call import Call
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.workers.process_workers import ProcessWorkers
 from knime_mcp.audit.workers.remote_call import RemoteCall

@@ -1,7 +1,5 @@
 """The server and the helpers of the Caller's tests."""
 
-import json
-
 import pyarrow as pa
 import pytest
 
@@ -27,17 +25,3 @@ def tools_of(host):
         return result.outputs[0].as_input()
 
     return tools
-
-
-@pytest.fixture
-def journal_files(tmp_path):
-    """The journals of the test's workflow, oldest first."""
-    return lambda: sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
-
-
-@pytest.fixture
-def journals(journal_files):
-    """Reads them, each as a list of lines."""
-    return lambda: [
-        [json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in journal_files()
-    ]

@@ -70,6 +70,12 @@ def test_columns_that_are_not_there_fail_in_configure(call, message, tools, sett
         assert "no Parameters table" in message(call(tools, execute=False, **settings))
 
 
+def test_a_column_of_tools_is_no_column_with_their_names(call, message, tools):
+    text = message(call(tools, tools, execute=False, tool_per_row_column="Tool (JSON)"))
+    assert "The column 'Tool (JSON)' holds tools, not their names" in text
+    assert "'Tool name'" in text
+
+
 def test_configure_contacts_nobody_and_promises_what_execute_delivers(call, tools):
     result = call(tools, {"a": [1], "Status": ["x"]}, execute=False, tool_name="add")
     assert result.ok, result.failure

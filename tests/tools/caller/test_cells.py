@@ -2,10 +2,13 @@
 
 import importlib
 import json
+import sys
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from tests.support.real_knime import register_value_factory
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 TIME = "org.knime.core.data.v2.time."
@@ -46,8 +49,8 @@ def said(result):
 def echoed(call):
     """Calls a tool per row; gives what became of the rows, and what the server was sent."""
 
-    def run(rows, **settings):
-        takes = {name: {} for name in rows}
+    def run(rows, wanted=None, **settings):
+        takes = {name: wanted or {} for name in rows}
         echo = tool("echo", inputSchema={"type": "object", "properties": takes})
         script = modern(tools__list=rpc({"tools": [echo]}), tools__call=rpc({"content": []}))
         with ScriptedServer(script) as server:
@@ -77,6 +80,35 @@ def test_a_type_without_values_as_all_arguments(echoed, periods):
     rows, sent = echoed({"p": periods}, arguments_source="json_column", arguments_column="p")
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert sent == [{}]
+
+
+class Smiles(str):
+    """As KNIME's values of molecules, which are texts of classes of their own."""
+
+
+@pytest.fixture
+def molecules(cells, monkeypatch):
+    """A column of a type that another extension brings, with such values."""
+    from knime.api.types import PythonValueFactory
+
+    class Factory(PythonValueFactory):
+        def __init__(self):
+            super().__init__(Smiles)
+
+        def decode(self, storage):
+            return None if storage is None else Smiles(storage)
+
+    monkeypatch.setitem(sys.modules, "molecules", SimpleNamespace(Smiles=Smiles, Factory=Factory))
+    java = "org.example.SmilesValueFactory"
+    register_value_factory(java, "string", "molecules", "Factory", "molecules.Smiles")
+    return cells(java, pa.array(["CCO", None]))
+
+
+@pytest.mark.parametrize("wanted", [{}, {"type": "string", "minLength": 3}])
+def test_molecules_are_sent_as_the_texts_that_they_are(echoed, molecules, wanted):
+    rows, sent = echoed({"molecule": molecules}, wanted)
+    assert [row["Status"] for row in rows] == ["ok", "ok"]
+    assert sent == [{"molecule": "CCO"}, {}]
 
 
 def test_a_column_that_no_tool_wants_is_not_read(call, periods):

@@ -1,5 +1,6 @@
 """Name look-up, TLS, proxies: which phase failed, and what was in use."""
 
+import math
 import select
 import socket
 import ssl
@@ -53,6 +54,13 @@ def test_a_private_authority_is_trusted_by_its_file(tls_server, ca_file):
     (tls,) = [step for step in steps if step.phase == "tls"]
     assert "Test authority" in tls.detail
     assert "valid until" in tls.detail
+
+
+def test_a_handshake_may_take_for_ever(tls_server, ca_file):
+    endless = Timeouts(connect=math.inf, idle=math.inf, total=math.inf)
+    network_settings = NetworkSettings(ca_file=ca_file)
+    with MCPClient(tls_server.url, network=network_settings, timeouts=endless) as client:
+        assert client.call_tool("echo").text == "hi"
 
 
 def test_the_file_can_come_from_the_environment(tls_server, ca_file, monkeypatch):
@@ -183,6 +191,25 @@ def test_a_proxy_from_the_environment_is_used_and_no_proxy_obeyed(monkeypatch):
         assert settings.proxy_for("http://localhost:3/") is None
         assert settings.proxy_for("http://11.1.2.3/") is not None
         assert NetworkSettings(proxy="").proxy_for("http://mcp.invalid/") is None
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "direct", "through"),
+    [
+        ("*", ["http://a.invalid/", "http://10.1.2.3/"], []),
+        ("localhost,*.corp.invalid", ["http://a.corp.invalid/"], ["http://a.invalid/"]),
+        ("a.invalid b.invalid", ["http://a.invalid/", "http://b.invalid/"], ["http://c.invalid/"]),
+        ("a.invalid:81", ["http://a.invalid:81/", "http://x.a.invalid:81/"], ["http://a.invalid/"]),
+        ("a.invalid:80", ["http://a.invalid/"], ["http://a.invalid:81/", "https://a.invalid/"]),
+    ],
+)
+def test_who_is_reached_without_a_proxy(monkeypatch, no_proxy, direct, through):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", no_proxy)
+    settings = NetworkSettings()
+    assert [settings.proxy_for(url) for url in direct] == [None] * len(direct)
+    assert all(settings.proxy_for(url) is not None for url in through)
 
 
 def test_a_proxy_that_is_not_there_is_named_without_its_login():

@@ -107,11 +107,50 @@ def test_a_tool_that_was_listed_and_is_gone_is_not_found(era):
     assert caught.value.suggestions == ()
 
 
-def test_a_tool_that_speaks_of_an_unknown_tool_is_not_missing_itself(era):
-    script = era(tools__call=rpc_error(-32603, "echo: unknown tool hammer"))
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Tool ehco not found",
+        "MCP error -32602: Tool ehco not found",
+        "tool not found",
+        "tool 'ehco' not found: tool not found",
+        "Tool not found: ehco",
+        "ehco was not found",
+        'unknown tool "ehco"',
+    ],
+)
+def test_an_unknown_tool_in_the_words_of_any_library(words):
+    with (
+        ScriptedServer(legacy(tools__call=rpc_error(-32602, words))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ToolNotFound),
+    ):
+        client.call_tool("ehco")
+
+
+@pytest.mark.parametrize("words", ["Method not found", "Could not find tool: ehco"])
+def test_a_tool_that_is_not_listed_is_the_method_that_a_server_does_not_find(words):
+    script = legacy(tools__call=rpc_error(-32601, words))
     with ScriptedServer(script) as server, MCPClient(server.url) as client:
         client.list_tools()
-        with pytest.raises(ServerError, match="hammer"):
+        with pytest.raises(ToolNotFound, match="Did you mean echo"):
+            client.call_tool("ehco")
+        with pytest.raises(ServerError, match="does not offer this"):
+            client.call_tool("echo")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-32603, "echo: unknown tool hammer"),
+        (-32602, "Customer 42 not found"),
+        (-32602, "Invalid arguments for tool echo: no such file, /tmp/echo.txt not found"),
+    ],
+)
+def test_a_tool_that_does_not_find_something_is_not_missing_itself(era, code, words):
+    with ScriptedServer(era(tools__call=rpc_error(code, words))) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        with pytest.raises(ServerError, match=words):
             client.call_tool("echo")
 
 

@@ -100,7 +100,7 @@ def test_initialize_is_repeated_after_an_outage():
 
 def test_a_call_is_repeated_when_no_connection_could_be_made():
     with ScriptedServer(modern()) as server:
-        client = MCPClient(server.url)
+        client = MCPClient(server.url, timeouts=Timeouts(connect=0.5))
         client.connect()
     # The server is gone; nothing can have run. It comes back on another port only, so the attempts fail.
     started = time.monotonic()

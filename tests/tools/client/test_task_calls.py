@@ -1,5 +1,6 @@
 """Tools that insist on running as tasks (2025-11-25)."""
 
+import math
 import time
 
 import pytest
@@ -41,6 +42,13 @@ def test_a_task_is_polled_and_its_result_fetched():
     assert server.methods[-3:] == ["tasks/get", "tasks/get", "tasks/result"]
     assert server.requests[-1].params["taskId"] == "t-1"
     assert [progress.message for progress in told] == ["half"]
+
+
+def test_a_call_without_an_end_asks_for_no_lifetime():
+    with ScriptedServer(script()) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        assert client.call_tool("research", timeout=math.inf).text == "found"
+    assert server.named("tools/call")[0].params["task"] == {}
 
 
 def test_a_progress_callback_that_fails_does_not_end_the_task(caplog):

@@ -82,6 +82,8 @@ FITTING = [
     {"type": ["integer", "null"], "default": None},
     {"type": "integer", "minimum": 1.5},
     {"type": "array", "contains": {"type": "integer"}},
+    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "integer"}},
+    {"type": "object", "minProperties": 2, "properties": {"a": {"type": "boolean"}, "b": {}, "c": {}}},
     {"type": "object", "allOf": [{"allOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}]}]},
     {
         "type": "object",
@@ -103,6 +105,12 @@ def test_a_pattern_that_is_not_read_gives_a_text_all_the_same(pattern):
 @pytest.mark.parametrize("schema", FITTING)
 def test_the_example_fits_the_schema(schema):
     jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(of_property(schema))
+
+
+def test_the_example_of_a_tuple_of_older_drafts_fits_each_place():
+    schema = {"type": "array", "items": [{"type": "boolean"}, {"type": "null"}], "minItems": 3}
+    found = of_property({**schema, "additionalItems": {"type": "object"}})
+    assert found == [False, None, {}]
 
 
 WIDE = {

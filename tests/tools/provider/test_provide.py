@@ -160,11 +160,13 @@ def test_the_phase_of_a_connection_that_fails(serve):
     assert not provision.outcomes[0].steps[-1].ok
 
 
-def test_the_node_module_imports_nothing_heavy():
+@pytest.mark.parametrize("module", ["mcp_provider", "mcp_caller"])
+def test_a_node_module_imports_nothing_heavy(module):
     standin = Path(__file__).parents[3] / "src" / "headless" / "standin"
     code = (
         f"import sys; sys.path.append({str(standin)!r}); import knime.extension; before = set(sys.modules);"
-        "import knime_mcp.tools.mcp_provider; new = {m.partition('.')[0] for m in set(sys.modules) - before};"
+        f"import knime_mcp.tools.{module};"
+        "new = {m.partition('.')[0] for m in set(sys.modules) - before};"
         "print(sorted(new & {'httpx', 'pyarrow', 'pandas', 'numpy', 'ssl', 'jsonschema_rs', 'asyncio'}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
