@@ -96,6 +96,15 @@ def model_at(url: str) -> object:
     return create_model(ChatModelSettings(route=model_route(url), model="test-model"), None)
 
 
+def run(
+    model: object, toolbox: Direct, messages: list[HumanMessage], options: AgentOptions | None = None
+) -> None:
+    """Runs the agent. A run that failed would be a wrong figure: it is raised."""
+    outcome = run_agent(model, toolbox, messages, options)
+    if outcome.error is not None:
+        raise outcome.error
+
+
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Turns with one call and with many, and conversations of many turns."""
     many, turns = (5, 2) if smoke else (200, 20)
@@ -110,14 +119,14 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
         question = [HumanMessage("Hi")]
         for _ in range(rounds + 1):
             for toolbox, name in ((Direct(), "loop"), (Structured(), "loop, tool is a StructuredTool")):
-                single = seconds(lambda box=toolbox: run_agent(one, box, question).checked())
-                several = seconds(lambda box=toolbox: run_agent(lots, box, question).checked())
+                single = seconds(lambda box=toolbox: run(one, box, question))
+                several = seconds(lambda box=toolbox: run(lots, box, question))
                 note(f"per tool call: {name}", (several - single) / (many - 1))
             hand_one, hand_many = seconds(lambda: by_hand(one, 1)), seconds(lambda: by_hand(lots, 1))
             note("per tool call: by hand, function called directly", (hand_many - hand_one) / (many - 1))
             invoked = seconds(lambda: [TOOL.invoke({"query": "knime"}) for _ in range(many)])
             note("per tool call: StructuredTool.invoke alone", invoked / many)
-            ours = seconds(lambda: run_agent(long, Direct(), question, options).checked())
+            ours = seconds(lambda: run(long, Direct(), question, options))
             note("per turn (model + one call): loop", ours / (turns + 1))
             note("per turn (model + one call): by hand", seconds(lambda: by_hand(long, turns)) / (turns + 1))
     for name, values in figures.items():

@@ -4,8 +4,8 @@ LangChain reads the names of arguments: plain `StructuredTool` loses ``config`` 
 on ``self``. Here a call's arguments are one value that nobody looks into. Models are bound to `functions`,
 which LangChain does not rewrite; these tools only execute.
 
-Imports LangChain: import this module only where tools are executed. LangChain reads annotations in every
-call, so they are no texts here, which it would have to compile each time.
+Imports LangChain: import this module only where tools are executed. It does without ``from __future__ import
+annotations``: LangChain reads annotations in every call, and would compile texts each time.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _KEPT: Final = ("title", "description", "type", "enum", "default")
 
 
 class ToolContext(Protocol):
-    """What executes tools: `ToolExecutor`, or anything else that can, also as plain text or JSON values."""
+    """The executor of tools, such as `ToolExecutor`. Its methods may return plain text, too."""
 
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply | str: ...
 
@@ -48,7 +48,7 @@ class MCPStructuredTool(StructuredTool):
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
-        """What LangChain tells models of the arguments, in a form that no vendor's endpoint refuses."""
+        """The schema that LangChain sends to models, in a form that all vendors' endpoints accept."""
         return {**self._told, "description": self.description} if self.description else self._told
 
     @property

@@ -1,7 +1,7 @@
 """The node *MCP Agent Prompter*: a model that calls workflow tools and MCP tools from one column.
 
-Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
-do. It keeps nothing between calls, and imports what is heavy when it works.
+Only the node: its dialog, its ports, and the calls of the modules that do the work. It keeps nothing between
+calls of KNIME, and imports what is heavy in `execute`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class MCPAgentPrompter:
         data: list[Any],
         credential: Any,  # noqa: ARG002
     ) -> Any:
-        """Checks the settings and promises the columns; contacts nobody."""
+        """Checks the settings and promises the columns; makes no connection."""
         try:
             if model is not None:
                 model.check(ctx)
@@ -297,9 +297,8 @@ class MCPAgentPrompter:
         folder: Path,
     ) -> Prompter:
         from ..tools.caller.blobs import BlobStore
-        from ..tools.caller.sessions import routes_of
+        from ..tools.caller.sessions import routes_of, workflow_runner
         from .prompter.prompter import Prompter
-        from .prompter.workflow_host import workflow_runner
         from .toolbox.toolset import Toolset, extract_tools
 
         found = [] if tools is None else extract_tools(tools, self.tool_column)
@@ -307,7 +306,9 @@ class MCPAgentPrompter:
         dispatcher = sessions.dispatcher(journal.run, self.pinning, BlobStore(folder, journal.run).save)
         made = model.create_model(ctx)
         dispatcher.secrets.learn(made.secrets)
-        dispatcher = replace(dispatcher, run_workflow=workflow_runner(ctx, debug=self.debug))
+        # The default mode, as KNIME's own agent: the tables that come out stay readable.
+        run_workflow = workflow_runner(ctx, "DEBUG" if self.debug else "DEFAULT")
+        dispatcher = replace(dispatcher, run_workflow=run_workflow)
         return Prompter(
             model=made,
             toolset=Toolset(found),

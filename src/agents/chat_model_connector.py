@@ -1,8 +1,8 @@
 """The node *OpenAI-Compatible Chat Model Connector*: which model an agent thinks with.
 
-Only the node. Its dialog asks the endpoint for its models; KNIME's choices know nothing of the node whose
-dialog is opened, so the settings are taken down when they are loaded into it, right before and in the same
-thread.
+Only the node. Its dialog asks the endpoint for its models. KNIME does not tell the function that lists them
+which node's dialog is opened. So the settings are noted when KNIME loads them into the node, which it does
+right before, in the same thread.
 """
 
 from __future__ import annotations
@@ -183,12 +183,12 @@ class OpenAICompatibleChatModelConnector:
     token_limit.rule(knext.OneOf(token_limit_as, [_TokenLimit.none.name]), knext.Effect.HIDE)
 
     def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """KNIME's hook for loaded settings: changes none, takes them down for `_model_choices`."""
+        """KNIME's hook for loaded settings: changes none, notes them for `_model_choices`."""
         _loaded.settings = dict(parameters)
         return parameters
 
     def configure(self, ctx: Any) -> ChatModelPortObjectSpec:
-        """Checks the settings; contacts nobody."""
+        """Checks the settings; makes no connection."""
         try:
             spec = ChatModelPortObjectSpec(self._settings())
             spec.check(ctx)

@@ -1,7 +1,7 @@
 """The node *Tool Call Replayer*: makes recorded calls again and compares.
 
-Only the node: its dialog, its ports, and the way between KNIME's contexts and the work, which other modules
-do. It keeps nothing between calls, and imports what is heavy when it works.
+Only the node: its dialog, its ports, and the calls of the modules that do the work. It keeps nothing between
+calls of KNIME, and imports what is heavy in `execute`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ToolCallReplayer:
     total_timeout = connection_settings.total_timeout()
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
-        """Checks the settings and promises the columns; contacts nobody."""
+        """Checks the settings and promises the columns; makes no connection."""
         from ..audit.replay.table import REPLAY_COLUMNS, SUMMARY_COLUMNS
         from ..types.column_kinds import knime_columns
 

@@ -163,14 +163,13 @@ def test_other_servers_and_ignore_rules(replay, recorded, server):
     assert rows[1]["New server"] == server.url("/renamed")
 
 
-def test_a_named_tool_runs_and_is_in_the_journal(replay, recorded, notes, tmp_path):
+def test_a_named_tool_runs_and_is_in_the_journal(replay, recorded, notes, journals):
     table, _ = recorded([("note", {"text": "from the node"})])
     before = notes.read_text("utf-8").count("from the node")
     assert rows_of(replay(table, also_call="note"))[0]["Verdict"] == "same"
     assert notes.read_text("utf-8").count("from the node") == before + 1
-    (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
-    kinds = [json.loads(line)["kind"] for line in journal.read_text("utf-8").splitlines()]
-    assert kinds == ["start", "call", "end"]
+    (journal,) = journals()
+    assert [line["kind"] for line in journal] == ["start", "call", "end"]
 
 
 def test_secret_arguments_come_from_a_credential(replay, recorded):
@@ -247,12 +246,12 @@ def test_an_empty_table_has_no_rows_and_counts_nothing(replay, recorded):
     assert {row["Calls"] for row in rows_of(result, 1)} == {0}
 
 
-def test_a_cancel_closes_the_journal_as_canceled(replay, recorded, tmp_path):
+def test_a_cancel_closes_the_journal_as_canceled(replay, recorded, journals):
     table, _ = recorded([("add", {"a": number}) for number in range(30)])
     result = replay(table, cancel=3, concurrency=1)
     assert not result.ok
-    (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
-    assert json.loads(journal.read_text("utf-8").splitlines()[-1])["outcome"] == "canceled"
+    (journal,) = journals()
+    assert journal[-1]["outcome"] == "canceled"
 
 
 def test_workflow_tools_run_only_if_they_are_named(host, replay, tmp_path):

@@ -103,7 +103,7 @@ class PortAuthorization:
         return {"Authorization": f"{schema} {token}"}
 
     def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002
-        """Nothing more can be done."""
+        """Returns False: a login that comes with a port cannot be renewed here."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""What an endpoint answers, in whatever form, as one document in the form of OpenAI's chat completions.
+"""Turns an endpoint's answer of any form into one document in the form of OpenAI's chat completions.
 
 Endpoints that call themselves compatible stream where nobody asked for it, give a whole answer where a stream
 was asked for, and write both in their own ways. So the form is seen at the body, not at the request, and a
@@ -52,7 +52,7 @@ class AnswerForm:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the endpoint said why the model stopped."""
+        """Whether the endpoint gave a finish reason."""
         return self._finish is not None
 
     def take(self, document: object) -> None:

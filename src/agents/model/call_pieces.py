@@ -12,7 +12,7 @@ message, under ``calls`` those of each tool call, by id."""
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
-    """Gives the objects in a list; none of what is no list."""
+    """Returns the objects in a list; none of what is no list."""
     entries = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
@@ -27,7 +27,7 @@ class _Call:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments are an object, to which nothing can be added."""
+        """Whether the arguments came as a complete object."""
         text = "".join(self.arguments)
         return text.rstrip().endswith("}") and read_arguments(text)[0] is not None
 
@@ -39,7 +39,7 @@ class CallPieces:
         self._calls: list[_Call] = []
 
     def take(self, piece: dict[str, Any]) -> None:
-        """Takes a piece, or a whole call, as the endpoint sent it."""
+        """Adds a piece of a call, or a whole call."""
         function: dict[str, Any] = piece["function"] if isinstance(piece.get("function"), dict) else {}
         name = function.get("name")
         call = self._place(piece.get("index"), _text(piece.get("id")), name if isinstance(name, str) else "")

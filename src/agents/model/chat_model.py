@@ -28,7 +28,7 @@ _EXAMPLE: Final = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatModelSettings:
-    """Which model, where, and how to ask it.
+    """The settings of a chat model: endpoint, model and request options.
 
     Attributes:
         route: The base URL (what stands before ``/chat/completions``), the credential's name, extra headers.
@@ -159,7 +159,7 @@ def create_model(
         headers: Further headers, which may hold secrets and are never shown.
 
     Returns:
-        The model, which contacts nobody yet.
+        The model. No connection is made yet.
 
     Raises:
         SettingInvalid: The credential cannot be sent.

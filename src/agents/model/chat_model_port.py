@@ -22,7 +22,7 @@ PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
 
 
 class ChatModelPortObjectSpec(knext.PortObjectSpec):
-    """Which model, where, and how to ask it.
+    """The settings of a chat model: endpoint, model and request options.
 
     Args:
         settings: The settings.
@@ -37,7 +37,7 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
         return self._settings
 
     def check(self, ctx: Any) -> None:
-        """Looks at whether the model can be made; for ``configure``, contacts nobody.
+        """Looks at whether the model can be made; for ``configure``, makes no connection.
 
         Raises:
             SettingInvalid: It cannot, such as for a credential that is not there.

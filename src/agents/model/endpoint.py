@@ -68,13 +68,13 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """The secrets."""
         return (*self._fixed, *(self._auth.secrets() if self._auth is not None else ()))
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r})"
 
-    def dressed(self, request: httpx.Request) -> httpx.Request:
+    def prepared(self, request: httpx.Request) -> httpx.Request:
         """The request as it is sent: a copy, because the given one is shown and logged by others."""
         headers = {name: value for name, value in request.headers.items() if name.lower() in _KEPT_HEADERS}
         proof = self._auth.headers() if self._auth is not None else {}
@@ -88,7 +88,7 @@ class Endpoint:
         )
 
     def connection_options(self) -> dict[str, Any]:
-        """What an httpx transport needs to know: certificates and proxy."""
+        """The arguments of an httpx transport: certificates and proxy."""
         network = NetworkSettings()
         proxy = network.proxy_for(self.base_url)
         secure = self.base_url.startswith("https:")
@@ -119,7 +119,7 @@ class _Transport(httpx.BaseTransport):
                 # Nobody tells it when the last request was made, so it keeps no connection.
                 limits = httpx.Limits(max_keepalive_connections=0)
                 self._inner = httpx.HTTPTransport(limits=limits, **self._endpoint.connection_options())
-        return self._inner.handle_request(self._endpoint.dressed(request))
+        return self._inner.handle_request(self._endpoint.prepared(request))
 
     def close(self) -> None:
         if self._inner is not None:
@@ -147,7 +147,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             pool = self._pools.get(loop)
             if pool is None:
                 pool = self._pools[loop] = httpx.AsyncHTTPTransport(**self._endpoint.connection_options())
-        return await pool.handle_async_request(self._endpoint.dressed(request))
+        return await pool.handle_async_request(self._endpoint.prepared(request))
 
     async def release(self) -> None:
         """Closes the connections of the running event loop; others are not touched."""

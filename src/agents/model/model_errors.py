@@ -1,4 +1,4 @@
-"""What can go wrong between an agent and its model, told apart by what a person can do about it.
+"""The errors between an agent and its model, one type for each thing that a person can do about them.
 
 ::
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
+_THOUGHTS: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
 _CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
 
 
 class ModelError(MCPError):
-    """Something went wrong between the agent and its model.
+    """The base of errors between the agent and its model.
 
     Args:
         what: What happened.
@@ -61,7 +62,7 @@ class ModelError(MCPError):
 
     @property
     def about_call_ids(self) -> bool:
-        """Whether the endpoint's words are about ids of tool calls: what one made, another may refuse."""
+        """Returns whether an error is about ids of tool calls, of which endpoints accept different forms."""
         return _CALL_IDS.search(self.what) is not None
 
 
@@ -86,7 +87,7 @@ class ModelLoginFailed(ModelError):  # noqa: N818
 
 
 class ModelNotFound(ModelError):  # noqa: N818
-    """There is no such model, or nothing at the base URL."""
+    """The model does not exist, or there is no endpoint at the base URL."""
 
 
 class ModelRequestRefused(ModelError):  # noqa: N818
@@ -94,12 +95,17 @@ class ModelRequestRefused(ModelError):  # noqa: N818
 
     @property
     def about_streaming(self) -> bool:
-        """Whether the endpoint's words are about streaming: some models do nothing else, some cannot."""
+        """Returns whether an error is about streaming: some models require it, some do not support it."""
         return "stream" in self.what.lower()
 
     @property
+    def about_thoughts(self) -> bool:
+        """Returns whether an error is about reasoning content, which some endpoints send but refuse."""
+        return _THOUGHTS.search(self.what) is not None
+
+    @property
     def about_images(self) -> bool:
-        """Whether the endpoint's words are about images."""
+        """Returns whether an error is about images."""
         return _NO_IMAGES.search(self.what) is not None
 
 

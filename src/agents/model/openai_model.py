@@ -68,12 +68,12 @@ class EndpointModel(ChatOpenAI):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """The secrets."""
         return cast("Endpoint", self._endpoint).secrets
 
     @property
     def fitting(self) -> ToolFitting:
-        """What the endpoint takes of tools, for all runs with this model."""
+        """What the endpoint accepts in tool definitions, for all runs with this model."""
         return self._fitting
 
     async def release_connections(self) -> None:

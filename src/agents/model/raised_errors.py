@@ -33,7 +33,9 @@ _TOO_LONG: Final = re.compile(
     r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
     r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
     r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
-    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)",
+    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
+    r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
+    r"|prompt exceeds|context limit|maximum model length",
     re.IGNORECASE,
 )
 _NO_TOOLS: Final = re.compile(
@@ -52,6 +54,7 @@ _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
 _USED_UP: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
 
 
 def model_error(
@@ -116,7 +119,7 @@ def _of_status(
     code = str(_field(body, "code") or "")
     # Too many tokens for one request is a rate limit at some services: no waiting helps.
     if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {said}")):
-        return _too_long(said, status, server)
+        return too_long(said, status=status, server=server)
     if code in {"content_filter", "content_policy_violation"} or "content management policy" in said:
         return PromptFiltered(
             f"A filter at the endpoint refused the prompt: {said}",
@@ -124,7 +127,8 @@ def _of_status(
             server=server,
             fix="Look at prompt and tool results for what the provider does not allow",
         )
-    if status == 402 or (code in _USED_UP and status in {None, 429}):
+    is_used_up = code in _USED_UP or _NO_CREDIT.search(said)
+    if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
         return _quota(said, status, server)
     match status:
         case None:
@@ -183,7 +187,8 @@ def _fix_for_refusal(said: str) -> str:
     )
 
 
-def _too_long(said: str, status: int | None, server: str | None) -> ContextTooLong:
+def too_long(said: str, *, status: int | None = None, server: str | None = None) -> ContextTooLong:
+    """The conversation does not fit, and what the endpoint said of it."""
     return ContextTooLong(
         f"The conversation does not fit into the model's context: {said}",
         status=status,
@@ -210,7 +215,8 @@ def login_failed(status: int, said: str, server: str | None) -> ModelLoginFailed
             "The endpoint does not accept the credential (401)",
             status=status,
             server=server,
-            fix="Choose a credential whose password is the API key in the node that connects the model",
+            fix="Choose a credential whose password is the API key in the node that connects the model; on"
+            " the command line name the variable that holds the key with --api-key-env",
         )
     return ModelLoginFailed(
         f"The endpoint does not allow this (403): {said}",
@@ -232,7 +238,7 @@ def moved(status: int, server: str | None) -> ModelNotFound:
 
 
 def no_connection(cause: BaseException | None, server: str | None) -> ModelUnreachable:
-    """There is no connection to an endpoint, and why."""
+    """The error for an endpoint that cannot be reached, with the reason."""
     if cause is not None and isinstance(cause, MCPError):
         return ModelUnreachable(cause.what, server=server, fix=cause.fix)
     detail = "" if cause is None else f": {_quote(str(cause) or type(cause).__name__, ())}"

@@ -1,4 +1,4 @@
-"""What an endpoint is told of tools after it refused some: no more is changed than what it objects to.
+"""Adapts tool definitions to an endpoint that refused some, changing only what it objects to.
 
 Tools go to the model as their servers describe them. Some endpoints refuse the whole request for one of them:
 OpenAI's service takes 1,024 characters of a tool's description; several want ``properties`` in every object
@@ -52,7 +52,7 @@ _DEEPEST: Final = 64
 
 
 class ToolFitting:
-    """What one endpoint takes, as far as it said so. Safe to use from several threads."""
+    """What an endpoint accepts in tool definitions, as learned so far. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives what the top of a schema declares; nothing where it does not say."""
+    """Returns what the top of a schema declares; nothing where it does not say."""
     found = schema.get("properties")
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

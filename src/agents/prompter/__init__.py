@@ -1,1 +1,1 @@
-"""What the node MCP Agent Prompter does: prompts in, conversations and calls out."""
+"""The parts of the node *MCP Agent Prompter*: prompts in, conversations and calls out."""

@@ -42,7 +42,7 @@ OUTCOME: Final[tuple[tuple[str, Kind], ...]] = (
 
 
 class MessageForm(StrEnum):
-    """How a table holds messages."""
+    """The ways in which a table can hold messages."""
 
     MESSAGE = "message"
     """One column of KNIME's Message cells."""

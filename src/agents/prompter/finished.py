@@ -54,8 +54,8 @@ _TABLES_LOST: Final = (
 class Finished:
     """The conversations that a run finishes, and those of the interrupted runs before it.
 
-    Safe to use from several threads. To be made before the journal of the run: whoever resumes that goes on
-    from the runs before it, too.
+    Safe to use from several threads. Make it before the journal of the run: it notes the run before, which is
+    needed to resume that journal.
 
     Args:
         folder: Where the journals are.
@@ -146,7 +146,7 @@ class Finished:
     def _read(self, earlier: JournalContent) -> JournalContent | None:
         """Reads what a run left; gives the journal of the run that it went on from."""
         path = self._path.parent / f"{earlier.run}{_SUFFIX}"
-        if path in self._files:  # somebody made a circle of them
+        if path in self._files:  # the files name each other in a circle
             return None
         self._files.append(path)
         before: Path | None = None

@@ -54,7 +54,7 @@ def default_column(schema: Any) -> str | None:
 
 
 def is_message_column(column: Any) -> bool:
-    """Tells whether a column of a schema has Message cells."""
+    """Returns whether a column of a schema has Message cells."""
     try:
         kind = json.loads(getattr(column.ktype, "logical_type", "") or "{}")
     except ValueError:
@@ -117,10 +117,10 @@ def _message(row: Mapping[str, Any], column: str, row_id: str) -> BaseMessage | 
 
 
 def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
-    """Reads a message from a row with a column for each part; None where nobody speaks.
+    """Reads a message from a row with a column for each part; None for a row without a role.
 
     Raises:
-        ValueError: Somebody speaks who is not known, or a cell holds no JSON.
+        ValueError: The role is unknown, or a cell holds no JSON.
         TypeError, AttributeError: A cell holds other JSON than it should.
         KeyError: A call without a name.
     """

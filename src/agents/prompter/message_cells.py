@@ -71,7 +71,7 @@ def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
     """Reads a message from the five fields of a cell's storage.
 
     Raises:
-        ValueError: Nobody of that kind speaks in a conversation.
+        ValueError: The kind of message is unknown.
     """
     from langchain_core.messages import HumanMessage, ToolMessage
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...types.errors import Canceled
-from .workflow_host import HostThread
+from .host_thread import HostThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -99,7 +99,7 @@ def answers(
 
 @contextmanager
 def _stops_others(stop: threading.Event) -> Generator[None]:
-    """What one prompt raises ends the run, and in this thread no other prompt begins."""
+    """A context for one prompt: an error in it ends the run, and no other prompt begins."""
     try:
         yield
     except BaseException:

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...types.errors import Canceled, MCPError
-from ...types.tool import WorkflowTool
 from ..run.events import Ending, PromptGiven
 from ..timeline.timeline import PromptTimeline
 from ..toolbox.calls_under_way import CallsUnderWay
@@ -26,21 +25,21 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from ...audit.dispatch import Dispatcher, WorkflowRunner
+    from ...audit.call import Dispatcher, WorkflowRunner
     from ...audit.record import CallRecord
-    from ...types.tool import Tool
+    from ...types.tool import WorkflowTool
     from ..model.openai_model import EndpointModel
     from ..run.events import AgentEvent
     from ..run.loop import AgentOptions, AgentOutcome
     from ..toolbox.toolset import Toolset
-    from .workflow_host import HostThread
+    from .host_thread import HostThread
 
 ERROR_ENDING: Final = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What to ask.
+    """A prompt and its history.
 
     Attributes:
         text: The user's message; empty goes on with the history, None is a missing cell.
@@ -54,14 +53,14 @@ class Prompt:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there is nothing that a model could answer."""
+        """Whether prompt and history hold nothing that a model could answer."""
         said = any(entry.message is not None for entry in self.history)
         return self.text is None or not (self.text or said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What became of a prompt.
+    """The outcome of a prompt.
 
     Attributes:
         prompt: The prompt.
@@ -85,11 +84,11 @@ class Answered:
 
 
 class CallKeeper(Protocol):
-    """What keeps the records of calls, such as a `Journal`. Safe to use from several threads."""
+    """A store of call records, such as a `Journal`. Safe to use from several threads."""
 
     @property
     def count(self) -> int:
-        """How many it keeps."""
+        """The number of records."""
         ...
 
     @property
@@ -98,7 +97,7 @@ class CallKeeper(Protocol):
         ...
 
     def append(self, record: CallRecord) -> CallRecord:
-        """Takes a finished call, and gives it back with its number and its place in the chain."""
+        """Adds a finished call; returns it with its number and its place in the chain."""
         ...
 
 
@@ -210,7 +209,7 @@ class Prompter:
         for entry in prompt.history:
             if entry.message is not None and not isinstance(entry.message, SystemMessage):
                 found.append(renamed(entry.message, self.toolset.bound_name))
-        if len(registry) or any(_has_data(bound.tool) for bound in self.toolset.bound):
+        if len(registry) or self.toolset.has_data:
             found.append(HumanMessage(registry.message()))
         if prompt.text:
             found.append(HumanMessage(prompt.text))
@@ -270,7 +269,7 @@ class Prompter:
         return message.model_copy(update={"tool_calls": calls})
 
     def keep(self, record: CallRecord) -> CallRecord:
-        """Takes the record of a finished call, in any thread, and gives it back as the journal has it."""
+        """Adds the record of a finished call, in any thread; returns it as the journal holds it."""
         kept = self.journal.append(replace(record, run=self.dispatcher.run))
         self.records.append(kept)
         return kept
@@ -324,13 +323,9 @@ def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> I
 
 
 def _origins(history: Sequence[Entry]) -> Iterator[str]:
-    """Who wrote the results of tools in a history."""
+    """The servers that wrote the tool results in a history."""
     from langchain_core.messages import ToolMessage
 
     from ..run.messages import origin_of
 
     return (origin_of(entry.message) for entry in history if isinstance(entry.message, ToolMessage))
-
-
-def _has_data(tool: Tool) -> bool:
-    return isinstance(tool, WorkflowTool) and bool(tool.input_ports or tool.output_ports)

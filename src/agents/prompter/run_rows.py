@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..run.events import AgentEvent
     from .conversation import Entry
     from .finished import Finished
+    from .host_thread import HostThread
     from .prompter import Answered, Prompt, Prompter
-    from .workflow_host import HostThread
 
 _log = logging.getLogger(__name__)
 
@@ -124,14 +124,14 @@ class PromptRuns:
         return sorted(self.prompter.records, key=lambda record: record.call)
 
     def question_and_answer(self) -> tuple[str, str]:
-        """What was asked and answered, of a single prompt; for several, how many there were."""
+        """Prompt and answer of a single prompt; for several, their number."""
         if len(self.timelines) != 1:
             return f"{len(self.timelines)} prompts", ""
         timeline = self.timelines[0]
         return timeline.question, "" if timeline.ended is None else timeline.ended.text
 
     def warning(self) -> str | None:
-        """Says everything that the person should know, in one text; None if there is nothing."""
+        """All warnings for the person in one text; None if there are none."""
         total = self.failures + len(self.endings)
         calls = self.calls()
         bad = [record for record in calls if not record.ok]
@@ -226,7 +226,7 @@ class PromptRuns:
         return Canceled(what, fix=kept or None)
 
     def _to_resume(self) -> list[str]:
-        """What to do about prompts without an answer, and what that does once more."""
+        """The advice for prompts without an answer, and what running them again would repeat."""
         if self.finished is None or not self.finished.rows:
             return []
         records = [*self.finished.unfinished, *self.prompter.records]
@@ -257,7 +257,7 @@ _ENDINGS: Final = {
 
 
 class _Progress:
-    """Says what an agent does, in a few words."""
+    """The agent's present step, in a few words."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The agent's own settings: their parameters, with what an analyst must know, and their checks.
+"""The agent's own settings: their parameters, with what an analyst must know. `settings_checks` checks them.
 
 The keys that KNIME's Agent Prompter has mean the same here.
 """
@@ -13,14 +13,13 @@ from ...tools import connection_settings
 from ...tools.tool_settings import NO_COLUMN, column_choices
 from ...types.columns import AUTO
 from ..run.outcome import DATA_PREFIX, LIMIT_PROMPT, SYSTEM_MESSAGE
-from .settings_checks import ErrorHandling, text_columns
 
 TOOLS, HISTORY, DATA = 1, 2, 3
 _LONGEST_RUN: Final = 7 * 24 * 3600.0
 
 
 class LimitHandling(knext.EnumParameterOptions):
-    """What the iteration limit does."""
+    """The effects of the iteration limit."""
 
     FAIL = ("Fail", "The prompt fails.")
     FINAL_RESPONSE = (
@@ -30,7 +29,7 @@ class LimitHandling(knext.EnumParameterOptions):
 
 
 class ToolErrorHandling(knext.EnumParameterOptions):
-    """What a failed tool does."""
+    """The effects of a failed tool."""
 
     model = ("Tell the model", "The model reads what went wrong, and what would help, and goes on.")
     stop = (
@@ -39,12 +38,27 @@ class ToolErrorHandling(knext.EnumParameterOptions):
     )
 
 
+class ErrorHandling(knext.EnumParameterOptions):
+    """The effects of an error of the agent. The names are KNIME's."""
+
+    FAIL = ("Fail", "The node fails.")
+    COLUMN = (
+        "Error column",
+        "The conversation so far is kept, and a row with the error in a column of its own ends it.",
+    )
+
+
 class ConversationForm(knext.EnumParameterOptions):
-    """How the conversation is written."""
+    """The forms in which a conversation can be written."""
 
     auto = ("Find out", "Message cells where KNIME's AI extension is installed, otherwise text.")
     message = ("Message cells", "One column that KNIME's own agents can go on with.")
     plain = ("Text", "Columns of text: role, text, tool calls.")
+
+
+def text_columns(schema: Any) -> list[str]:
+    """Lists the columns of text of a schema."""
+    return [column.name for column in schema if column.ktype == knext.string()]
 
 
 def _conversation_columns(specs: list[Any]) -> list[str]:
@@ -252,7 +266,7 @@ def _error_columns(specs: list[Any]) -> list[str]:
 
 @knext.parameter_group(label="Errors", is_advanced=True)
 class ErrorSettings:
-    """What becomes of errors of the agent; the keys are KNIME's."""
+    """The ways of handling errors of the agent; the keys are KNIME's."""
 
     error_handling = knext.EnumParameter(
         "Error handling",

@@ -1,4 +1,4 @@
-"""What the agent's settings mean together with what is connected: columns, and what cannot work.
+"""Checks the agent's settings against its inputs: the columns to use, and errors.
 
 ``node`` is a node with the parameters of `settings`; ``history``, ``tools`` and ``data`` are schemas of its
 inputs, None where nothing is connected or known yet.
@@ -8,24 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import knime.extension as knext
-
 from ...tools.tool_settings import chosen_column
 from ...types.columns import AUTO
 from ...types.errors import SettingInvalid
+from .settings import ErrorHandling, text_columns
 
 if TYPE_CHECKING:
     from .conversation import ConversationLayout
-
-
-class ErrorHandling(knext.EnumParameterOptions):
-    """What an error of the agent does. The names are KNIME's."""
-
-    FAIL = ("Fail", "The node fails.")
-    COLUMN = (
-        "Error column",
-        "The conversation so far is kept, and a row with the error in a column of its own ends it.",
-    )
 
 
 def prompt_column_of(node: Any) -> str | None:
@@ -107,7 +96,7 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
-    """Checks the settings against what is connected; contacts nobody.
+    """Checks the settings against what is connected; makes no connection.
 
     Raises:
         SettingInvalid: A setting that cannot work, with what to do.
@@ -147,8 +136,3 @@ def _check_prompt_column(column: str, data: list[Any]) -> None:
             setting="prompt_column",
             fix="Open the dialog and choose a column",
         )
-
-
-def text_columns(schema: Any) -> list[str]:
-    """Lists the columns of text of a schema."""
-    return [column.name for column in schema if column.ktype == knext.string()]

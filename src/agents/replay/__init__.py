@@ -1,1 +1,1 @@
-"""What the node *Tool Call Replayer* is made of."""
+"""The parts of the node *Tool Call Replayer*."""

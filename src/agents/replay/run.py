@@ -1,4 +1,4 @@
-"""One execution of the Replayer: from its input table to its output tables, with a journal of its own."""
+"""An execution of the Replayer: from its input table to its output tables, with its own journal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...audit.table import TableError
 from ...tools.caller.run import JOURNALS
 from ...tools.credentials import find_credential
 from ...tools.views.replay import ShownCalls
+from ...types.column_kinds import ROW_ID
 from ...types.errors import Canceled, MCPError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ...tools.caller.sessions import Sessions
 
 _ROWS_PER_PIECE: Final = 512
-_ROW_ID: Final = "<RowID>"
 
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
@@ -159,4 +159,4 @@ def _piece(calls: list[ReplayedCall]) -> Any:
 
     table = replay_table(calls)
     row_ids = [call.recorded.row_id or f"Row{call.recorded.place - 1}" for call in calls]
-    return table.add_column(0, _ROW_ID, pa.array(row_ids, pa.string()))
+    return table.add_column(0, ROW_ID, pa.array(row_ids, pa.string()))

@@ -171,7 +171,7 @@ concurrency = knext.IntParameter(
 
 
 def check(node: Any, schema: Any) -> None:
-    """Checks the settings of a node with the parameters of this module; contacts nobody.
+    """Checks the settings of a node with the parameters of this module; makes no connection.
 
     Raises:
         SettingInvalid: A setting that cannot work, with what to do.

@@ -1,10 +1,11 @@
-"""What a model's answer says: why it stopped, what it cost, whether it refuses, whether it is one."""
+"""Reads a model's answer: finish reason, token usage, refusal, and whether it has content."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from ..model.model_errors import ModelAnswerInvalid, ModelBusy
+from ..model.raised_errors import too_long
 from .content import text_of
 from .events import TokenUsage
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 
-_CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens", "model_length"})
+_CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
+_CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
 _GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
 _FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_content", "spii"})  # Google's
 
@@ -26,15 +28,19 @@ def usage_of(message: AIMessage) -> TokenUsage:
 
 
 def finish_reason(message: AIMessage) -> str:
-    """Why the model stopped: ``stop``, ``length``, ``content_filter`` or what else the endpoint says."""
-    reason = str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
+    """The finish reason: ``stop``, ``length``, ``content_filter`` or another word of the endpoint."""
+    reason = _given_reason(message)
     if reason in _CUT_OFF:
         return "length"
     return "content_filter" if reason in _FILTERED else reason
 
 
+def _given_reason(message: AIMessage) -> str:
+    return str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
+
+
 def refusal_of(message: AIMessage) -> str | None:
-    """What the model said when it refused; None if it did not."""
+    """The text of a refusal; None if the model did not refuse."""
     refusal = message.additional_kwargs.get("refusal")
     if refusal:
         return str(refusal)
@@ -48,6 +54,7 @@ def require_content(message: AIMessage) -> None:
 
     Raises:
         ModelBusy: The endpoint gave it up.
+        ContextTooLong: It says nothing, for the conversation has taken all the room.
         ModelAnswerInvalid: It says nothing.
     """
     if finish_reason(message) in _GIVEN_UP:
@@ -58,6 +65,8 @@ def require_content(message: AIMessage) -> None:
     asks = message.tool_calls or message.invalid_tool_calls
     if asks or text_of(message) or refusal_of(message) is not None:
         return
+    if _given_reason(message) in _CONTEXT_FULL:
+        raise too_long("nothing is left for an answer")
     if finish_reason(message) == "length":
         error = ModelAnswerInvalid(
             "The model used up its token limit before it said anything",

@@ -1,4 +1,4 @@
-"""What a message holds, whatever form its content has: text, images, tool calls."""
+"""Reads text, images and tool calls of a message, in all forms of content."""
 
 from __future__ import annotations
 

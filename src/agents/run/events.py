@@ -1,4 +1,4 @@
-"""What happens in a run of an agent, as values: for progress, the terminal, the view and tests."""
+"""The events in a run of an agent: for progress, the terminal, the view and tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TokenUsage:
 
 
 class Ending(StrEnum):
-    """Why a run of an agent ended without an error."""
+    """The reasons for which a run of an agent ends without an error."""
 
     ANSWER = "answer"
     """The model answered without asking for a tool."""

@@ -29,7 +29,9 @@ _THOUGHTS: Final = re.compile(
     r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
 )
 _CALL_IN_TEXT: Final = re.compile(
-    r"<tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
+    r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
+    r"|<\|channel\|>commentary"
+    r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
 )
 _ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 
@@ -37,7 +39,7 @@ _ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 def settle(
     message: AIMessage, *, taken: set[str], iteration: int = 0
 ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
-    """Puts what a model said into a form that can stand in a history.
+    """Turns a model's message into one that may stand in a history.
 
     Args:
         message: The model's answer.
@@ -188,7 +190,7 @@ def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[Ba
 
 
 def has_images(messages: Sequence[BaseMessage]) -> bool:
-    """Tells whether a history holds images of tools."""
+    """Returns whether a history holds images of tools."""
     return any(
         block.get("type") in _IMAGES
         for message in messages
@@ -208,7 +210,7 @@ def answer_of(message: BaseMessage) -> str:
 
 
 def called_in_text(message: BaseMessage) -> bool:
-    """Tells whether a model's answer begins with a tool call in a form that its server should have read."""
+    """Returns whether a model's answer begins with a tool call in a form that its server should have read."""
     return _CALL_IN_TEXT.match(answer_of(message)) is not None
 
 

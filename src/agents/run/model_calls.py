@@ -1,9 +1,9 @@
 """One turn of a model: the request, what to do when it fails, and the answer in order.
 
-Requests have no effects, so they are sent again as often as the kind of failure allows. A conversation that
-does not fit is sent once more with the oldest tool results left out, images to a model that refuses them as a
-note, ids of calls that it does not take as others; the history itself keeps them. Of tools that the endpoint
-refuses it is told less, see `model.tool_fitting`.
+Requests have no effects, so they are sent again as often as the kind of failure allows. Where an endpoint
+objects to a part of a request, that part is changed for the next try: the oldest tool results are left out,
+images become a note, ids of calls become others, what the model thought is left out, tools are described more
+simply (see `model.tool_fitting`). The history itself keeps everything.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from ..model.call_pieces import GIVEN_BACK
 from ..model.model_errors import ContextTooLong, ModelAnswerInvalid, ModelError, ModelRequestRefused
 from ..model.raised_errors import model_error
 from .answers import require_content, usage_of
@@ -40,7 +41,7 @@ _MOST_CHANGES: Final = 40  # of what is said about tools, in one turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What a model said in one turn.
+    """A model's message in one turn.
 
     Attributes:
         message: The answer as LangChain read it.
@@ -55,7 +56,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _ToolOffer:
-    """What a request says about tools.
+    """The part of a request that is about tools.
 
     Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
     calls in it unless the request defines tools. Others refuse ``tool_choice``, or take no notice of it.
@@ -100,6 +101,7 @@ class ModelCalls:
         self._seconds_left = seconds_left
         self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
         self._plain_ids = False
+        self._thoughts = True  # whether the model's go back to it
         self._fitting = model.fitting
         self.notes: list[str] = []
 
@@ -193,6 +195,8 @@ class ModelCalls:
                 for message in messages
             ]
         sent = sendable(messages, images=self._images)
+        if not self._thoughts:
+            sent = [_without_thoughts(message) for message in sent]
         return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
 
     def _adapt(self, problem: ModelError, messages: Sequence[BaseMessage], trims: int) -> str | None:
@@ -216,6 +220,9 @@ class ModelCalls:
                 "The model takes no images, so those that tools returned were left out of what was sent"
             )
             return "sent again without images"
+        if problem.about_thoughts and self._thoughts and any(map(_has_thoughts, messages)):
+            self._thoughts = False
+            return "sent again without the model's thoughts"
         if problem.about_streaming and not self._turned:
             self._stream, self._turned = not self._stream, True
             return "sent again as a stream" if self._stream else "sent again without streaming"
@@ -271,7 +278,7 @@ class ModelCalls:
 def _tool_offers(
     tools: Sequence[Mapping[str, Any]], messages: Sequence[BaseMessage], *, final: bool
 ) -> tuple[_ToolOffer, ...]:
-    """What to say about tools first, and what instead, each after the one before was refused."""
+    """The tool definitions to try, each after the one before was refused."""
     if tools and not final:
         return (_ToolOffer(tools),)
     if tools:
@@ -299,6 +306,18 @@ def _only_its_name(name: str) -> dict[str, Any]:
 
 def _calls_all_the_same(message: AIMessage, offer: _ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
+
+
+def _has_thoughts(message: BaseMessage) -> bool:
+    return "message" in message.additional_kwargs.get(GIVEN_BACK, {})
+
+
+def _without_thoughts(message: BaseMessage) -> BaseMessage:
+    """A message without its own fields among those that go back; those of its calls stay."""
+    if not _has_thoughts(message):
+        return message
+    back = {name: value for name, value in message.additional_kwargs[GIVEN_BACK].items() if name != "message"}
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, GIVEN_BACK: back}})
 
 
 def _with_plain_ids(message: BaseMessage) -> BaseMessage:

@@ -1,9 +1,9 @@
-"""What a run of an agent is told and what comes out of it."""
+"""The inputs of a run of an agent, and its outcome."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -26,7 +26,7 @@ LIMIT_PROMPT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """How an agent runs.
+    """The options of a run.
 
     Attributes:
         iteration_limit: How often the model may ask for tools and be given results; it is asked once more
@@ -51,7 +51,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOutcome:
-    """How a run ended and what was said.
+    """The end of a run and its messages.
 
     Attributes:
         messages: The whole conversation: what was given (in order, see `repair`) and what the run added.
@@ -72,13 +72,3 @@ class AgentOutcome:
     iterations: int
     duration: float
     notes: tuple[str, ...] = ()
-
-    def checked(self) -> Self:
-        """The same outcome.
-
-        Raises:
-            MCPError: The run failed or was canceled.
-        """
-        if self.error is not None:
-            raise self.error
-        return self

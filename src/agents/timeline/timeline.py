@@ -1,4 +1,4 @@
-"""What happened to a prompt, and the words that show it: for the view, the terminal and the audit."""
+"""The timeline of a prompt, in words: for the view, the terminal and the audit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_PREVIEW: Final = 160
 
 @dataclass(slots=True, kw_only=True)
 class PromptTimeline:
-    """What happened to one prompt.
+    """The timeline of one prompt.
 
     Attributes:
         row: RowID of the prompt, None for a single one.
@@ -50,22 +50,22 @@ class PromptTimeline:
             self.seconds = event.duration
 
     def forget_contents(self) -> None:
-        """Drops what tools gave: of many prompts nobody looks at all, but all of them count."""
+        """Drops what tools gave, which would fill the memory with many prompts; what is counted stays."""
         self.events = [_emptied(event) if isinstance(event, ToolFinished) else event for event in self.events]
 
     @property
     def start(self) -> datetime | None:
-        """When it began."""
+        """The time of the beginning."""
         return next((event.at for event in self.events if isinstance(event, PromptGiven)), None)
 
     @property
     def question(self) -> str:
-        """What was asked."""
+        """The prompt."""
         return next((event.text for event in self.events if isinstance(event, PromptGiven)), "")
 
     @property
     def ended(self) -> RunEnded | None:
-        """How it ended, None if it failed or was canceled."""
+        """The reason of the end; None if the run failed or was canceled."""
         return next((event for event in self.events if isinstance(event, RunEnded)), None)
 
     @property
@@ -118,7 +118,7 @@ def arguments_line(call: ToolFinished | ToolStarted) -> str:
 
 
 def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
-    """How a call ended, as a word and as what it means."""
+    """The status of a call: its word and its meaning."""
     record = call.reply.record
     if call.reply.unfinished:
         return "not finished", "warning"

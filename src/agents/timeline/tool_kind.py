@@ -1,4 +1,4 @@
-"""What a tool is, by word and by icon, wherever an agent's calls are shown."""
+"""The kinds of tools as words and icons, for all places that show calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls an agent may make: rules, one per line, of which the first that fits decides.
+"""The approval policy for an agent's calls: rules, one per line; the first that fits decides.
 
 ::
 
@@ -61,7 +61,7 @@ _SETTING: Final = "approval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition of a rule.
+    """A condition of a rule.
 
     Attributes:
         word: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``, ``mcp`` or
@@ -78,7 +78,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of a policy.
+    """A rule: one line of a policy.
 
     Attributes:
         allow: Whether it allows or denies.
@@ -124,13 +124,13 @@ class ApprovalPolicy:
         )
 
     def trusts(self, server: str) -> bool:
-        """Tells whether a server is trusted, by its URL without secrets."""
+        """Returns whether a server is trusted, by its URL without secrets."""
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
     def denial(
         self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
     ) -> str | None:
-        """Tells whether a tool may be called: None if it may, else the rule that denies it.
+        """Returns whether a tool may be called: None if it may, else the rule that denies it.
 
         Args:
             tool: The tool.

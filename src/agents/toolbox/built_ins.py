@@ -1,6 +1,7 @@
 """Tools of the agent itself: one that finds tools, one that reads on in long results.
 
-They are no tools of a server or workflow, so their calls are not recorded; real tools win their names.
+They are no tools of a server or workflow, so their calls are not recorded. A real tool of the same name keeps
+it, and the agent's own gets a number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _QUERY: Final = {
     "query": {
         "type": "string",
         "minLength": 1,
-        "description": "What the tool should do: the deed and the thing, in English, such as 'cancel order'",
+        "description": "What the tool should do: verb and object, in English, such as 'cancel order'",
     }
 }
 
@@ -109,7 +110,7 @@ class BuiltIns:
     def _find_tools(self, query: str) -> str:
         found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _FOUND)]
         if not found:
-            return "No tool fits. Try other words: the deed and the thing, in English."
+            return "No tool fits. Try other words: verb and object, in English."
         self._bind(*(bound.name for bound in found))
         lines = [
             compact_json(
@@ -120,7 +121,7 @@ class BuiltIns:
         return "\n".join(["You can call these tools now, the most fitting first:", *lines])
 
     def _bind(self, *names: str) -> None:
-        """Offers tools from now on; those that were not used for longest make room for others."""
+        """Offers tools from now on; the least recently used ones make room for them."""
         with self._lock:
             is_new = not self._found.keys() >= set(names)
             self._found.update((name, next(self._uses)) for name in names)

@@ -1,7 +1,7 @@
-"""Calls that have begun and are not on record yet, for the end of a run: it waits for them a little.
+"""Calls that have begun and are not on record yet. The end of a run waits for them for a short time.
 
-A workflow cannot be interrupted, and a call that was told to stop may not heed it. What is still under way
-when the waiting is over is on record as such, for it may have done its work.
+A workflow cannot be interrupted, and a call that was told to stop may go on. What is still under way when the
+waiting is over is recorded as such, for it may have done its work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...types.errors import Canceled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.dispatch import Call, CallOutcome, Dispatcher
+    from ...audit.call import Call, CallOutcome, Dispatcher
     from ...audit.record import CallRecord
 
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
@@ -56,7 +56,7 @@ class CallsUnderWay:
             return replace(outcome, record=keep(outcome.record))
 
     def end(self, seconds: float) -> None:
-        """Has everything on record at the end of a run; waits so many seconds for calls under way."""
+        """Records all calls at the end of a run; waits so many seconds for calls under way."""
         with self._changed:
             self._changed.wait_for(lambda: not self._calls, timeout=seconds)
             left, self._calls = list(self._calls.values()), {}

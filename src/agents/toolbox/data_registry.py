@@ -26,7 +26,7 @@ _NO_DATA: Final = "No data available. Use a tool to produce data."
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DataItem:
-    """Something that tools can take or people can keep.
+    """A piece of data that tools can take and people can keep.
 
     Attributes:
         id: What models call it.
@@ -82,7 +82,7 @@ class DataRegistry:
         return [item.data for item in self._items[self._given :] if item.type == TABLE]
 
     def add(self, data: Any, *, name: str, description: str, type: str = TABLE) -> DataItem:  # noqa: A002
-        """Gives data an id: a table of the host, an Arrow table, or bytes, whose media type is `type`."""
+        """Registers data under a new id: a host's or Arrow table, or bytes of the media type `type`."""
         with self._lock:
             item = DataItem(
                 id=str(len(self._items)), name=name, description=description, type=type, data=data
@@ -113,7 +113,7 @@ class DataRegistry:
         return self._host_table(item)
 
     def last_tables(self, count: int) -> list[Any]:
-        """Gives so many tables for outputs, as KNIME's agents do: the last ones, then empty ones."""
+        """Returns so many tables for outputs, as KNIME's agents do: the last ones, then empty ones."""
         if count <= 0:
             return []
         tables = [self._host_table(item) for item in self._items if item.type == TABLE][-count:]

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...audit.dispatch import Call
+from ...audit.call import Call
 from ...audit.record import CallStatus
 from ...types.errors import ArgumentsInvalid, Canceled, MCPError
 from .approval import ApprovalPolicy
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langchain_core.tools import StructuredTool
 
-    from ...audit.dispatch import CallOutcome, DataInput, Dispatcher
+    from ...audit.call import CallOutcome, DataInput, Dispatcher
     from ...audit.record import CallRecord
     from ...types.tool import MCPTool, Tool, WorkflowTool
     from .toolset import BoundTool, Toolset
@@ -37,13 +37,14 @@ _WAIT: Final = 0.2  # seconds between looks whether the run was canceled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
-    """How tools are offered and run.
+    """The options for offering and running tools.
 
     Attributes:
         stop_on_error: Whether the run ends when a tool, its server or its workflow fails. What a model can
             put right at once does not count: arguments, an unknown name, a call that is not allowed.
         approval: Which calls are allowed.
-        longest_result: How many characters of one result the model is shown.
+        longest_result: How many characters of one result the model is shown at once. Our own loop can read
+            on, with a tool of its own.
         search_above: Estimated tokens of all functions above which the model searches for tools; None shows
             it all of them whatever they cost.
     """
@@ -56,11 +57,19 @@ class ToolOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A call on its way through LangChain's tool."""
+    """A call on its way through LangChain's tool.
+
+    Attributes:
+        executor: The executor of the tool.
+        request: What was asked for.
+        is_canceled: Whether the call should end.
+        reads_on: Whether who asked has the tool that reads on in long results, as our own loop does.
+    """
 
     executor: ToolExecutor
     request: ToolRequest
     is_canceled: Callable[[], bool]
+    reads_on: bool = True
 
 
 _running: ContextVar[_Running | None] = ContextVar("running", default=None)
@@ -76,7 +85,7 @@ class ToolExecutor:
         dispatcher: What the calls of the run share: sessions, secrets, the way to KNIME.
         on_record: Takes the record of each finished call, in any thread, and gives it back as it was kept.
         under_way: Takes the calls while they run; the run waits for them at its end.
-        registry: The data of the run.
+        registry: The data of the run. Without one, data are kept only if some tool takes or gives tables.
         options: How tools are offered and run.
         earlier: Who wrote the results that the conversation holds already: servers, empty where it is not
             known.
@@ -106,10 +115,13 @@ class ToolExecutor:
         self._under_way = under_way or CallsUnderWay()
         self._options = options
         large = LargeResults(options.longest_result, toolset.free_name("read_result"))
-        self._replies = ReplyMaker(registry=self.registry, large=large, notes=self.notes)
+        keeps_data = registry is not None or toolset.has_data
+        self._replies = ReplyMaker(
+            registry=self.registry if keeps_data else None, large=large, notes=self.notes
+        )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
-        self._others = itertools.count(1)  # each call of somebody else counts as a turn
+        self._others = itertools.count(1)  # each call from outside our loop counts as a turn
         trusted = all(options.approval.trusts(server) for server in earlier)
         self._untrusted_since = None if trusted else 0  # the turn in which such a server answered first
         self._structured: dict[str, StructuredTool] = {}
@@ -138,7 +150,7 @@ class ToolExecutor:
             _running.reset(before)
 
     def langchain_tool(self, name: str) -> StructuredTool:
-        """Gives a tool in LangChain's form, which runs through this executor.
+        """Returns a tool in LangChain's form, which runs through this executor.
 
         Raises:
             KeyError: No tool has this bound name.
@@ -209,9 +221,9 @@ class ToolExecutor:
 
     def _begun(self, tool: Tool, params: Mapping[str, Any]) -> tuple[BoundTool, _Running]:
         bound, running = self._toolset.of(tool), _running.get()
-        if running is None or running.executor is not self:  # somebody else than a model's loop calls
+        if running is None or running.executor is not self:  # the call comes from outside our loop
             request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._others))
-            running = _Running(executor=self, request=request, is_canceled=nobody_waits())
+            running = _Running(executor=self, request=request, is_canceled=nobody_waits(), reads_on=False)
         return bound, running
 
     def _denial(self, bound: BoundTool, iteration: int) -> MCPError | None:
@@ -263,11 +275,11 @@ class ToolExecutor:
         failed = record.status is not CallStatus.OK
         content: str | list[dict[str, Any]]
         if bound is not None and outcome.answer is not None and not failed:
-            content = self._replies.content(bound, outcome.answer)
+            content = self._replies.content(bound, outcome.answer, reads_on=running.reads_on)
         else:
             told = failure_text(outcome, bound)
             asked = None if record.started_at is None else bound
-            content = self._replies.failure(asked, told, outcome.answer)
+            content = self._replies.failure(asked, told, outcome.answer, reads_on=running.reads_on)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
         if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
             self._untrusted_since = running.request.iteration
@@ -283,6 +295,6 @@ class ToolExecutor:
 
 
 def _has_failed(record: CallRecord) -> bool:
-    """Whether a tool failed, or its server knows it no more."""
+    """Returns whether a tool failed, or its server knows it no more."""
     gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
     return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}

@@ -1,4 +1,4 @@
-"""What a model is told about tools: functions in the form of the chat-completions protocol.
+"""The tools as a model is told about them: functions in the form of the chat-completions protocol.
 
 An MCP tool's schema goes to the model as the server sent it: recursion, ``$defs``, titles and all. A workflow
 tool has no schema of its own, only its parameters, so one is made, in the form of KNIME's agents:
@@ -34,7 +34,7 @@ def built_in_definition(name: str, description: str, properties: Mapping[str, An
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
-    """Gives the schema of the arguments: the server's own, or one made for a workflow. Do not change it.
+    """Returns the schema of the arguments: the server's own, or one made for a workflow. Do not change it.
 
     Raises:
         ToolFormatError: The cell holds malformed JSON.
@@ -49,10 +49,10 @@ def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
 
 
 def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
-    """Gives the description, or the title where a server gives none; for a workflow with its outputs."""
+    """Returns the description, or the title where a server gives none; for a workflow with its outputs."""
     match tool:
         case MCPTool():
-            title = tool.title  # whoever reads it is told the row of malformed JSON
+            title = tool.title  # read even if not needed: malformed JSON is an error that names the row
             return tool.description or title or ""
         case WorkflowTool():
             if not tool.output_ports:  # the port of the message is not among them
@@ -81,7 +81,7 @@ def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[s
 
 
 def _workflow_schema(tool: WorkflowTool) -> dict[str, Any]:
-    _ = tool.parameter_schema  # whoever reads it is told the row of malformed JSON
+    _ = tool.parameter_schema  # malformed JSON is an error that names the row
     return _made_schema(tool.schema_json, tool.input_ports)
 
 

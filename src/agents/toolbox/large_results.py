@@ -50,27 +50,29 @@ class LargeResults:
 
     @property
     def any(self) -> bool:
-        """Whether some result was cut."""
+        """Whether a result was cut."""
         return self._count > 0
 
-    def cut(self, text: str, *, origin: str = "") -> str:
-        """Shortens a result if it is too long, to its beginning and its end, and says how to read on.
+    def cut(self, text: str, *, origin: str = "", reads_on: bool = True) -> str:
+        """Shortens a result if it is too long, to its beginning and its end.
 
         Args:
             text: The whole result.
             origin: Who wrote the result; see `origin_of`.
+            reads_on: Whether the model has the tool that reads on: it is told how, and the whole is kept.
         """
         if len(text) <= self._limit:
             return text
-        name = self._keep(origin, text)
         head = self._limit * 3 // 4
         tail = self._limit - head
-        left_out = len(text) - head - tail
-        return (
-            f"{text[:head]}\n\n[{left_out:,} of {len(text):,} characters are left out here. This is"
-            f' result {name}: to read on, call {self.reader} with {{"id": "{name}", "offset": {head}}}. '
-            f"The end follows.]\n\n{text[-tail:]}"
-        )
+        said = f"{len(text) - head - tail:,} of {len(text):,} characters are left out here."
+        if reads_on:
+            name = self._keep(origin, text)
+            said += (
+                f" This is result {name}: to read on, call {self.reader} with"
+                f' {{"id": "{name}", "offset": {head}}}.'
+            )
+        return f"{text[:head]}\n\n[{said} The end follows.]\n\n{text[-tail:]}"
 
     def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
         """Reads a part of a long result.
@@ -106,7 +108,7 @@ class LargeResults:
         return f"[{where}; {rest}]\n{text[offset:end]}"
 
     def origin_of(self, id: str) -> str:  # noqa: A002
-        """Who wrote a long result; empty if nothing is held under its id."""
+        """The server that wrote a long result; empty if there is no result with this id."""
         with self._lock:
             return self._kept.get(id, ("", ""))[0]
 

@@ -90,5 +90,5 @@ def _text(value: Any) -> str | None:
 
 
 def _is_long(values: list[Any]) -> bool:
-    """Whether the texts together exceed what Arrow's string type can address."""
+    """Returns whether the texts together exceed what Arrow's string type can address."""
     return sum(len(value) for value in values if isinstance(value, str)) > 2**29

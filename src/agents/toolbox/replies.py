@@ -1,4 +1,4 @@
-"""What a model sees of an answer: text that is not too long, images, and the data that came of it."""
+"""Makes the reply that a model sees: text within the limit, images, and ids of data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from .record_tables import find_records, records_table
 
 if TYPE_CHECKING:
-    from ...audit.dispatch import Answer
+    from ...audit.call import Answer
     from ...types.tool import Tool
     from .data_registry import DataItem, DataRegistry
     from .large_results import LargeResults
@@ -37,22 +37,27 @@ class ReplyMaker:
     """Makes replies of answers.
 
     Attributes:
-        registry: Takes the data of answers.
+        registry: Takes the data of answers; None keeps none.
         large: Takes what is too long.
         notes: Takes what a person should know.
     """
 
-    registry: DataRegistry
+    registry: DataRegistry | None
     large: LargeResults
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
-    def content(self, bound: BoundTool, answer: Answer) -> str | list[dict[str, Any]]:
-        """Makes what the model sees of a result: text, or a text block and image blocks."""
-        items = self._register(bound, answer)
+    def content(self, bound: BoundTool, answer: Answer, *, reads_on: bool) -> str | list[dict[str, Any]]:
+        """Makes what the model sees of a result: text, or a text block and image blocks.
+
+        Args:
+            bound: The tool.
+            answer: What it answered.
+            reads_on: Whether the model can read on in a long result.
+        """
+        listed = "" if self.registry is None else _registered(self.registry, bound, answer)
         seen = self._seen(bound, _whole_text(answer))
-        text = self.large.cut(seen, origin=origin_of(bound.tool))
-        if items:
-            listed = self.registry.describe(items)
+        text = self.large.cut(seen, origin=origin_of(bound.tool), reads_on=reads_on)
+        if listed:
             text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
         images = [block for block in answer.blocks if isinstance(block, ImageContent) and _is_shown(block)]
         if not images:
@@ -60,13 +65,14 @@ class ReplyMaker:
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         return blocks + [_image_block(image) for image in images]
 
-    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None) -> str:
+    def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, *, reads_on: bool) -> str:
         """Makes what the model sees of a failure.
 
         Args:
             bound: The tool, None if it was not asked: its server has written nothing then.
             text: What went wrong.
             answer: What the tool answered all the same, None if it did not.
+            reads_on: Whether the model can read on in a long text.
 
         Returns:
             The text, not too long; with the result, if what failed is that it violates the tool's schema.
@@ -74,11 +80,11 @@ class ReplyMaker:
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
         if bound is None:
-            return self.large.cut(text)
-        return self.large.cut(self._seen(bound, text), origin=origin_of(bound.tool))
+            return self.large.cut(text, reads_on=reads_on)
+        return self.large.cut(self._seen(bound, text), origin=origin_of(bound.tool), reads_on=reads_on)
 
     def _seen(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
-        """What a server wrote, without what a person who reads along would not see; records keep it all."""
+        """A server's text without hidden characters, which a person could not see; records keep them."""
         match bound.tool:
             case MCPTool():
                 hidden = {position for position, _ in hidden_characters(text)}
@@ -94,46 +100,50 @@ class ReplyMaker:
             case _:
                 assert_never(bound.tool)
 
-    def _register(self, bound: BoundTool, answer: Answer) -> list[DataItem]:  # @ToolTypeDispatch
-        match bound.tool:
-            case MCPTool():
-                self._register_blobs(bound, answer)  # for people: no tool takes them
-                return self._register_records(bound, answer)
-            case WorkflowTool(output_ports=ports):
-                items: list[DataItem] = []
-                for number, table in enumerate(answer.outputs):
-                    port = ports[number] if number < len(ports) else None
-                    name = port.name if port else f"output {number + 1}"
-                    description = (port.description if port else "") or f"Output of {bound.shown_name}"
-                    items.append(self.registry.add(table, name=name, description=description))
-                return items
+
+def _registered(registry: DataRegistry, bound: BoundTool, answer: Answer) -> str:  # @ToolTypeDispatch
+    """Registers the data of an answer; lists for the model what tools can take."""
+    match bound.tool:
+        case MCPTool():
+            _register_blobs(registry, bound, answer)  # for people: no tool takes them
+            items = _register_records(registry, bound, answer)
+        case WorkflowTool(output_ports=ports):
+            items: list[DataItem] = []
+            for number, table in enumerate(answer.outputs):
+                port = ports[number] if number < len(ports) else None
+                name = port.name if port else f"output {number + 1}"
+                description = (port.description if port else "") or f"Output of {bound.shown_name}"
+                items.append(registry.add(table, name=name, description=description))
+        case _:
+            assert_never(bound.tool)
+    return registry.describe(items)
+
+
+def _register_records(registry: DataRegistry, bound: BoundTool, answer: Answer) -> list[DataItem]:
+    if answer.structured is ABSENT or answer.is_error or answer.error is not None:
+        return []
+    items: list[DataItem] = []
+    for member, records in find_records(answer.structured):
+        table = records_table(records)
+        if table is not None:
+            name = f"{bound.shown_name} {member}".strip()
+            items.append(registry.add(table, name=name, description=f"Result of {bound.shown_name}"))
+    return items
+
+
+def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: Answer) -> None:
+    for block in answer.blocks:
+        match block:
+            case ImageContent(data=data) | AudioContent(data=data) | EmbeddedResource(blob=bytes(data)):
+                kind = block.mime_type or "application/octet-stream"
+                text = f"{kind}, {format_size(len(data))}, of {bound.shown_name}"
+                registry.add(data, name=bound.shown_name, description=text, type=kind)
             case _:
-                assert_never(bound.tool)
-
-    def _register_records(self, bound: BoundTool, answer: Answer) -> list[DataItem]:
-        if answer.structured is ABSENT or answer.is_error or answer.error is not None:
-            return []
-        items: list[DataItem] = []
-        for member, records in find_records(answer.structured):
-            table = records_table(records)
-            if table is not None:
-                name = f"{bound.shown_name} {member}".strip()
-                items.append(self.registry.add(table, name=name, description=f"Result of {bound.shown_name}"))
-        return items
-
-    def _register_blobs(self, bound: BoundTool, answer: Answer) -> None:
-        for block in answer.blocks:
-            match block:
-                case ImageContent(data=data) | AudioContent(data=data) | EmbeddedResource(blob=bytes(data)):
-                    kind = block.mime_type or "application/octet-stream"
-                    text = f"{kind}, {format_size(len(data))}, of {bound.shown_name}"
-                    self.registry.add(data, name=bound.shown_name, description=text, type=kind)
-                case _:
-                    continue
+                continue
 
 
 def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
-    """The server that wrote what a tool returns, for whose words nobody answers; empty for a workflow."""
+    """The server that wrote what a tool returns, which nobody has checked; empty for a workflow."""
     match tool:
         case MCPTool():
             return tool.route.display

@@ -1,4 +1,4 @@
-"""What a model is told when a call failed: what happened, and what it can do about it."""
+"""The texts for a model about failed calls: what happened, and what it can do about it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...types.tool import parse_object
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...audit.dispatch import CallOutcome
+    from ...audit.call import CallOutcome
     from .toolset import BoundTool
 
 _OPEN: Final = frozenset(

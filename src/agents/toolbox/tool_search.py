@@ -31,7 +31,7 @@ _STOP_WORDS: Final = frozenset(
     )
     for word in line.split()
 )
-# Words for the same deed; tools are named after deeds, and people have other words for them than servers.
+# Words for the same action: people use other ones than the names of tools.
 _SYNONYMS: Final = (
     "find search look lookup query locate seek",
     "list show display browse enumerate",
@@ -127,7 +127,7 @@ def _parameter_texts(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _query_words(query: str) -> dict[str, float]:
-    """The words to look for, each with its importance; words for the same deed count less than those said."""
+    """The words to look for, each with its importance; those of the same action count less."""
     said = list(dict.fromkeys(_words(query)))
     words: dict[str, float] = {}
     for word in said:
@@ -146,7 +146,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Takes off the commonest English endings; a word that is no word any more is still the same one."""
+    """Removes common English endings, so that forms of a word are equal."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     for ending in ("ations", "ation", "ings", "ing", "ers", "ed", "es", "s", "e"):

@@ -63,7 +63,7 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
 
 
 def nobody_waits() -> Callable[[], bool]:
-    """Makes a function that tells, in any thread, whether who waited for the work that runs here gave up."""
+    """Makes a function that tells, in any thread, whether the wait for this work was canceled."""
     waited_for = _waited_for.get()
     return lambda: waited_for is not None and waited_for.cancelled()
 

@@ -1,4 +1,4 @@
-"""What the agent's loop and the tools know of each other: requests of the model, and replies to it."""
+"""The interface between the agent's loop and the tools: requests of the model, and replies to it."""
 
 from __future__ import annotations
 

@@ -68,6 +68,11 @@ class Toolset:
         return len(self.bound)
 
     @cached_property
+    def has_data(self) -> bool:
+        """Whether a tool takes or gives tables."""
+        return any(_has_data(bound.tool) for bound in self.bound)
+
+    @cached_property
     def tokens(self) -> int:
         """Estimated tokens of all functions."""
         return token_estimate(bound.definition for bound in self.bound)
@@ -86,17 +91,17 @@ class Toolset:
         return self._by_name.get(name)
 
     def of(self, tool: Tool) -> BoundTool:
-        """Gives a tool as a model knows it, or would know it."""
+        """Returns a tool as a model knows it, or would know it."""
         bound = self._by_tool.get(tool)
         return Toolset([tool]).bound[0] if bound is None else bound
 
     def shown_name(self, name: str) -> str:
-        """Gives the name that people see for a bound name; the same text if it is not known."""
+        """Returns the name that people see for a bound name; the same text if it is not known."""
         bound = self._by_name.get(name)
         return name if bound is None else bound.shown_name
 
     def bound_name(self, shown: str) -> str:
-        """Gives the name that a model uses for a shown name; the same text if there is no such tool."""
+        """Returns the name that a model uses for a shown name; the same text if there is no such tool."""
         bound = self._by_shown.get(shown)
         return shown if bound is None else bound.name
 
@@ -121,7 +126,7 @@ class Toolset:
         return marked
 
     def has_secrets(self, name: str) -> bool:
-        """Tells whether a tool, by its bound name, calls some argument secret."""
+        """Returns whether a tool, by its bound name, calls some argument secret."""
         return name in self._secret_schemas
 
     @cached_property
@@ -143,6 +148,10 @@ class Toolset:
         found = [part for part in re.findall(r"[\w-]+", written) if part in folded]
         found += difflib.get_close_matches(written, folded, n=2 * _SUGGESTIONS, cutoff=0.6)
         return tuple(dict.fromkeys(folded[spelling] for spelling in found))[:_SUGGESTIONS]
+
+
+def _has_data(tool: Tool) -> bool:
+    return isinstance(tool, WorkflowTool) and bool(tool.input_ports or tool.output_ports)
 
 
 def _written_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from ...audit.dispatch import DataInput
+from ...audit.call import DataInput
 from ...tools.json_pointer import pointer_text
 from ...types.canonical import compact_json
 from ...types.errors import ProtocolError
@@ -51,7 +51,7 @@ def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
-    """What checks arguments, None for a schema that cannot be used."""
+    """The validator of arguments; None for a schema that cannot be used."""
     from ...tools.arguments import ArgumentValidator
 
     try:

@@ -8,7 +8,7 @@ from knime_mcp.agents.run.events import Ending
 from knime_mcp.agents.run.messages import answer_of
 from tests.agents.playing import Functions
 from tests.agents.playing import play as play_script
-from tests.support.chat_server import Turn, call, calls, says
+from tests.support.chat_server import Turn, call, calls, fails, says
 
 
 def answers(message, **more):
@@ -175,6 +175,28 @@ def test_thoughts_by_other_names_go_back_too(stream):
     assert sent["thinking_blocks"] == [block("I add.", "sig"), hidden, block("Twice", "sig2")]
 
 
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_that_an_endpoint_gives_and_does_not_take(stream, field):
+    """Gateways give those of every service, and hand them on to services that refuse them."""
+
+    def strict(request):
+        if any(field in message for message in request.messages):
+            return fails(400, f"'messages.1' : property '{field}' is unsupported")
+        return thinks if len(request.messages) < 5 else says("ok")
+
+    signed = wants("add", "{}", extra_content={"google": {"thought_signature": "sig"}})
+    if stream:
+        thinks = streams({field: "I add."}, {"tool_calls": [{**signed, "index": 0}]})
+    else:
+        thinks = answers({field: "I add.", "tool_calls": [signed]})
+    outcome, server, _ = play(thinks, strict, strict, strict, stream=stream)
+    assert outcome.text == "ok"
+    assert len(server.requests) == 4
+    asked = [m for m in server.requests[-1].messages if m["role"] == "assistant"]
+    assert [m["tool_calls"][0]["extra_content"] for m in asked] == 2 * [signed["extra_content"]]
+
+
 def test_openais_own_answers_are_sent_back_without_anything_else():
     _, server, _ = play(calls(call("add")), says("ok"))
     (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
@@ -205,13 +227,27 @@ def test_arguments_that_json_cannot_hold_are_told_to_the_model(arguments):
 
 @pytest.mark.parametrize(
     "text",
-    ['<tool_call>{"name": "add"}</tool_call>', "<think>so</think>[TOOL_CALLS]add{}", "<|python_tag|>add()"],
+    [
+        '<tool_call>{"name": "add"}</tool_call>',
+        "<think>so</think>[TOOL_CALLS]add{}",
+        "<|python_tag|>add()",
+        '{"name": "add", "parameters": {"a": 1}}',
+        '```json\n{"name": "add", "arguments": {}}\n```',
+        '<minimax:tool_call><invoke name="add"></invoke></minimax:tool_call>',
+        "<|channel|>commentary to=functions.add <|message|>{}",
+    ],
 )
 def test_a_call_that_is_only_text_is_said(text):
     outcome, _, _ = play(says(text))
     assert outcome.ending is Ending.ANSWER
     (note,) = outcome.notes
     assert "wrote a tool call as text" in note
+
+
+@pytest.mark.parametrize("text", ['{"name": "Ada", "age": 36}', "To add, call add() <tool_call>"])
+def test_an_answer_that_only_looks_like_a_call_is_an_answer(text):
+    outcome, _, _ = play(says(text))
+    assert outcome.notes == ()
 
 
 def test_a_call_as_text_without_tools_is_an_answer():

@@ -1,7 +1,6 @@
 """What tests of the agent node share: servers, a scripted model, tools of both types, the node's rows."""
 
 import copy
-import json
 
 import pyarrow as pa
 import pytest
@@ -146,16 +145,3 @@ def _said(message, error):
     text = "".join(part.data.decode() for part in message.content if part.type.value == "text")
     calls = [call.tool_name for call in message.tool_calls or []]
     return (message.message_type.value, text, calls)
-
-
-@pytest.fixture
-def journals(tmp_path):
-    """Reads the journals of the test's workflow, oldest first, each as a list of lines."""
-
-    def read():
-        return [
-            [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-            for path in sorted((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
-        ]
-
-    return read

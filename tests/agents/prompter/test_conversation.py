@@ -278,6 +278,7 @@ def test_two_columns_of_one_name():
         ConversationLayout(form=MessageForm.PLAIN, column="Role")
 
 
+@pytest.mark.usefixtures("host")  # has them
 def test_message_cells_are_chosen_where_knime_has_them():
     assert choose_message_form("auto") is MessageForm.MESSAGE
     assert choose_message_form("plain") is MessageForm.PLAIN

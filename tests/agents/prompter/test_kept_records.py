@@ -7,8 +7,8 @@ import time
 import pytest
 
 from knime_mcp.agents.toolbox.calls_under_way import CallsUnderWay
+from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions
-from knime_mcp.audit.dispatch import Call, Dispatcher
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools.connection import client_for
 from knime_mcp.tools.session_pool import SessionPool
@@ -22,7 +22,7 @@ HUGE = 20_000_000
 def test_a_journal_that_is_deleted_ends_the_run(servers, script, ask, tools_of, tmp_path, per_row):
     def deletes(request):
         shutil.rmtree(tmp_path / "workflow" / "data" / "mcp-audit")
-        return calls(call("add", {"a": 1}))
+        return calls(call("add", {"a": 1})).after(1.5)  # the journal looks for its file once a second
 
     asks = {"data": [{"text": ["a", "b", "c"]}], "prompt_column": "text"} if per_row else {}
     result = ask(script(deletes), tools_of(servers[0].url("/one")), **asks)  # nothing more is asked

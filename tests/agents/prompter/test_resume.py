@@ -94,10 +94,12 @@ def test_calls_that_may_be_made_twice_are_said(servers, script, ask, tools_of):
     assert "prompts that were asked again: echo (row Row1); look at" in warning
 
 
-def test_a_run_that_was_killed_and_is_interrupted_again(servers, script, ask, answers_of, tools_of, tmp_path):
+def test_a_run_that_was_killed_and_is_interrupted_again(
+    servers, script, ask, answers_of, tools_of, journal_files
+):
     tools = tools_of(servers[0].url("/one"))
     interrupted(script, ask, tools)
-    (journal,) = (tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl")
+    (journal,) = journal_files()
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))  # no end
     conversations = journal.with_suffix(".conversations")
     conversations.write_bytes(conversations.read_bytes() + b'{"row": "Row3", "pro')

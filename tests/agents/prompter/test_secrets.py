@@ -2,6 +2,7 @@
 
 import io
 import logging
+import zipfile
 
 import pyarrow as pa
 import pytest
@@ -24,8 +25,14 @@ def left_behind(result, folder, caplog):
                 writer.write_table(table.arrow)
             texts.append(sink.getvalue().decode("utf-8", "replace"))
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".jsonl" for path in files)
-    return texts + [path.read_bytes().decode("utf-8", "replace") for path in files]
+    assert {".jsonl", ".knwf"} <= {path.suffix for path in files}
+    for path in files:
+        if path.suffix == ".knwf":  # compressed
+            with zipfile.ZipFile(path) as archive:
+                texts += [archive.read(name).decode("utf-8", "replace") for name in archive.namelist()]
+        else:
+            texts.append(path.read_bytes().decode("utf-8", "replace"))
+    return texts
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_ids_that_an_endpoint_does_not_take(status):
     assert [retry.wait for retry in retries] == [0.0]
     assert server.complaints == []
     ids = [call["id"] for m in outcome.messages if m.type == "ai" for call in m.tool_calls]
-    assert ids == ["call_1", "call_2", "call_1_2"] or len(set(ids)) == 3
+    assert len(set(ids)) == 3
 
 
 def test_what_cannot_be_recorded_ends_the_run():
@@ -126,11 +126,25 @@ def test_trouble_that_does_not_pass_ends_the_run_with_its_reason():
     assert len(retries) == 4
 
 
+TOO_LONG = [
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    "prompt token count of 66052 exceeds the limit of 64000",
+    "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model",
+    "Input length (5000 tokens) exceeds the maximum allowed length (4092 tokens).",
+    "Prompt length (5000) exceeds maximum input length (4096)",
+    "Unable to submit request because the input token count is 40000 but model only supports up to 32768.",
+    "Prompt exceeds max length",
+]
+
+
 @pytest.mark.parametrize(
     ("turn", "kind", "words"),
     [
         (rate_limited(code="insufficient_quota"), QuotaExceeded, "billing"),
         (fails(402, "pay"), QuotaExceeded, "billing"),
+        (fails(400, "Your credit balance is too low to access the API."), QuotaExceeded, "billing"),
+        (fails(429, "Insufficient balance. Please recharge."), QuotaExceeded, "billing"),
         (fails(401, f"Incorrect API key provided: {KEY[:8]}"), ModelLoginFailed, "API key"),
         (fails(403, "not in your country"), ModelLoginFailed, "not in your country"),
         (fails(404, "no such model"), ModelNotFound, "'test-model'"),
@@ -146,6 +160,8 @@ def test_trouble_that_does_not_pass_ends_the_run_with_its_reason():
         (fails(400, "Range of input length should be [1, 30720]"), ContextTooLong, "fewer tools"),
         (fails(422, "`inputs` must have less than 4095 tokens. Given: 5000"), ContextTooLong, "fewer tools"),
         (fails(400, "ContextWindowExceededError"), ContextTooLong, "fewer tools"),
+        *((fails(400, words), ContextTooLong, "fewer tools") for words in TOO_LONG),
+        (fails(400, "max_tokens 9000 exceeds the limit of 4096"), ModelRequestRefused, "max_tokens"),
         (
             says_status(400, b'[{"error": {"code": 400, "message": "API key expired"}}]'),
             ModelRequestRefused,
@@ -248,11 +264,19 @@ def test_a_filter_before_the_model():
     assert "A filter at the endpoint refused the prompt" in outcome.text
 
 
-def test_old_results_are_left_out_when_the_conversation_does_not_fit():
+@pytest.mark.parametrize(
+    "full",
+    [
+        context_too_long(),
+        says("", finish_reason="model_context_window_exceeded"),
+        says("", finish_reason="model_length"),
+    ],
+    ids=["error", "answer", "mistral"],
+)
+def test_old_results_are_left_out_when_the_conversation_does_not_fit(full):
     tools = Functions(read=lambda arguments, _: f"page {arguments['n']} " + "x" * 5000)
     turns = [calls(call("read", {"n": n})) for n in range(4)]
-    script = [*turns, context_too_long(), context_too_long(), says("summary")]
-    outcome, server, retries, _ = play(script, tools)
+    outcome, server, retries, _ = play([*turns, full, full, says("summary")], tools)
     assert outcome.text == "summary"
     sent = [m["content"] for m in server.requests[-1].messages if m["role"] == "tool"]
     assert [text.startswith("page") for text in sent] == [False, False, False, True]
@@ -261,7 +285,7 @@ def test_old_results_are_left_out_when_the_conversation_does_not_fit():
     assert "without 2 tool results" in retries[0].reason
     kept = [m.content for m in outcome.messages if isinstance(m, ToolMessage)]
     assert all(text.startswith("page") for text in kept)
-    outcome, *_ = play([turns[0], context_too_long()], tools)  # the newest result stays
+    outcome, *_ = play([turns[0], full], tools)  # the newest result stays
     assert isinstance(outcome.error, ContextTooLong)
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolExecutor
 from knime_mcp.agents.toolbox.toolbox import ToolRequest
 from knime_mcp.agents.toolbox.toolset import Toolset
+from knime_mcp.audit.call import Dispatcher
 from knime_mcp.audit.definitions import Definitions, pinned_tool
-from knime_mcp.audit.dispatch import Dispatcher
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.tools.connection import client_for
 from knime_mcp.tools.limits import Timeouts
@@ -63,6 +64,7 @@ def box(pool):
     """Makes a toolbox."""
 
     def make(tools, *, run_workflow=None, secrets=(), registry=None, options=None, **more):
+        registry = DataRegistry() if registry is None else registry
         records = []
         dispatcher = Dispatcher(
             run="run-1",

@@ -315,6 +315,17 @@ def test_agents_of_others_get_text_and_find_images_in_the_artifact(box, tools_of
     assert base64.b64decode(image["base64"]).startswith(b"\x89PNG")
 
 
+def test_agents_of_others_are_not_sent_to_a_tool_that_they_do_not_have(box, tools_of, server):
+    """Our own agent reads on in a long result with a tool of its own."""
+    made = box(tools_of(server.url("/one")), options=ToolOptions(longest_result=1000))
+    call = {"name": "big", "args": {"megabytes": 1}, "id": "c", "type": "tool_call"}
+    message = made.executor.langchain_tool("big").invoke(call)
+    assert "1,047,576 of 1,048,576 characters are left out here" in message.content
+    assert "read" not in message.content
+    assert "read_result" not in made.names
+    assert len(message.artifact.record.result) == 1024**2
+
+
 @pytest.mark.requirement("T23")
 def test_odd_arguments_reach_a_real_server(box, tools_of, shapes):
     made = box(tools_of(shapes.url("/legacy/json/parameterless")))

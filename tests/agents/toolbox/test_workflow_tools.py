@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.prompter.workflow_host import HostThread
+from knime_mcp.agents.prompter.host_thread import HostThread
 from knime_mcp.agents.toolbox.approval import ApprovalPolicy
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.executor import ToolOptions

@@ -1,4 +1,4 @@
-"""How an agent's workflows run in KNIME: in the workflow that the agent is part of, and in the node's thread.
+"""Runs an agent's workflow tools in KNIME: in the agent's own workflow, in the node's thread.
 
 They run in the thread in which KNIME executes the node, though its Python side could call from any
 (`_execute_tool` has a connection per thread, and KNIME pushes the node's context itself): only there does
@@ -15,14 +15,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ...types.columns import knime_value
 from ...types.errors import Canceled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ...audit.dispatch import WorkflowRunner
-    from ...types.tool import WorkflowTool
 
 
 P = ParamSpec("P")
@@ -34,7 +30,7 @@ class HostThread:
 
     Args:
         wake: Called from any thread when there is something to do; must bring the host's thread to call
-            `run_pending`, such as ``lambda: loop.call_soon_threadsafe(host.run_pending)``.
+            `run_pending`, such as the ``set`` of an event that it waits for.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -86,26 +82,3 @@ class HostThread:
             pending, self._pending = list(self._pending), deque()
         for future, _ in pending:
             future.set_exception(Canceled("The run is over"))
-
-
-def workflow_runner(ctx: Any, *, debug: bool = False) -> WorkflowRunner | None:
-    """Makes what runs workflow tools in the node's thread; None where this KNIME has none.
-
-    Args:
-        ctx: KNIME's execution context.
-        debug: Whether each one shows as a metanode, and stays if it fails.
-    """
-    execute = getattr(ctx, "_execute_tool", None)  # KNIME 5.5 and later
-    if execute is None:
-        return None
-    # The default mode, as KNIME's own agent: the tables that come out stay readable.
-    hints = {"execution-mode": "DEBUG" if debug else "DEFAULT", "with-view-nodes": "False"}
-
-    def run(
-        tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
-    ) -> tuple[str, tuple[Any, ...]]:
-        # KNIME 5.5 gives two values, later ones three.
-        message, outputs, *_ = execute(knime_value(tool), arguments, list(tables), dict(hints))
-        return str(message or ""), tuple(outputs or ())
-
-    return run

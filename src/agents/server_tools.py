@@ -1,0 +1,87 @@
+"""The tools of MCP servers as LangChain's tools, for an agent that somebody else has built."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ..audit.call import Dispatcher
+from ..audit.definitions import Definitions, pinned_tool
+from ..audit.journal import new_run_id
+from ..audit.secrets import SecretMarker
+from ..tools.session_pool import SessionPool
+from ..types.errors import SettingInvalid
+from ..types.routing import ServerRoute
+from .toolbox.calls_under_way import CallsUnderWay
+from .toolbox.executor import ToolExecutor, ToolOptions
+from .toolbox.toolset import Toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from langchain_core.tools import StructuredTool
+
+    from ..audit.journal import Journal
+    from ..tools.mcp_client import MCPClient
+
+_LAST_SECONDS: Final = 2.0  # for calls that are under way at the end
+
+
+@contextmanager
+def langchain_tools(
+    *clients: MCPClient, options: ToolOptions | None = None, journal: Journal | None = None
+) -> Generator[list[StructuredTool]]:
+    """Returns the tools of MCP servers in LangChain's form.
+
+    Example:
+        with langchain_tools(MCPClient("https://host/mcp")) as tools:
+            agent = create_agent("openai:gpt-5", tools)
+
+    Args:
+        *clients: A client of each server. They are connected here, and closed at the end.
+        options: Which calls are allowed, and how much of a result the model is shown.
+        journal: Takes the record of every call; stays open.
+
+    Yields:
+        The tools of all servers. Their names are unique, and every model's endpoint accepts them. They work
+        until the end of the ``with`` block, in any thread and any event loop.
+
+    Raises:
+        MCPError: A server cannot be reached, or two clients are of the same one.
+    """
+    with ExitStack() as closing:
+        by_route: dict[ServerRoute, MCPClient] = {}
+        for client in clients:
+            closing.callback(client.close)
+            if by_route.setdefault(ServerRoute(client.server.url), client) is not client:
+                raise SettingInvalid(
+                    "Two clients are of the same server", setting="server_url", server=client.server.url
+                )
+        pool = closing.enter_context(
+            SessionPool(lambda route: by_route[replace(route, tool=None, digest=None)])
+        )
+        definitions = Definitions(pool)
+        toolset = Toolset(
+            [
+                pinned_tool(definition, route, shown_name=name)
+                for route in by_route
+                for name, definition in definitions.listing(route).items()
+            ]
+        )
+        dispatcher = Dispatcher(
+            run=new_run_id() if journal is None else journal.run,
+            pool=pool,
+            definitions=definitions,
+            secrets=SecretMarker(secret for client in clients for secret in client.secrets()),
+        )
+        under_way = CallsUnderWay()
+        closing.callback(under_way.end, _LAST_SECONDS)
+        executor = ToolExecutor(
+            toolset,
+            dispatcher,
+            on_record=(lambda record: record) if journal is None else journal.append,
+            under_way=under_way,
+            options=options,
+        )
+        yield [executor.langchain_tool(bound.name) for bound in toolset.bound]

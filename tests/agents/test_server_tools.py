@@ -1,0 +1,107 @@
+"""The tools of servers for agents of others: one call, and all of them are there."""
+
+import json
+import threading
+
+import pytest
+
+from knime_mcp.agents import langchain_tools
+from knime_mcp.agents.toolbox.approval import ApprovalPolicy
+from knime_mcp.agents.toolbox.executor import ToolOptions
+from knime_mcp.audit.journal import Journal, read_journal
+from knime_mcp.tools import MCPClient
+from knime_mcp.types.errors import ConnectError, SettingInvalid
+from tests.support import peers
+from tests.support.waiting import until
+
+NOBODY = "http://127.0.0.1:9/mcp"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A counting server; paths /one and /two."""
+    with peers.running(peers.counting()) as running:
+        yield running
+
+
+def named(tools, name):
+    """The tools whose names begin so."""
+    return [tool for tool in tools if tool.name.startswith(name)]
+
+
+def test_the_tools_of_a_server_keep_their_names_and_can_be_called(server):
+    with langchain_tools(MCPClient(server.url("/one"))) as tools:
+        by_name = {tool.name: tool for tool in tools}
+        assert by_name["add"].invoke({"a": 1, "b": 2}) == "3"
+        assert by_name["add"].args["a"]["type"] == "integer"
+
+
+def test_tools_of_several_servers_have_unique_names(server):
+    with langchain_tools(*(MCPClient(server.url(path)) for path in ("/one", "/two"))) as tools:
+        assert len({tool.name for tool in tools}) == len(tools)
+        assert [tool.invoke({}) for tool in named(tools, "who")] == ["one", "two"]
+
+
+def test_rules_hold_and_every_call_is_on_record(server, tmp_path):
+    rules = ToolOptions(approval=ApprovalPolicy.parse("deny who"))
+    with (
+        Journal(tmp_path / "run.jsonl", run="run-1") as journal,
+        langchain_tools(MCPClient(server.url("/one")), options=rules, journal=journal) as tools,
+    ):
+        named(tools, "add")[0].invoke({"a": 1})
+        named(tools, "who")[0].invoke({})
+    content = read_journal(tmp_path / "run.jsonl")
+    assert [(record.tool_name, record.status.value) for record in content.records] == [
+        ("add", "ok"),
+        ("who", "denied"),
+    ]
+    assert {record.run for record in content.records} == {"run-1"}
+
+
+def test_a_call_that_is_under_way_at_the_end_is_on_record(server, tmp_path):
+    with Journal(tmp_path / "run.jsonl", run="run-1") as journal:
+        with langchain_tools(MCPClient(server.url("/one")), journal=journal) as tools:
+            called, wait = named(tools, "called")[0], named(tools, "wait")[0]
+            before = called.invoke({})
+            thread = threading.Thread(target=wait.invoke, args=({"seconds": 60.0},))
+            thread.start()
+            until(lambda: called.invoke({}) != before, seconds=30)
+        thread.join(30)
+    last = read_journal(tmp_path / "run.jsonl").records[-1]
+    assert (last.tool_name, last.status.value) == ("wait", "canceled")
+    assert "whether it did its work is not known" in last.error
+
+
+def test_tables_are_not_kept_where_no_tool_takes_any(shapes):
+    """In an agent that lives for long they would fill the memory."""
+    with langchain_tools(MCPClient(shapes.url("/legacy/json/parameterless"))) as tools:
+        result = named(tools, "empty_schema")[0].invoke({"rows": [{"city": "Bodman"}]})
+    assert json.loads(result) == {"rows": [{"city": "Bodman"}]}
+
+
+def test_after_the_block_calls_say_that_the_connection_is_closed(server):
+    with langchain_tools(MCPClient(server.url("/one"))) as tools:
+        pass
+    assert "is closed" in named(tools, "add")[0].invoke({"a": 1})
+
+
+def test_a_key_in_the_address_reaches_the_server_and_no_tool_cell(server, tmp_path):
+    client = MCPClient(f"{server.url('/one')}?api_key=canary-key-0003")
+    with (
+        Journal(tmp_path / "run.jsonl", run="run-1") as journal,
+        langchain_tools(client, journal=journal) as tools,
+    ):
+        assert named(tools, "who")[0].invoke({}) == "one"
+    assert "canary-key-0003" not in (tmp_path / "run.jsonl").read_text("utf-8")
+
+
+def test_a_server_that_cannot_be_reached_is_said(server):
+    clients = MCPClient(server.url("/one")), MCPClient(NOBODY)
+    with pytest.raises(ConnectError, match="port 9"), langchain_tools(*clients):
+        raise AssertionError("must not get here")
+
+
+def test_two_clients_of_one_server_are_refused(server):
+    clients = [MCPClient(server.url("/one")) for _ in range(2)]
+    with pytest.raises(SettingInvalid, match="same server"), langchain_tools(*clients):
+        raise AssertionError("must not get here")
