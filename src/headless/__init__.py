@@ -1,7 +1,12 @@
-"""KNIME's Python nodes without KNIME: a stand-in for ``knime.extension`` and a host that runs nodes on it.
+"""KNIME's Python nodes without KNIME.
 
-`use_standin` makes ``import knime.extension`` work where KNIME is not; `load_extension` loads an extension as
-KNIME does and gives an `ExtensionHost` that runs its nodes and opens their dialogs.
+- ``standin/``: our own ``knime.extension``, ``knime.api`` and ``knime.types``, which nodes import.
+  `use_standin` makes them importable where KNIME is not.
+- The modules of this folder are the host, which does what KNIME does around a node. `load_extension` gives an
+  `ExtensionHost` (``host``). It runs nodes (``run``, with ``services`` behind their contexts; ``ports``,
+  ``tables`` and ``value_types`` for what goes in and out; ``results`` for what it answers), opens their
+  dialogs (``dialog``) and says what KNIME would show of them (``describe``).
+- ``workflows/`` runs whole workflows on a host.
 """
 
 import importlib

@@ -86,7 +86,7 @@ def _port(port: Any) -> dict[str, Any]:
 def _category_problems(host: "ExtensionHost", category: Category) -> list[Problem]:
     where = f"category {category.level_id}"
     found: list[Problem] = [
-        ("error", where, f"{key} must be a text")
+        ("error", where, f"{key} must be a string")
         for key, value in category.to_dict().items()
         if key != "locked" and not isinstance(value, str)
     ]
@@ -99,7 +99,7 @@ def _node_problems(host: "ExtensionHost", node: Node) -> list[Problem]:
     where = f"node {node.id}"
     found: list[Problem] = []
     if not isinstance(node.icon_path, str):
-        found.append(("error", where, "icon_path must be a text"))
+        found.append(("error", where, "icon_path must be a string"))
     elif not (host.root / node.icon_path).is_file():
         found.append(("warning", where, f"icon {node.icon_path!r} is not there, seen from knime.yml"))
     docstring = host.new_node(node.id).__doc__
@@ -131,7 +131,9 @@ def _port_problems(where: str, node: Node) -> list[Problem]:
     for side, ports in (("input", node.input_ports), ("output", node.output_ports)):
         for port in ports:
             if not isinstance(port.name, str) or not isinstance(port.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                found.append(("error", where, f"{side} port {port.name}: name and description must be texts"))
+                found.append(
+                    ("error", where, f"{side} port {port.name}: name and description must be strings")
+                )
         # KNIME uses the names of groups and optional ports as ids.
         names = [p.name for p in ports if isinstance(p, PortGroup) or p.optional]
         for name in {name for name in names if names.count(name) > 1}:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
     """See `ExtensionHost.get_dialog`."""
     declared = host.declared(request.node_id)
-    specs = arranged(declared.input_ports, request.inputs, lambda port, value: input_spec(host, port, value))
     node = host.new_node(request.node_id)
     try:
         document = with_parameters(node, request.parameters)
         kp.inject_parameters(node, document, host.version, exclude_validations=True)
         variables = FlowVariables.of(request.flow_variables)
-        context = DialogCreationContext(RunServices(host, request), variables, specs)
+        context = DialogCreationContext(
+            RunServices(host, request),
+            variables,
+            lambda given, _: arranged(declared.input_ports, given, lambda p, v: input_spec(host, p, v)),
+        )
         documents = {
             "data": kp.extract_parameters(node, for_dialog=True),
             "schema": kp.extract_schema(node, host.version, context),

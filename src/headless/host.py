@@ -300,11 +300,11 @@ def _read(path: Path) -> dict[str, Any]:
     document = cast("dict[str, Any]", loaded)
     for key in ("name", "group_id", "extension_module"):
         if not isinstance(document.get(key), str) or not document[key]:
-            raise HeadlessError(f"{path}: '{key}' must be a text")
+            raise HeadlessError(f"{path}: '{key}' must be a string")
     version = document.get("version")
     if version is not None:
         if not isinstance(version, str):
-            raise HeadlessError(f"{path}: version {version!r} must be a text; put it in quotes")
+            raise HeadlessError(f"{path}: version {version!r} must be a string; put it in quotes")
         Version.parse_version(version)
     return document
 
@@ -326,7 +326,7 @@ def _import(host: ExtensionHost, module: Path) -> None:
 
 
 def _declares(host: ExtensionHost, module: str) -> bool:
-    """Whether a module is the extension's, and not that of another one in a folder of it."""
+    """Returns whether a module is the extension's, and not that of another one in a folder of it."""
     file = getattr(sys.modules.get(module), "__file__", None)
     folders = Path(file).resolve().parents if file is not None else ()
     roots = {host.root, *(other.root for other in _hosts.values())}

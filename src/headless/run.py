@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from knime.api import views
 from knime.extension import nodes as kn
 from knime.extension import parameter as kp
-from knime.extension.contexts import ConfigurationContext, ExecutionContext, FlowVariables
-from knime.extension.ports import PortGroup
+from knime.extension.contexts import ConfigurationContext, ExecutionContext, FlowVariables, port_counts
 
 from .errors import HeadlessError
 from .ports import (
@@ -148,12 +147,9 @@ class Run:
         self._check_count(len(self._specs), "configure")
 
     def _check_count(self, count: int, method: str) -> None:
-        sizes = [
-            self._services.group_size("output", port.name) if isinstance(port, PortGroup) else 1
-            for port in self._declared.output_ports
-        ]
-        if count != sum(sizes):
-            raise _Failed(f"{method}() gave {count} outputs for {sum(sizes)} ports")
+        ports = sum(port_counts(self._declared.output_ports, self._services.get_output_port_map))
+        if count != ports:
+            raise _Failed(f"{method}() gave {count} outputs for {ports} ports")
 
     def _execute(self, node: Any) -> None:
         ports = self._declared.output_ports

@@ -4,10 +4,12 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from knime.api import types as kt
+from knime.extension.ports import Port, PortGroup
 
 from .tables import source_table, written
 from .value_types import TOOL_VALUE, java_type
@@ -36,7 +38,7 @@ class Request:
 
 
 class RunServices:
-    """What contexts ask of the host during a run, and what they report."""
+    """What contexts ask of the host during a run, and what they report; in KNIME that is the Java side."""
 
     def __init__(self, host: "ExtensionHost", request: Request) -> None:
         self._host = host
@@ -46,29 +48,28 @@ class RunServices:
         self.warnings: list[str] = []
         self.progress: list[tuple[float, str | None]] = []
 
-    def credential_names(self) -> list[str]:
+    def get_credential_names(self) -> list[str]:
         """The names of the credentials."""
         return list(self._request.credentials)
 
-    def credential(self, name: str) -> tuple[str, str]:
-        """User name and password; KeyError for an unknown name."""
+    def get_credentials(self, name: str) -> tuple[str, str, str]:
+        """User name, password and name; KeyError for an unknown name."""
         if name not in self._request.credentials:
             raise KeyError(f"the workflow has no credentials named {name!r}")
-        username, password = self._request.credentials[name]
-        return username, password
+        return (*self._request.credentials[name], name)
 
     def set_warning(self, message: str) -> None:
         """Keeps a warning."""
         self.warnings.append(message)
 
-    def set_progress(self, progress: float, message: str | None) -> None:
+    def set_progress(self, progress: float, message: str | None = None) -> None:
         """Keeps how far the node is, and tells who asked for it."""
         self.progress.append((progress, message))
         if self._request.on_progress is not None:
             self._request.on_progress(progress, message)
 
     def is_canceled(self) -> bool:
-        """Whether the node has to stop."""
+        """Returns whether the node has to stop."""
         self._asked += 1
         cancel = self._request.cancel
         if self.interrupted:
@@ -77,31 +78,36 @@ class RunServices:
             return cancel
         return self._asked >= cancel if isinstance(cancel, int) else bool(cancel())
 
-    def workflow_dir(self) -> Path:
+    def get_workflow_dir(self) -> str:
         """The folder of the workflow."""
-        self._request.workflow_dir.mkdir(parents=True, exist_ok=True)
-        return self._request.workflow_dir.absolute()
+        return _made_folder(self._request.workflow_dir)
 
-    def temp_dir(self) -> Path:
+    def get_workflow_temp_dir(self) -> str:
         """A folder for temporary files."""
-        return self._folder("temp")
+        return _made_folder(self._host.folder / "temp")
 
-    def home_dir(self) -> Path:
+    def get_knime_home_dir(self) -> str:
         """A folder in place of KNIME's own."""
-        return self._folder("home")
+        return _made_folder(self._host.folder / "home")
 
-    def _folder(self, name: str) -> Path:
-        folder = self._host.folder / name
-        folder.mkdir(exist_ok=True)
-        return folder
+    def get_input_specs(self) -> list[Any] | None:
+        """What is connected to the declared input ports."""
+        return self._request.inputs
 
-    def group_size(self, side: str, name: str) -> int:
-        """How many ports a group of inputs or outputs has."""
-        if side == "output":
-            return self._request.output_groups.get(name, 1)
+    def get_input_port_map(self) -> dict[str, range]:
+        """The positions of the ports of each group of inputs."""
         ports = self._host.declared(self._request.node_id).input_ports
         given = self._request.inputs or [None] * len(ports)
-        return next(len(v or []) for p, v in zip(ports, given, strict=True) if p.name == name)
+        sizes = [
+            len(value or []) if isinstance(p, PortGroup) else 1 for p, value in zip(ports, given, strict=True)
+        ]
+        return _positions(ports, sizes)
+
+    def get_output_port_map(self) -> dict[str, range]:
+        """The positions of the ports of each group of outputs."""
+        ports = self._host.declared(self._request.node_id).output_ports
+        groups = self._request.output_groups
+        return _positions(ports, [groups.get(p.name, 1) if isinstance(p, PortGroup) else 1 for p in ports])
 
     def execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
@@ -112,7 +118,7 @@ class RunServices:
         arguments = json.loads(json.dumps(parameters))
         bad = {k: v for k, v in hints.items() if not (isinstance(k, str) and isinstance(v, str))}  # pyright: ignore[reportUnnecessaryIsInstance]
         if bad:
-            raise RuntimeError(f"execution hints must be texts, names and values: {bad}")
+            raise RuntimeError(f"execution hints must be strings, names and values: {bad}")
         handler = self._request.tool_handler or self._tool_runner(cell)
         answer = handler(cell, arguments, tables, dict(hints))
         message, outputs, view_ids = _tool_answer(answer)
@@ -135,12 +141,27 @@ class RunServices:
         return runner
 
 
+def _made_folder(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder.absolute())
+
+
+def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, range]:
+    """The positions of the ports of each group, of how many ports each declared port stands for."""
+    ends = list(accumulate(sizes))
+    return {
+        port.name: range(end - size, end)
+        for port, size, end in zip(ports, sizes, ends, strict=True)
+        if isinstance(port, PortGroup)
+    }
+
+
 def _encoded_and_read(tool: Any) -> Any:
     """The tool as KNIME's Java side would read it from the one-row table in which a node hands it over.
 
     Raises:
         TypeError: no value factory is registered for the tool's class.
-        RuntimeError: its cells are none that KNIME runs as tools.
+        RuntimeError: KNIME does not run its cells as tools.
     """
     bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
     known = java_type(bundle)
@@ -166,7 +187,7 @@ _SCALARS = (bool, int, float, str)
 
 
 def is_flow_variable(value: Any) -> bool:
-    """Whether KNIME can have such a flow variable: a plain value, or a list of one kind of them."""
+    """Returns whether KNIME can have such a flow variable: a plain value, or a list of one kind of them."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
         return (

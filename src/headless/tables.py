@@ -67,7 +67,7 @@ def described(schema: Schema) -> Schema:
     """The schema with what KNIME adds to the metadata of input columns.
 
     Raises:
-        HeadlessError: a column's type is none that KNIME has.
+        HeadlessError: KNIME has no columns of a column's type.
     """
     return Schema.from_columns([_described(column) for column in schema])
 
@@ -91,11 +91,19 @@ def source_table(data: Any, row_ids: str) -> Any:
     made: Any = (
         data if isinstance(data, knime_table.Table) else knime_table.Table.from_pyarrow(data, row_ids=row_ids)
     )
-    arrow = whole(made._data)
+    arrow = _as_read(whole(made._data))
     problems = table_problems(arrow)
     if problems:
         raise HeadlessError("no node could deliver this input table: " + "; ".join(problems))
     return knime_table.made(arrow, described(schema_of(arrow)))
+
+
+def _as_read(data: Any) -> Any:
+    """Arrow data as KNIME reads it from its file: all columns in the same pieces, with empty metadata."""
+    import pyarrow as pa
+
+    schema = pa.schema([field.with_metadata({}) for field in data.schema])
+    return pa.Table.from_batches(data.to_batches(), schema)
 
 
 def whole(data: Any) -> Any:
@@ -109,7 +117,7 @@ def written(table: Any) -> Any:
     """The data of an output table, as it would be written for KNIME.
 
     Raises:
-        TypeError: it is no table (a lazy view in a list of outputs is none: call its get()).
+        TypeError: it is not a table (nor is a lazy view in a list of outputs: call its get()).
         ValueError: its batches differ in size, or there are none.
     """
     if isinstance(table, knime_table.BatchOutputTable):

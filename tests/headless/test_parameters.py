@@ -153,7 +153,7 @@ def test_a_rule_is_about_a_setting_of_its_node(make_source):
         before='stranger = knext.BoolParameter("Stranger", "")',
         body='own = knext.BoolParameter("Own", "").rule(knext.OneOf(stranger, [True]), knext.Effect.HIDE)',
     )
-    with pytest.raises(HeadlessError, match="no setting of this node"):
+    with pytest.raises(HeadlessError, match="not a setting of this node"):
         host.get_dialog("Source")
 
 

@@ -201,6 +201,14 @@ def test_png_columns_need_pillow(trial, monkeypatch, tmp_path):
             sys.modules.pop(name)
 
 
+def test_all_columns_of_an_input_come_in_the_same_pieces(trial):
+    import pyarrow as pa
+
+    table = trial.table(pa.table({"a": pa.chunked_array([[1, 2], [3]])}))
+    for some in (table, table[["a"]], table[[]]):
+        assert [len(part) for part in some.to_pyarrow().to_batches()] == [2, 1]
+
+
 def test_zoned_dates_keep_the_moment():
     import knime.extension as knext
 

@@ -1,7 +1,8 @@
 """Runs KNIME workflows without KNIME: nodes of this extension, and the few native ones that they need.
 
-`run_workflow` does it all; `plan_run` and `run_plan` are its two halves, for those who want to know before
-anything runs. `make_workflow_tool` makes a tool of a workflow, `ToolRunner` runs such tools.
+`run_workflow` (``run``) does it all. Its two halves are `plan_run` (``plan``), which says what is in the way
+before anything runs, and `run_plan` (``runner``). Each kind of node that runs here is a class with ``ready``
+and ``run`` (``job``). `make_workflow_tool` makes a tool of a workflow, `ToolRunner` runs such tools.
 """
 
 from .errors import NodeFailed, RunError

@@ -85,7 +85,7 @@ def from_text(own: Configuration, text: str) -> Any:
     """The value that a person wrote on the command line.
 
     Raises:
-        RunError: It is no such value, or not allowed.
+        RunError: It is not such a value, or it is not allowed.
     """
     if own.kind == "credentials":
         raise RunError(
@@ -101,7 +101,7 @@ def from_json(own: Configuration, value: Any) -> Any:
     """The value that a caller of a tool gave, read as KNIME reads it.
 
     Raises:
-        RunError: It is no such value, or not allowed.
+        RunError: It is not such a value, or it is not allowed.
     """
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)

@@ -141,7 +141,7 @@ def _counted(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort
 
 
 def _is_required(port: _AnyPort) -> bool:
-    """Whether something has to be connected: an optional port may be there and open, one of a group not."""
+    """Returns whether something has to be connected: an optional port may stay open, one of a group not."""
     return True if isinstance(port, PortGroup) else not port.optional
 
 

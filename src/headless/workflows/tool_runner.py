@@ -54,7 +54,7 @@ class ToolRunner:
         self._depth = depth
 
     def has_workflow(self, tool: Any) -> bool:
-        """Whether the workflow of a tool is in a file store here. A tool that KNIME made has no archive."""
+        """Returns whether a tool's workflow is in a file store here. One that KNIME made has no archive."""
         path = self._path(tool)
         return path is not None and zipfile.is_zipfile(path)
 

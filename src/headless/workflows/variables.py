@@ -112,7 +112,7 @@ def kind_of(name: str, value: Any) -> VariableType:
     """KNIME's type of a Python value, or of the values of a list.
 
     Raises:
-        RunError: a number that KNIME cannot hold, or something that is no flow variable.
+        RunError: a number that KNIME cannot hold, or something that cannot be a flow variable.
     """
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
@@ -128,7 +128,7 @@ def kind_of(name: str, value: Any) -> VariableType:
     elif all(isinstance(element, str) for element in elements):
         kind = "STRING"
     else:
-        raise RunError(f"KNIME has no flow variables like '{name}', a {type(elements[0]).__name__}")
+        raise RunError(f"KNIME has no flow variables like '{name}', of type {type(elements[0]).__name__}")
     return ARRAYS[kind] if is_array else kind
 
 
@@ -141,7 +141,7 @@ def parsed(name: str, kind: VariableKind, text: str) -> Any:
         text: What was written.
 
     Raises:
-        RunError: the text is no such value.
+        RunError: the text is not such a value.
     """
     if kind in ELEMENTS:
         scalar = ELEMENTS[kind]

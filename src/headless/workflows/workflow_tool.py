@@ -204,7 +204,7 @@ def _default_spec(node: NativeNode, workflow: Workflow) -> str:
             continue
         source = next((own for own in workflow.nodes if own.id == connection.source), None)
         if isinstance(source, NativeNode) and source.factory == TABLE_CREATOR_FACTORY:
-            with contextlib.suppress(KnwfError):  # it is no part of the tool
+            with contextlib.suppress(KnwfError):  # it is not a part of the tool
                 columns = [{"name": c.name, "type": _TYPE_NAMES[c.type]} for c in created_columns(source)]
                 return json.dumps({"name": "default", "columns": columns}, ensure_ascii=False)
     return ""

@@ -10,6 +10,7 @@ from tests.headless.api import (
     groups,
     kinds,
     making,
+    messages,
     parameters,
     schemas,
     tables,
@@ -36,6 +37,10 @@ CASES = _named(
     **{"class": classes.CLASSES},
     spec=classes.SPECS,
     proxy=classes.PROXIES,
+    converter=classes.CONVERTERS,
+    factory=kinds.FACTORIES,
+    own_context=contexts.OWN_CONTEXTS,
+    message=messages.MESSAGES,
 )
 #: Given the API, and the context and the input of a node that executes.
 RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS, arrow=columns.ARROW)

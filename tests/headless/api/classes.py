@@ -1,9 +1,11 @@
 """Classes that nodes are made of: ports, specs, views, versions."""
 
+import importlib
 import os
 import sys
 import tempfile
 import unittest.mock
+import warnings
 
 from tests.headless.api.tools import made, raises
 
@@ -41,12 +43,71 @@ def proxy(knext, *arguments, **options):
 
 
 def former(knext, _):
-    import knime.extension.env
-    import knime_extension
+    names = {
+        "knime_extension": "IntParameter",
+        "knime.extension.env": "ProxySettings",
+        "knime_node": "PythonNode",
+        "knime_node_table": "Table",
+        "knime_parameter": "IntParameter",
+        "knime_schema": "Column",
+        "knime_views": "view",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        modules = {name: importlib.import_module(name) for name in [*names, "knime_types"]}
+    own = [name for name in names if getattr(modules[name], names[name]) is not getattr(knext, names[name])]
+    return [own, modules["knime_types"].PythonValueFactory.__module__]
 
+
+def converter(use):
+    """What a converter between KNIME's port objects and Python's does."""
+
+    def case(knext, _):
+        from knime.extension import ports
+
+        text = ports.StringIntermediateRepresentation
+        own = made(
+            ports.PortObjectConverter,
+            encode_spec=lambda self, spec: text(spec),
+            decode_spec=lambda self, given: given.getStringRepresentation(),
+            encode_object=lambda self, given: ports.EmptyIntermediateRepresentation(),
+            decode_object=lambda self, given, spec: spec,
+        )
+        return use(own(dict, str), ports)
+
+    return case
+
+
+CONVERTERS = {
+    "types": (converter(lambda own, _: [own.object_type is dict, own.spec_type is str]), [True, True]),
+    "there and back": (converter(lambda own, _: own.decode_spec(own.encode_spec("a"))), "a"),
+    "kinds": (
+        converter(lambda own, ports: isinstance(own, ports.PortObjectDecoder | ports.PortObjectEncoder)),
+        True,
+    ),
+    "of a type": (lambda k, _: made(module("knime.extension.ports").PortObjectEncoder)(), raises(TypeError)),
+}
+
+
+def module(name):
+    return importlib.import_module(name)
+
+
+def workflow_spec(knext, _):
+    from knime.api.schema import WorkflowPortObjectSpec
+
+    table = {
+        "type_name": "Table",
+        "type_id": "t",
+        "table_spec": knext.Schema([knext.int32()], ["a"]).serialize(),
+    }
+    ports = {"inputs": {"1": table}, "outputs": {"2": {"type_name": "Image", "type_id": "i"}}}
+    spec = WorkflowPortObjectSpec.deserialize({"name": "w", **ports})
     return [
-        knime_extension.IntParameter is knext.IntParameter,
-        knime.extension.env.ProxySettings is knext.ProxySettings,
+        spec.name,
+        spec.inputs["1"].schema.column_names,
+        spec.outputs["2"].type_name,
+        spec.outputs["2"].schema,
     ]
 
 
@@ -75,7 +136,12 @@ PROXIES = {
     "protocols": (lambda k, _: "https" in k.ProxySettings.supported_proxy_protocols(), True),
 }
 CLASSES = {
-    "former names": (former, [True, True]),
+    "category of no module": (
+        lambda k, _: eval('declare("/community/", "l", "n", "d", "i")', {"declare": k.category}),
+        "/community/l",
+    ),
+    "former names": (former, [[], "knime.api.types"]),
+    "names of typing": (lambda k, _: module("knime.api.schema").List[int].__origin__ is list, True),
     "object in a file": (moved, ["spec", "data"]),
     "optional port": (
         lambda k, _: k.input_table("P", "p", optional=None)(type("N", (), {})).input_ports[0].optional,
@@ -132,6 +198,7 @@ def hub():
 
 
 SPECS = {
+    "workflow": (workflow_spec, ["w", ["a"], "Image", None]),
     "binary": (
         lambda k, _: [
             k.BinaryPortObjectSpec("x").serialize(),

@@ -1,8 +1,101 @@
 """What a node asks its context for, and what it may do to flow variables."""
 
 import dataclasses
+from pathlib import Path
 
 from tests.headless.api.tools import raises
+
+
+class JavaSide:
+    """What a unit test puts behind a context, in place of KNIME's Java side."""
+
+    def __init__(self):
+        self.told = []
+
+    def get_credential_names(self):
+        return ("me",)
+
+    def get_credentials(self, identifier):
+        return ["user", "word", identifier]
+
+    def get_input_specs(self):
+        return ["spec", "more"]
+
+    def get_input_port_map(self):
+        return {"Many": (0, 1)}
+
+    def get_output_port_map(self):
+        return {}
+
+    def set_warning(self, *told):
+        self.told.append(told)
+
+    set_progress = set_warning
+
+    def is_canceled(self):
+        return True
+
+    def get_workflow_dir(self):
+        return "workflow"
+
+    def get_workflow_temp_dir(self):
+        return "temp"
+
+    def get_knime_home_dir(self):
+        return "home"
+
+
+def behind(ask):
+    """What a context says that asks such a Java side."""
+    return lambda knext, _: ask(knext.ExecutionContext(JavaSide(), {"v": 1}), knext)
+
+
+def port_numbers(context, knext):
+    from knime.extension.nodes import Port, PortGroup
+
+    ports = [Port(knext.PortType.TABLE, "One", ""), PortGroup(knext.PortType.TABLE, "Many", "")]
+    asked = knext.ConfigurationContext(JavaSide(), {}, ports, ports)
+    return [asked.get_connected_input_port_numbers(), asked.get_connected_output_port_numbers()]
+
+
+def told(context, knext):
+    context.set_warning(5)
+    context.set_progress(1)
+    context.set_progress(0.5, "half")
+    return [list(given) for given in context._java_ctx.told]
+
+
+#: Contexts that a unit test makes.
+OWN_CONTEXTS = {
+    "variables": (behind(lambda c, _: c.flow_variables["v"]), 1),
+    "credentials": (
+        behind(lambda c, _: [c.get_credential_names(), c.get_credentials("you").password]),
+        [["me"], "word"],
+    ),
+    "what it tells": (behind(told), [["5"], [1.0], [0.5, "half"]]),
+    "canceled": (behind(lambda c, _: c.is_canceled()), True),
+    "folders": (
+        behind(
+            lambda c, _: [
+                c.get_workflow_temp_dir(),
+                Path(c.get_workflow_data_area_dir()).as_posix(),
+                c.get_knime_home_dir(),
+            ]
+        ),
+        ["temp", "workflow/data", "home"],
+    ),
+    "numbers of ports": (behind(port_numbers), [[1, 2], [1, 0]]),
+    "numbers of unknown ports": (
+        behind(lambda c, _: c.get_connected_input_port_numbers()),
+        raises(AssertionError),
+    ),
+    "specs of a dialog": (
+        lambda k, _: k.DialogCreationContext(
+            JavaSide(), {}, lambda specs, ports: [specs, ports]
+        ).get_input_specs(),
+        [["spec", "more"], {"Many": [0, 1]}],
+    ),
+}
 
 
 def variables(name, value):

@@ -281,6 +281,7 @@ def decorated(make, value):
 
 
 GROUPS = {
+    "layout as text": (lambda k, _: group(k, (None, False, "x")), raises(AttributeError)),
     "checks": (lambda k, _: checked(k, {"count": 99}), ["count 99", "group 99"]),
     "own check instead": (
         lambda k, _: checked(k, {"count": 2}, lambda pair, check: pair.validator(check)),

@@ -1,9 +1,35 @@
 """Types of columns."""
 
 import datetime as dt
+import json
+import warnings
 
 from tests.headless.api.parameters import Plain
-from tests.headless.api.tools import key, raises
+from tests.headless.api.tools import key, made, raises
+
+
+def dictionary_text(knext, _):
+    """As in KNIME, the meaning of a text that is stored with a dictionary is lost."""
+    from knime.api import types
+
+    traits = {"logical_type": "org.example.Word", "dict_encoding": "INT_KEY"}
+    described = json.dumps({"type": "simple", "traits": traits})
+    types.register_python_value_factory(__name__, "Words", "Word", '"string"', described, f"{__name__}.Word")
+    found = knext.logical(Word)
+    return [str(found), found.dict_encoding_key_type.value]
+
+
+class Word:
+    """A value of a type that an extension registers."""
+
+
+def zoned_time(knext, _):
+    from knime.types.builtin import LocalTimeValueFactory
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        stored = LocalTimeValueFactory().encode(dt.time(1, 2, tzinfo=dt.UTC))
+    return [stored, [warning.category.__name__ for warning in shown]]
 
 
 def path(knext):
@@ -13,6 +39,65 @@ def path(knext):
     return [str(value), value.to_dict(), str(knext.logical(FSLocationValue))]
 
 
+def helper(ask):
+    """What `knime.api.types` says."""
+
+    def case(knext, _):
+        from knime.api import types
+
+        return ask(types)
+
+    return case
+
+
+def list_like(types, kind):
+    return types.get_converter(f'{{"value_factory_class":"org.knime.core.data.v2.value.{kind}ValueFactory"}}')
+
+
+def suppressed(types):
+    """What a converter of pandas columns does with warnings."""
+    own = made(
+        types.FromPandasColumnConverter,
+        warnings_to_suppress=["old"],
+        can_convert=lambda self, dtype: True,
+        convert_column=lambda self, frame, name: None,
+    )()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with own.warning_manager():
+            warnings.warn("old thing", stacklevel=1)
+            warnings.warn("new thing", stacklevel=1)
+        warnings.warn("old again", stacklevel=1)
+    return [str(warning.message) for warning in shown]
+
+
+FACTORIES = {
+    "class by its name": (helper(lambda t: t.get_python_type_from_name("datetime.date") is dt.date), True),
+    "class of no module": (
+        helper(lambda t: t.get_python_type_from_name("no.such.Class")),
+        raises(ValueError),
+    ),
+    "class that is not there": (
+        helper(lambda t: t.get_python_type_from_name("datetime.Class")),
+        raises(AttributeError),
+    ),
+    "dates in a list": (
+        helper(lambda t: t.encode_inner_elements([None, dt.date(1970, 1, 2)])),
+        [None, 1],
+    ),
+    "numbers in a list": (helper(lambda t: t.encode_inner_elements([1, None])), [1, None]),
+    "nothing in a list": (helper(lambda t: t.encode_inner_elements([None])), [None]),
+    "list": (helper(lambda t: list_like(t, "List").encode([dt.date(1970, 1, 3)])), [2]),
+    "set": (
+        helper(lambda t: [list_like(t, "Set").compatible_type is set, list_like(t, "Set").encode(None)]),
+        [True, None],
+    ),
+    "other converters of columns": (helper(lambda t: made(t.ToPandasColumnConverter)()), raises(TypeError)),
+    "suppressed warnings": (helper(suppressed), ["new thing", "old again"]),
+    "files": (helper(lambda t: hasattr(t.FileStoreHandler(), "create_file_store")), True),
+    "text with a dictionary": (dictionary_text, ["String[dict_encoding=INT_KEY]", "INT_KEY"]),
+    "time with a zone": (zoned_time, [3_720_000_000_000, ["UserWarning"]]),
+}
 TYPES = {
     "one type of whole numbers": (lambda k, _: k.int32() is k.int32(), True),
     "different types": (

@@ -24,6 +24,10 @@ BATCHES = {
 }
 TABLES = {
     "shape": (lambda _, t: [list(t.shape), t.num_rows, t.num_columns], [[3, 3], 3, 3]),
+    "metadata of some columns": (
+        lambda _, t: [c.metadata for made in (t[["a"]], t[:, :1], t.remove(["b", "c"])) for c in made.schema],
+        [{}] * 5,
+    ),
     "batches": (lambda _, t: [batch.num_rows for batch in t.to_batches()], [3]),
     "number of batches": (lambda _, t: t.num_batches, 1),
     "batches of a view": (lambda _, t: list(t[["a"]].batches()), raises(RuntimeError)),

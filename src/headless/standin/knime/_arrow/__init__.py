@@ -234,7 +234,7 @@ def wrap_table(table: Any) -> Any:
     arrays = [_wrap(table.column(i), names[i], i == 0) for i in range(len(names))]
     first = arrays[0].type
     if not isinstance(first, LogicalTypeExtensionType) or first.logical_type != ROW_ID_TYPE:
-        raise TypeError("the first column must hold the RowIDs: texts, unique in the table")
+        raise TypeError("the first column must hold the RowIDs: strings, unique in the table")
     return _of_kind(table, arrays)
 
 
@@ -273,7 +273,7 @@ def _is_void(dtype: Any) -> bool:
 def schema_of(table: Any) -> Schema:
     """KNIME's schema of a wrapped table, without the RowIDs."""
     fields = list(table.schema)[1:]
-    return Schema.from_columns([Column(_ktype_of(field.type), field.name) for field in fields])
+    return Schema.from_columns([Column(_ktype_of(f.type), f.name, f.metadata) for f in fields])
 
 
 def _ktype_of(dtype: Any) -> k.KnimeType:

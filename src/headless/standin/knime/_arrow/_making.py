@@ -29,7 +29,7 @@ def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = Non
         first = data.schema[0]
         is_own = first.name == ROW_ID and (pa.types.is_string(first.type) or pa.types.is_integer(first.type))
         if first.name == ROW_ID and not is_own:
-            LOGGER.warning("%s holds %s, which are no RowIDs: there are new ones", ROW_ID, first.type)
+            LOGGER.warning("%s holds %s, which cannot be RowIDs: new ones are made", ROW_ID, first.type)
         if is_own and pa.types.is_integer(first.type):
             numbers = data.column(0).to_pylist()
             data = _with_ids(data.select(list(range(1, len(data.schema)))), numbers)
@@ -58,15 +58,16 @@ def check_batches(sizes: list[int]) -> None:
     for index, size in enumerate(sizes):
         if size > sizes[0] or (size < sizes[0] and index < len(sizes) - 1):
             raise ValueError(
-                f"a batch has {size} rows, the first one {sizes[0]}: "
+                f"a batch has {size} rows, but the first one has {sizes[0]}: "
                 "all batches must have the same size, only the last one may be smaller"
             )
 
 
 def batches_of(data: Any) -> list[Any]:
-    """The record batches of a table; without rows it has one."""
-    columns = [column.combine_chunks() for column in data.columns] if not len(data) else []
-    return data.to_batches() if len(data) else [pa.RecordBatch.from_arrays(columns, data.schema.names)]
+    """The record batches of a table, without the metadata of its fields; without rows it has one."""
+    empty = [column.combine_chunks() for column in data.columns] if not len(data) else []
+    parts = [part.columns for part in data.to_batches()] if len(data) else [empty]
+    return [pa.RecordBatch.from_arrays(columns, data.schema.names) for columns in parts]
 
 
 def with_sentinel(data: Any, sentinel: Any) -> Any:

@@ -1,6 +1,6 @@
 """KNIME's tables as pandas has them: the RowIDs are the index, logical values an extension array.
 
-pandas is no dependency of this project: who converts tables has it.
+pandas is not a dependency of this project: those who convert tables have it.
 """
 
 # Signatures are those of pandas, so not every argument is used.
@@ -11,7 +11,7 @@ pandas is no dependency of this project: who converts tables has it.
 import datetime as dt
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 try:
     import pandas as pd
@@ -58,13 +58,13 @@ class PandasLogicalTypeExtensionType(ExtensionDtype):
 
     def construct_array_type(self) -> Any:
         """The class of the columns."""
-        return LogicalValues
+        return KnimePandasExtensionArray
 
-    def __from_arrow__(self, data: Any) -> "LogicalValues":
-        return LogicalValues(data)
+    def __from_arrow__(self, data: Any) -> "KnimePandasExtensionArray":
+        return KnimePandasExtensionArray(data)
 
 
-class LogicalValues(ExtensionArray):
+class KnimePandasExtensionArray(ExtensionArray):
     """A column with a logical type: Arrow data, in one piece or several, that is decoded when a cell is read.
 
     It refuses what KNIME's own columns refuse, such as one value for several rows.
@@ -74,20 +74,22 @@ class LogicalValues(ExtensionArray):
         self._data = data
 
     @classmethod
-    def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> "LogicalValues":
+    def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> Self:
         kind = dtype.arrow
-        if isinstance(scalars, LogicalValues):  # the same cells as another Python class
+        if isinstance(scalars, cls):  # the same cells as another Python class
             if scalars.dtype.name != dtype.name:
                 raise TypeError(f"{scalars.dtype} cannot become {dtype}")
             return cls(from_storage(scalars._data, kind))
         return cls(_encoded([None if _is_missing(value) else value for value in scalars], kind))
 
     @classmethod
-    def _from_factorized(cls, values: Any, original: Any) -> "LogicalValues":
-        raise NotImplementedError("columns of logical types have no groups or categories, in KNIME neither")
+    def _from_factorized(cls, values: Any, original: Any) -> Self:
+        raise NotImplementedError(
+            "columns of logical types cannot be grouped or made categories, nor can they in KNIME"
+        )
 
     @classmethod
-    def _concat_same_type(cls, to_concat: Sequence["LogicalValues"]) -> "LogicalValues":
+    def _concat_same_type(cls, to_concat: Sequence[Self]) -> Self:
         if len(to_concat) == 1:
             return to_concat[0]
         # The pieces stay apart: KNIME refuses a table in which a later one is larger.
@@ -109,7 +111,7 @@ class LogicalValues(ExtensionArray):
         item = item[0] if isinstance(item, tuple) else item
         if isinstance(item, slice):
             places = range(*item.indices(len(self)))
-            values = list(value) if isinstance(value, (pd.Series, LogicalValues)) else [value] * len(places)
+            values = list(value) if isinstance(value, (pd.Series, type(self))) else [value] * len(places)
             if len(values) < len(places) or (hasattr(value, "__len__") and 1 < len(value) != len(places)):
                 raise ValueError(f"{len(value)} values do not fit {len(places)} rows")
             for place, entry in zip(places, values, strict=False):
@@ -125,7 +127,7 @@ class LogicalValues(ExtensionArray):
 
     def __eq__(self, other: object) -> bool:
         # As in KNIME: columns are compared, not their cells.
-        return isinstance(other, LogicalValues) and self._data.equals(other._data)
+        return isinstance(other, type(self)) and self._data.equals(other._data)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -146,7 +148,7 @@ class LogicalValues(ExtensionArray):
         """Which cells are missing."""
         return np.array(self._data.is_null().to_pylist(), dtype=bool)
 
-    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> "LogicalValues":
+    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
         """The cells at positions; with ``allow_fill``, -1 is a missing cell."""
         places = np.asarray(indices, dtype=np.int64)
         if np.array_equal(places, np.arange(len(self))):
@@ -154,17 +156,17 @@ class LogicalValues(ExtensionArray):
         if not allow_fill:
             places = np.where(places < 0, places + len(self), places)
         elif not len(self):
-            raise TypeError("a column without rows cannot be filled up, in KNIME neither")
+            raise TypeError("a column without rows cannot be filled up, nor can it in KNIME")
         elif (places < -1).any():
             raise ValueError("with allow_fill, positions are at least -1")
         if (places >= len(self)).any():
             raise IndexError(f"a position is beyond the {len(self)} rows")
         taken = storage_of_cells(self._data).take(pa.array(places, mask=places < 0))
-        return LogicalValues(from_storage(taken, self._data.type))
+        return type(self)(from_storage(taken, self._data.type))
 
-    def copy(self) -> "LogicalValues":
+    def copy(self) -> Self:
         """The column; Arrow data never changes."""
-        return LogicalValues(self._data)
+        return type(self)(self._data)
 
 
 def _encoded(values: Any, kind: LogicalTypeExtensionType) -> Any:
@@ -191,10 +193,10 @@ def data_of(frame: Any, row_ids: str) -> pa.Table:
             n as Row<n>. ``generate`` leaves the index out.
 
     Raises:
-        ValueError: It is no frame, or has two columns with one name.
+        ValueError: It is not a frame, or has two columns with one name.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise ValueError(f"a pandas.DataFrame is needed, not a {type(frame).__name__}")
+        raise ValueError(f"a pandas.DataFrame is needed, not {type(frame).__name__}")
     if row_ids not in ("auto", "keep", "generate"):
         raise ValueError(f"row_ids must be auto, keep or generate, not {row_ids!r}")
     if frame.shape == (0, 0):

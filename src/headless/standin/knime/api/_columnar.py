@@ -18,7 +18,7 @@ class Column:
         if not isinstance(ktype, KnimeType):
             ktype = logical(ktype)
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a column's name must be a text, not {type(name).__name__}")
+            raise TypeError(f"a column's name must be a string, not {type(name).__name__}")
         if not name.strip():
             raise ValueError("a column's name must not be empty")
         self.ktype = ktype

@@ -57,10 +57,10 @@ class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
 
     def __init__(self, type_id: PrimitiveTypeId, key_type: DictEncodingKeyType | None = None) -> None:
         if not isinstance(type_id, PrimitiveTypeId):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"{type_id!r} is no PrimitiveTypeId")
+            raise TypeError(f"{type_id!r} is not a PrimitiveTypeId")
         if key_type is not None:
             if not isinstance(key_type, DictEncodingKeyType):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"{key_type!r} is no DictEncodingKeyType")
+                raise TypeError(f"{key_type!r} is not a DictEncodingKeyType")
             if type_id not in (PrimitiveTypeId.STRING, PrimitiveTypeId.BLOB):
                 raise TypeError(f"only texts and blobs have dictionaries, not {type_id.value}")
         self._type_id = type_id
@@ -173,7 +173,7 @@ class LogicalType(KnimeType):
         )
 
     def __hash__(self) -> int:
-        return hash((self._logical_type, self._storage_type))
+        return hash(str(self))
 
     def __str__(self) -> str:
         try:
@@ -259,7 +259,7 @@ def logical(value_type: type) -> LogicalType:
     """The column type for values of a Python class.
 
     Raises:
-        TypeError: no value factory is registered for the class (or it is no class).
+        TypeError: no value factory is registered for the class (or it is not a class).
     """
     try:
         proxy, original = kt.get_proxy_by_python_type(value_type)
@@ -270,7 +270,9 @@ def logical(value_type: type) -> LogicalType:
         found = type_of(bundle.data_spec_json, bundle.data_traits)
     except Exception as error:
         raise TypeError(f"no value factory is registered for {value_type}: {error}", error) from error
-    return LogicalType(bundle.logical_type, found.storage_type, proxy)
+    if proxy is not None:
+        found._proxy_type_converter = proxy
+    return found
 
 
 _BY_SPEC = {

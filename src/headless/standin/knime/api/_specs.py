@@ -1,14 +1,17 @@
-"""The specs of ports that are no tables: what is known about a port's content before it is computed."""
+"""The specs of ports that are not tables: what is known about a port's content before it is computed."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG003
 
 import datetime as dt
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 if TYPE_CHECKING:
     from enum import Enum
+
+    from .schema import Schema
 
 
 class PortObjectSpec(ABC):
@@ -131,3 +134,44 @@ class HubAuthenticationPortObjectSpec(CredentialPortObjectSpec):
     def deserialize(cls, data: dict[str, Any]) -> "HubAuthenticationPortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
         """See `PortObjectSpec`."""
         return cls(data.get("data"), cast("str", data.get("hub_url")))
+
+
+@dataclass(frozen=True)
+class WorkflowPortInfo:
+    """A port of a workflow: what people call its type, the type's id, and of a table the schema."""
+
+    type_name: str
+    type_id: str
+    schema: "Schema | None"
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> "WorkflowPortInfo":
+        """The port from its document."""
+        from .schema import Schema
+
+        schema = Schema.deserialize(data["table_spec"]) if "table_spec" in data else None
+        return cls(data["type_name"], data["type_id"], schema)
+
+
+class WorkflowPortObjectSpec(PortObjectSpec):
+    """The spec of a workflow port: the workflow's name, and its ports by their ids."""
+
+    def __init__(
+        self, name: str, inputs: dict[str, WorkflowPortInfo], outputs: dict[str, WorkflowPortInfo]
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def serialize(self) -> dict[str, Any]:
+        """See `PortObjectSpec`."""
+        return {"name": self.name, "inputs": self.inputs, "outputs": self.outputs}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "WorkflowPortObjectSpec":
+        """See `PortObjectSpec`."""
+        inputs, outputs = (
+            {key: WorkflowPortInfo.deserialize(port) for key, port in data[side].items()}
+            for side in ("inputs", "outputs")
+        )
+        return cls(data["name"], inputs, outputs)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from urllib.parse import quote_plus, unquote_plus, urlsplit
 
 LOGGER = logging.getLogger(__name__)
-_PROTOCOLS = ("http", "https")
+supported_proxy_protocols = ["http", "https"]
+no_proxy_key = "no_proxy"
 
 
 @dataclass
@@ -26,13 +27,13 @@ class ProxySettings:
         self.protocol_name = self.protocol_name.lower() if self.protocol_name else None
 
     def has_credentials(self) -> bool:
-        """Whether the proxy wants a user name and password."""
+        """Returns whether the proxy wants a user name and password."""
         return self.user_name is not None and self.password is not None
 
     def _is_supported(self) -> bool:
-        if self.protocol_name not in _PROTOCOLS:
+        if self.protocol_name not in supported_proxy_protocols:
             LOGGER.warning("there are proxies for http and https only, not for %s", self.protocol_name)
-        return self.protocol_name in _PROTOCOLS
+        return self.protocol_name in supported_proxy_protocols
 
     def __str__(self) -> str:
         """The proxy's URL, with its credentials; KNIME always talks http to a proxy."""
@@ -59,12 +60,12 @@ class ProxySettings:
         if name and value:
             os.environ[name] = value
         if self.exclude_hosts:
-            os.environ["no_proxy"] = ",".join(map(_excluded_host, self.exclude_hosts.split("|")))
+            os.environ[no_proxy_key] = ",".join(map(_excluded_host, self.exclude_hosts.split("|")))
 
     @staticmethod
     def supported_proxy_protocols() -> str:
         """The protocols that a proxy can be for, as text."""
-        return f"Protocols that a proxy can be for: {', '.join(_PROTOCOLS)}"
+        return f"Protocols that a proxy can be for: {', '.join(supported_proxy_protocols)}"
 
     @classmethod
     def from_dict(cls, proxy_dict: Mapping[str, str | None]) -> "ProxySettings":
@@ -79,7 +80,7 @@ class ProxySettings:
             ValueError: the URL is neither http nor https.
         """
         parts = urlsplit(proxy_string)
-        if parts.scheme.lower() not in _PROTOCOLS:
+        if parts.scheme.lower() not in supported_proxy_protocols:
             raise ValueError(f"a proxy needs an http or https URL, not {parts.scheme or 'no'} protocol")
         return cls(
             parts.scheme.lower(),
@@ -107,12 +108,12 @@ def get_proxy_settings(protocol_name: str | None = None) -> ProxySettings | None
         ValueError: the protocol is neither http nor https, or none was given and there is no proxy.
     """
     if not protocol_name:
-        for name in _PROTOCOLS:
+        for name in supported_proxy_protocols:
             found = get_proxy_settings(name)
             if found:
                 return found
         raise ValueError("neither http_proxy nor https_proxy is set")
-    if protocol_name.lower() not in _PROTOCOLS:
+    if protocol_name.lower() not in supported_proxy_protocols:
         raise ValueError(f"there are proxies for http and https, not for {protocol_name}")
     url = os.environ.get(f"{protocol_name.lower()}_proxy")
-    return ProxySettings.from_string(url, os.environ.get("no_proxy")) if url else None
+    return ProxySettings.from_string(url, os.environ.get(no_proxy_key)) if url else None

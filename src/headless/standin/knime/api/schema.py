@@ -1,12 +1,12 @@
 """Schemas of tables, and how KNIME's Java side describes their types."""
 
-# Nodes import from here what is made elsewhere, so not every import is used.
-# ruff: noqa: F401
+# Nodes import from here what is made elsewhere, so not every import is used; some even write ks.List.
+# ruff: noqa: F401, UP035
 # pyright: reportUnusedImport=false
 
 import logging
-from collections.abc import Iterator, Sequence, Sized
-from typing import Any, Self, cast
+from collections.abc import Sized
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Self, Sequence, Type, Union, cast
 
 from . import _ktypes as k
 from ._columnar import Column, _Columnar, _ColumnarView  # pyright: ignore[reportPrivateUsage]
@@ -36,6 +36,8 @@ from ._specs import (
     HubAuthenticationPortObjectSpec,
     ImagePortObjectSpec,
     PortObjectSpec,
+    WorkflowPortInfo,
+    WorkflowPortObjectSpec,
 )
 
 LOGGER = logging.getLogger(__name__)
@@ -55,11 +57,11 @@ class Schema(_Columnar, PortObjectSpec):
             # As in KNIME, which takes its own types or Python classes, but not both in one list.
             ktypes = [logical(cast("type", ktype)) for ktype in ktypes]
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"names must be a list of texts, not {names!r}")
+            raise TypeError(f"names must be a list of strings, not {names!r}")
         if len(ktypes) != len(names):
             raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
         if metadata is not None and not isinstance(metadata, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"metadata must be a list, not a {type(metadata).__name__}")
+            raise TypeError(f"metadata must be a list, not {type(metadata).__name__}")
         if metadata is not None and len(metadata) != len(names):
             raise ValueError(f"{len(metadata)} metadata do not fit {len(names)} names")
         known = metadata if metadata is not None else [None] * len(names)
@@ -70,7 +72,7 @@ class Schema(_Columnar, PortObjectSpec):
         """A schema of one column or several."""
         given = [columns] if isinstance(columns, Column) else columns
         if not isinstance(given, Sized):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"columns must be a list, not a {type(given).__name__}")
+            raise TypeError(f"columns must be a list, not {type(given).__name__}")
         for column in given:
             if not isinstance(column, Column):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"a schema is made of columns, not of {type(column).__name__}")

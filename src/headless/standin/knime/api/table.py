@@ -73,7 +73,7 @@ class _Tabular(_Columnar):
     @property
     @abstractmethod
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,7 +130,7 @@ class Table(_Tabular):
 
         Raises:
             ValueError: a column's Arrow type is unknown to KNIME, or batches differ in size.
-            TypeError: the RowIDs to keep are no texts.
+            TypeError: the RowIDs to keep are not strings.
             IndexError: there are no columns at all (with ``auto``).
             AttributeError: no node is executing, nor was `knime.extension.testing` imported.
         """
@@ -148,7 +148,7 @@ class Table(_Tabular):
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
-            ValueError: it is no frame, or a column's type is unknown to KNIME.
+            ValueError: it is not a frame, or a column's type is unknown to KNIME.
             AttributeError: no node is executing.
         """
         return running_backend().table_of_frame(data, sentinel, row_ids)
@@ -234,7 +234,7 @@ class Table(_Tabular):
         return f"ArrowTable[shape=({self.num_columns}, {self.num_rows})]"
 
     def _append(self, other: Any) -> "Table":
-        raise NotImplementedError("appending to a table is not implemented, in KNIME neither")
+        raise NotImplementedError("appending to a table is not implemented, nor is it in KNIME")
 
 
 class SourceTable(Table):
@@ -276,7 +276,7 @@ def made(data: Any, schema: Schema | None = None) -> Table:
 
 
 def is_frame(value: object) -> bool:
-    """Whether it is a pandas frame, without importing pandas."""
+    """Returns whether it is a pandas frame, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
@@ -330,14 +330,16 @@ class BatchOutputTable:
 
         Raises:
             ValueError: the batch is larger than the first one, or follows a smaller one.
-            TypeError: it is no table.
+            TypeError: it is not a table.
         """
         import pyarrow as pa
         from knime._arrow._making import check_batches, of_arrow, of_frame
 
         data: Any = batch
         if isinstance(data, SourceTable):
-            raise AttributeError("a whole input table is no batch, in KNIME neither; append its batches()")
+            raise AttributeError(
+                "a whole input table is not a batch, nor is it in KNIME; append its batches()"
+            )
         if isinstance(data, Table):
             data = data._data  # pyright: ignore[reportPrivateUsage]
             if self._row_ids == "generate":

@@ -7,9 +7,13 @@ import functools
 import importlib
 import io
 import json
-from collections.abc import Callable, Iterable
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 
@@ -33,7 +37,7 @@ class PythonValueFactory:
         return value
 
     def needs_conversion(self) -> bool:
-        """Whether values differ from their storage."""
+        """Returns whether values differ from their storage."""
         return True
 
 
@@ -96,7 +100,7 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
         raise NotImplementedError
 
     def should_be_stored_in_filestore(self, value: Any) -> bool:
-        """Whether the value goes into a file."""
+        """Returns whether the value goes into a file."""
         return True
 
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
@@ -113,6 +117,18 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
         return self.deserialize(io.BytesIO(Path(file_paths[0]).read_bytes() if file_paths else table_data))
 
 
+class FileStoreHandler:
+    """What KNIME gives to read and write the files of cells."""
+
+    def file_store_key_to_absolute_path(self, file_store_key: str) -> str:
+        """The path of a file."""
+        raise NotImplementedError
+
+    def create_file_store(self) -> tuple[str, str]:
+        """Path and key of a new file."""
+        raise NotImplementedError
+
+
 class FallbackPythonValueFactory(PythonValueFactory):
     """Hands the storage over as it is; used for types without a registered value factory."""
 
@@ -122,6 +138,34 @@ class FallbackPythonValueFactory(PythonValueFactory):
     def needs_conversion(self) -> bool:
         """Never."""
         return False
+
+
+def encode_inner_elements(value: Iterable[Any]) -> Iterable[Any]:
+    """The storages of the elements of a list or set, which are all of one class; unknown ones as they are."""
+    present: object = next((element for element in value if element is not None), None)
+    try:
+        bundle = get_value_factory_bundle_for_python_type(present.__class__)
+    except TypeError:
+        return value
+    return [bundle.value_factory.encode(element) for element in value]
+
+
+class ListValueFactory(PythonValueFactory):
+    """Lists, whose elements may have a value factory of their own."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+
+    def encode(self, value: Any) -> Any:
+        """See `PythonValueFactory`."""
+        return None if value is None else encode_inner_elements(value)
+
+
+class SetValueFactory(ListValueFactory):
+    """Sets, which are stored as lists."""
+
+    def __init__(self) -> None:
+        PythonValueFactory.__init__(self, set)
 
 
 @dataclass(eq=False)
@@ -147,14 +191,55 @@ class PythonValueFactoryBundle:
         return _make(self.python_module, self.python_value_factory_name)
 
 
-def _make(module_name: str, class_name: str) -> PythonValueFactory:
+class _PandasColumnConverter(ABC):
+    warnings_to_suppress: list[str] | None = None
+
+    @abstractmethod
+    def can_convert(self, dtype: Any) -> bool:
+        """Returns whether it converts columns of a type."""
+
+    @abstractmethod
+    def convert_column(self, data_frame: Any, column_name: str) -> Any:
+        """The converted column of a frame."""
+
+    @contextmanager
+    def warning_manager(self) -> Generator[None]:
+        """While entered, the warnings that are to be suppressed are not shown."""
+        for message in self.warnings_to_suppress or ():
+            warnings.filterwarnings("ignore", message=message)
+        yield
+        for message in self.warnings_to_suppress or ():
+            warnings.filterwarnings("default", message=message)
+
+
+class FromPandasColumnConverter(_PandasColumnConverter):
+    """Changes a column of a frame before it becomes one of a table. Extensions register it with Java."""
+
+
+class ToPandasColumnConverter(_PandasColumnConverter):
+    """Changes a column of a frame that was made of a table. Extensions register it with Java."""
+
+
+def _imported(module_name: str) -> ModuleType:
     try:
-        module = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ImportError as error:
-        raise ValueError(
-            f"the module {module_name} of a value factory cannot be imported: {error}"
-        ) from error
-    cls = getattr(module, class_name, None)
+        raise ValueError(f"the module {module_name} cannot be imported: {error}") from error
+
+
+def get_python_type_from_name(name: str) -> Any:
+    """The class with a name, given with its module.
+
+    Raises:
+        ValueError: there is no such module.
+        AttributeError: the module has no such class.
+    """
+    module_name, class_name = name.rsplit(".", 1)
+    return getattr(_imported(module_name), class_name)
+
+
+def _make(module_name: str, class_name: str) -> PythonValueFactory:
+    cls = getattr(_imported(module_name), class_name, None)
     if cls is None or not (isinstance(cls, type) and issubclass(cls, PythonValueFactory)):
         raise ValueError(f"{module_name} has no value factory {class_name}")
     make: Any = cls  # value factories that are registered take no arguments
@@ -165,6 +250,10 @@ _java_value_factory_to_bundle: dict[str, PythonValueFactoryBundle] = {}
 _python_type_to_bundle: dict[str, PythonValueFactoryBundle] = {}
 _proxies: dict[str, tuple[str, str, str]] = {}
 _fallback = FallbackPythonValueFactory()
+list_like_value_factories: dict[str, PythonValueFactory] = {
+    f'{{"value_factory_class":"org.knime.core.data.v2.value.{name}"}}': factory
+    for name, factory in [("ListValueFactory", ListValueFactory()), ("SetValueFactory", SetValueFactory())]
+}
 
 
 def register_python_value_factory(
@@ -218,7 +307,7 @@ def get_proxy_by_python_type(python_type: type) -> tuple[PythonValueFactory, typ
         KeyError: not registered as a second class.
     """
     if not isinstance(python_type, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"{python_type!r} is no class")
+        raise TypeError(f"{python_type!r} is not a class")
     name = name_of(python_type)
     bundle = get_value_factory_bundle_for_python_type_name(_proxies[name][2])
     return get_proxy(name), bundle.value_factory.compatible_type
@@ -237,7 +326,9 @@ def get_python_type_list() -> Iterable[str]:
 def get_converter(logical_type: str) -> PythonValueFactory:
     """The value factory for a Java value factory's name; a fallback that changes nothing if there is none."""
     bundle = _java_value_factory_to_bundle.get(logical_type)
-    return _fallback if bundle is None else bundle.value_factory
+    if bundle is None:
+        return list_like_value_factories.get(logical_type, _fallback)
+    return bundle.value_factory
 
 
 def get_value_factory_bundle_for_java_value_factory(logical_type: str) -> PythonValueFactoryBundle:

@@ -117,7 +117,7 @@ def view(obj: Any) -> NodeView:
     try:
         return view_ipy_repr(obj)
     except ValueError as error:
-        raise ValueError(f"there is no view of a {type(obj).__name__}: {error}") from None
+        raise ValueError(f"there is no view of {type(obj).__name__} objects: {error}") from None
 
 
 def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: A002  # KNIME's name
@@ -125,14 +125,14 @@ def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: 
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        TypeError: it is no figure.
+        TypeError: it is not a figure.
         ValueError: the format is neither ``png`` nor ``svg``.
     """
     figures = importlib.import_module("matplotlib.figure")
     if format not in ("png", "svg"):
         raise ValueError(f"a figure is shown as png or svg, not as {format!r}")
     if fig is not None and not isinstance(fig, figures.Figure):
-        raise TypeError(f"{type(fig).__name__} is no figure of matplotlib")
+        raise TypeError(f"{type(fig).__name__} is not a figure of matplotlib")
     plots = importlib.import_module("matplotlib.pyplot")
     fig = plots.gcf() if fig is None else fig
     shown = io.BytesIO()
@@ -151,8 +151,8 @@ def view_plotly(fig: Any) -> NodeView:
 
     Raises:
         ModuleNotFoundError: plotly is not installed.
-        TypeError: it is no figure.
+        TypeError: it is not a figure.
     """
     if not isinstance(fig, importlib.import_module("plotly.graph_objects").Figure):
-        raise TypeError(f"{type(fig).__name__} is no figure of plotly")
+        raise TypeError(f"{type(fig).__name__} is not a figure of plotly")
     return view_html(fig.to_html(), render_fn=lambda: fig.to_image("png"))

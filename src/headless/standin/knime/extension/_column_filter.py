@@ -167,7 +167,7 @@ class ColumnFilterConfig:
                 is_regex = self.mode is ColumnFilterMode.REGEX
                 return self.pattern_filter._apply(schema, is_regex)
             case _:
-                raise ValueError(f"{self.mode!r} is no ColumnFilterMode")
+                raise ValueError(f"{self.mode!r} is not a ColumnFilterMode")
 
     def __eq__(self, other: Any) -> bool:
         return self._to_dict() == other._to_dict()

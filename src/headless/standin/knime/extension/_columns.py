@@ -22,7 +22,9 @@ def _numbers(port_index: PortIndex) -> tuple[int, int | None]:
     """The number of a port or port group, and that of a port in it."""
     group, position = port_index if isinstance(port_index, tuple) else (port_index, None)
     if not isinstance(group, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"{port_index!r} is no port: write its number, for one in a group two of them")
+        raise ValueError(
+            f"{port_index!r} is not a port: give its number, or two numbers for a port in a group"
+        )
     return group, position
 
 
@@ -34,13 +36,13 @@ def _pick_schema(specs: list[Any], port_index: PortIndex) -> Schema:
     spec = specs[group]
     if position is not None:
         if not isinstance(spec, list):
-            raise TypeError(f"port {group} is no port group; name it by one number")
+            raise TypeError(f"port {group} is not a port group; name it by one number")
         members = cast("list[Any]", spec)
         spec = members[position] if position < len(members) else None
     if spec is None:
         return Schema.from_columns([])
     if not isinstance(spec, Schema):
-        raise TypeError(f"port {port_index} is no table port")
+        raise TypeError(f"port {port_index} is not a table port")
     return spec
 
 

@@ -98,7 +98,7 @@ class DateTimeParameter(Parameter[dt.date | None]):
     def check_type(self, value: Any) -> None:
         """Raises TypeError unless the value is a date, with ``show_time`` one with a time, or a text."""
         if value and not isinstance(value, (str, dt.datetime if self.show_time else dt.date)):
-            raise TypeError(f"{value!r} is a {type(value).__name__}; a date is needed")
+            raise TypeError(f"{value!r} is of type {type(value).__name__}, not date")
 
     def check_range(self, value: Any) -> None:
         """Raises ValueError unless the value is within the limits."""
@@ -129,4 +129,6 @@ def _read_freely(text: str) -> dt.datetime:
     try:
         return importlib.import_module("dateutil.parser").parse(text)
     except Exception as error:
-        raise ValueError(f"{text!r} is no date that can be read; write it as 2026-01-31: {error}") from error
+        raise ValueError(
+            f"{text!r} is not a date that can be read; write it as 2026-01-31: {error}"
+        ) from error

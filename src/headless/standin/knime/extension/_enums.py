@@ -86,7 +86,7 @@ class EnumParameter(Parameter[str]):
     def _default_validator(self, value: Any) -> None:
         if value not in self._enum.get_all_options():
             options = ", ".join(self._enum.get_all_options())
-            raise ValueError(f"{value!r} is no option of {self._label!r}; options: {options}")
+            raise ValueError(f"{value!r} is not an option of {self._label!r}; options: {options}")
 
     validator = Parameter[str]._add_validator
 
@@ -153,12 +153,12 @@ class EnumSetParameter(Parameter[list[str]]):
 
     def _default_validator(self, value: Any) -> None:
         if not isinstance(value, list):
-            raise TypeError(f"{value!r} of {self._label!r} is no list")
+            raise TypeError(f"{value!r} of {self._label!r} is not a list")
         unknown = set(cast("list[Any]", value)) - set(self._enum.get_all_options())
         if unknown:
             options = ", ".join(self._enum.get_all_options())
             raise ValueError(
-                f"{sorted(map(str, unknown))} are no options of {self._label!r}; options: {options}"
+                f"{sorted(map(str, unknown))} are not options of {self._label!r}; options: {options}"
             )
 
     validator = Parameter[list[str]]._add_validator

@@ -69,7 +69,7 @@ class ParameterGroup(Setting):
 
     _validator: Callable[[dict[str, Any]], object] | None
     _own_validate: bool
-    _layout_direction: LayoutDirection
+    _layout_direction: str
     _name: str
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -88,7 +88,7 @@ class ParameterGroup(Setting):
         error = AttributeError if isinstance(obj, ParameterGroup) else RuntimeError
         raise error("a parameter group cannot be replaced; set its parameters")
 
-    # Parameters that a group makes in its __init__ are no descriptors, but behave like them.
+    # Parameters that a group makes in its __init__ are not descriptors, but behave like them.
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if isinstance(found, Parameter):
@@ -206,7 +206,7 @@ def parameter_group(
             self._own_validate = True
             self._rule = None
             self._label = label
-            self._layout_direction = layout_direction
+            self._layout_direction = layout_direction.value
             self.__dict__["__parameters__"] = {}
             self.__doc__ = cls.__doc__
             cls.__init__(self, *args, **kwargs)

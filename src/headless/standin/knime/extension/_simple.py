@@ -40,7 +40,7 @@ class _NumericParameter(Parameter[N]):
     def check_type(self, value: Any) -> None:
         """Raises TypeError unless the value is a number of the right kind."""
         if not isinstance(value, self._kind):
-            raise TypeError(f"{value!r} is a {type(value).__name__}, no {self._type['type']}")
+            raise TypeError(f"{value!r} is of type {type(value).__name__}, not {self._type['type']}")
 
     def check_range(self, value: Any) -> None:
         """Raises ValueError unless the value is within the limits."""
@@ -118,12 +118,12 @@ class BoolParameter(Parameter[bool]):
 
     def _default_validator(self, value: Any) -> None:
         if not isinstance(value, bool):
-            raise TypeError(f"{value!r} is no boolean")
+            raise TypeError(f"{value!r} is not a boolean")
 
 
 def _check_text(value: Any) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is a {type(value).__name__}; a text is needed")
+        raise TypeError(f"{value!r} is of type {type(value).__name__}, not string")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _as_choices(entries: Any) -> list[Choice]:
     for entry in cast("Sequence[Any]", entries):
         choice = Choice(entry, entry) if isinstance(entry, str) else entry
         if not isinstance(choice, Choice):
-            raise TypeError(f"a choice must be a text or a Choice, not {type(entry).__name__}")
+            raise TypeError(f"a choice must be a string or a Choice, not {type(entry).__name__}")
         if choice.id in found:
             raise ValueError(f"two choices have the id {choice.id!r}")
         found[choice.id] = choice

@@ -2,18 +2,19 @@
 
 from collections import UserDict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from knime.api.table import Table
 
     from .ports import Port, PortGroup
 
 
-#: What does the work: the host's ``RunServices``, in KNIME the Java side.
-Services = Any
+#: What does the work: in KNIME the Java side, here the host's ``RunServices``, which has the same methods.
+JavaContext = Any
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class FlowVariables(UserDict[str, Any]):
 
     def __setitem__(self, key: str, item: Any) -> None:
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"the name of a flow variable must be a text, not {type(key).__name__}")
+            raise TypeError(f"the name of a flow variable must be a string, not {type(key).__name__}")
         if key.startswith("knime"):
             raise ValueError(f"{key}: flow variables whose names start with 'knime' cannot be set")
         super().__setitem__(key, item)
@@ -50,8 +51,8 @@ class FlowVariables(UserDict[str, Any]):
 
 
 class _BaseContext:
-    def __init__(self, services: Services, flow_variables: FlowVariables) -> None:
-        self._services = services
+    def __init__(self, java_ctx: JavaContext, flow_variables: FlowVariables) -> None:
+        self._java_ctx = java_ctx
         self._flow_variables = flow_variables
 
     @property
@@ -61,7 +62,7 @@ class _BaseContext:
 
     def get_credential_names(self) -> list[str]:
         """The names of the workflow's credentials."""
-        return self._services.credential_names()
+        return list(self._java_ctx.get_credential_names())
 
     def get_credentials(self, identifier: str) -> Credential:
         """The credentials with a name.
@@ -69,16 +70,22 @@ class _BaseContext:
         Raises:
             KeyError: there are none.
         """
-        username, password = self._services.credential(identifier)
-        return Credential(username, password, identifier)
+        username, password, name = list(self._java_ctx.get_credentials(identifier))[:3]
+        return Credential(username, password, name)
 
 
 class DialogCreationContext(_BaseContext):
     """What is known when a dialog opens: no data, only specs."""
 
-    def __init__(self, services: Services, flow_variables: FlowVariables, specs: list[Any]) -> None:
-        super().__init__(services, flow_variables)
-        self._specs = specs
+    def __init__(
+        self,
+        java_ctx: JavaContext,
+        flow_variables: FlowVariables,
+        specs_to_python_converter: "Callable[[Any, dict[str, list[int]]], list[Any]]",
+    ) -> None:
+        super().__init__(java_ctx, flow_variables)
+        ports = {name: list(indices) for name, indices in java_ctx.get_input_port_map().items()}
+        self._specs = specs_to_python_converter(java_ctx.get_input_specs(), ports)
 
     def get_input_specs(self) -> list[Any]:
         """The spec of each declared input port; None where nothing is connected, a list for a group."""
@@ -94,31 +101,38 @@ class ConfigurationContext(_BaseContext):
 
     def __init__(
         self,
-        services: Services,
+        java_ctx: JavaContext,
         flow_variables: FlowVariables,
-        input_ports: "Sequence[Port | PortGroup]",
-        output_ports: "Sequence[Port | PortGroup]",
+        input_ports: "Sequence[Port | PortGroup] | None" = None,
+        output_ports: "Sequence[Port | PortGroup] | None" = None,
     ) -> None:
-        super().__init__(services, flow_variables)
+        super().__init__(java_ctx, flow_variables)
         self._input_ports = input_ports
         self._output_ports = output_ports
 
     def get_connected_input_port_numbers(self) -> list[int]:
         """How many ports each declared input has: the size of a group, 1 otherwise (even if optional)."""
-        return self._sizes("input", self._input_ports)
+        return port_counts(self._input_ports, self._java_ctx.get_input_port_map)
 
     def get_connected_output_port_numbers(self) -> list[int]:
         """How many ports each declared output has: the size of a group, 1 otherwise."""
-        return self._sizes("output", self._output_ports)
-
-    def _sizes(self, side: str, ports: "Sequence[Port | PortGroup]") -> list[int]:
-        from .ports import PortGroup
-
-        return [self._services.group_size(side, p.name) if isinstance(p, PortGroup) else 1 for p in ports]
+        return port_counts(self._output_ports, self._java_ctx.get_output_port_map)
 
     def set_warning(self, message: str) -> None:
         """Puts a warning on the node; the last one is shown."""
-        self._services.set_warning(str(message))
+        self._java_ctx.set_warning(str(message))
+
+
+def port_counts(
+    ports: "Sequence[Port | PortGroup] | None", port_map: "Callable[[], Mapping[str, Sequence[int]]]"
+) -> list[int]:
+    """How many ports each declared one stands for: of a group as many as the map has positions for it."""
+    from .ports import PortGroup
+
+    if ports is None:
+        raise AssertionError("this context does not know the ports of the node")
+    positions = dict(port_map())
+    return [len(positions.get(port.name, [])) if isinstance(port, PortGroup) else 1 for port in ports]
 
 
 class ExecutionContext(ConfigurationContext):
@@ -128,7 +142,7 @@ class ExecutionContext(ConfigurationContext):
         """Tells how far the node is, from 0 to 1.
 
         Raises:
-            TypeError: the progress is no number, or the message no text.
+            TypeError: the progress is not a number, or the message not a string.
             ValueError: the progress is not between 0 and 1.
         """
         if isinstance(progress, int):
@@ -138,24 +152,24 @@ class ExecutionContext(ConfigurationContext):
         if progress < -0.0001 or progress > 1.0001:
             raise ValueError(f"progress must be between 0 and 1, not {progress}")
         if message is not None and not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"the message of a progress must be a text, not {type(message).__name__}")
-        self._services.set_progress(min(1.0, max(0.0, progress)), message)
+            raise TypeError(f"the message of a progress must be a string, not {type(message).__name__}")
+        self._java_ctx.set_progress(min(1.0, max(0.0, progress)), *([] if message is None else [message]))
 
     def is_canceled(self) -> bool:
-        """Whether the person wants the node to stop; a node has to ask."""
-        return self._services.is_canceled()
+        """Returns whether the person wants the node to stop; a node has to ask."""
+        return self._java_ctx.is_canceled()
 
     def get_workflow_temp_dir(self) -> str:
         """A folder for temporary files of the workflow."""
-        return str(self._services.temp_dir())
+        return self._java_ctx.get_workflow_temp_dir()
 
     def get_workflow_data_area_dir(self) -> str:
         """The folder ``data`` in the workflow, which may not exist yet."""
-        return str(self._services.workflow_dir() / "data")
+        return str(Path(self._java_ctx.get_workflow_dir(), "data"))
 
     def get_knime_home_dir(self) -> str:
         """The folder in which KNIME keeps its configuration."""
-        return str(self._services.home_dir())
+        return self._java_ctx.get_knime_home_dir()
 
     def _execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
@@ -165,7 +179,7 @@ class ExecutionContext(ConfigurationContext):
         Raises:
             RuntimeError: the tool failed (its message), or nothing here runs tools.
         """
-        return self._services.execute_tool(tool, parameters, inputs, execution_hints)
+        return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
 
     def _get_combined_tools_workflow(self) -> Any:
         """Not part of the stand-in."""

@@ -68,11 +68,11 @@ class PythonNode(ABC):
 
     @abstractmethod
     def configure(self, config_context: ConfigurationContext, *inputs: Any) -> Any:
-        """Gives the specs of the outputs for the specs of the inputs."""
+        """Returns the specs of the outputs for the specs of the inputs."""
 
     @abstractmethod
     def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any:
-        """Gives the outputs for the inputs."""
+        """Returns the outputs for the inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def category(
     locked: bool = True,
 ) -> str:
     """Declares a category; returns the path that nodes name."""
-    module: str = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage]
+    module: str = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
     categories.append((module, Category(path, level_id, name, description, icon, after, locked)))
     return f"{path.removesuffix('/')}/{level_id}"
 
@@ -168,7 +168,7 @@ def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
 
 
 def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
-    """Whether there is a port type with an id."""
+    """Returns whether there is a port type with an id."""
     return _loaded_port_types().of_id(id) is not None
 
 

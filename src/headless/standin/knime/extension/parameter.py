@@ -122,7 +122,7 @@ class _Layout:
                 "type": "Section",
                 "label": setting._label,
                 "options": {"isAdvanced": True} if setting._is_advanced else {},
-                "elements": [{"type": setting._layout_direction.value, "elements": inner}],
+                "elements": [{"type": setting._layout_direction, "elements": inner}],
             }
         elif isinstance(setting, ParameterArray):
             control: dict[str, Any] = {"scope": scope, **setting._extract_ui_schema(self._ctx)}
@@ -140,7 +140,7 @@ class _Layout:
     def _scope_of(self, subject: object) -> str:
         found = self._search(self._root, subject, _ROOT)
         if found is None:
-            raise ValueError(f"the subject of a rule is no setting of this node: {subject}")
+            raise ValueError(f"the subject of a rule is not a setting of this node: {subject}")
         return found
 
     def _search(self, owner: object, subject: object, scope: str) -> str | None:

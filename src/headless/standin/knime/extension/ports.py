@@ -1,7 +1,7 @@
 """Ports of nodes: their types, the objects that flow through them, and the decorators that declare them."""
 
-# Signatures are KNIME's, so not every argument is used.
-# ruff: noqa: ARG003
+# Signatures are KNIME's, so not every argument is used; extensions import the converters from here.
+# ruff: noqa: ARG003, F403
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
 from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
+
+from ._converters import *
 
 N = TypeVar("N", bound=Callable[..., Any])
 
@@ -98,7 +100,7 @@ class PortType:
     HUB_AUTHENTICATION: ClassVar[Any] = "PortType.HUB_AUTHENTICATION"
 
     def is_super_type_of(self, port_type: "PortType") -> bool:
-        """Whether objects and specs of the other type are also this one's."""
+        """Returns whether objects and specs of the other type are also this one's."""
         return issubclass(port_type.spec_class, self.spec_class) and issubclass(
             port_type.object_class, self.object_class
         )
@@ -139,7 +141,7 @@ class PortGroup:
         for text in (self.name, self.description):
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(
-                    f"name and description of a port group must be texts, not {type(text).__name__}"
+                    f"name and description of a port group must be strings, not {type(text).__name__}"
                 )
 
 

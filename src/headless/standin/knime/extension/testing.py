@@ -31,7 +31,7 @@ _NUMBERS = {"int32": k.int32(), "int64": k.int64(), "float64": k.double()}
 
 
 def _refuse(*args: Any, **options: Any) -> NoReturn:
-    raise RuntimeError("unit tests do not have this, with KNIME neither")
+    raise RuntimeError("this is not available in unit tests, nor is it with KNIME")
 
 
 class _FrameTable(knime_table.Table):

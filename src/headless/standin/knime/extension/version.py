@@ -33,5 +33,5 @@ class Version(NamedTuple):
         except ValueError:
             found = [-1]
         if len(found) != 3 or min(found) < 0:
-            raise ValueError(f"{version_string!r} is no version: write three whole numbers, as in '1.0.0'")
+            raise ValueError(f"{version_string!r} is not a version: write three whole numbers, as in '1.0.0'")
         return cls(*found)

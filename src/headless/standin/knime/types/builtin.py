@@ -7,6 +7,7 @@ import datetime as dt
 import functools
 import importlib
 import io
+import warnings
 import xml.etree.ElementTree as ET  # KNIME's cells are such trees
 import zoneinfo
 from dataclasses import asdict, astuple, dataclass
@@ -113,6 +114,8 @@ class LocalTimeValueFactory(_ValueFactory):
         return (_EPOCH + dt.timedelta(microseconds=storage // 1000)).time()
 
     def _storage(self, value: Any) -> Any:
+        if value.tzinfo is not None:
+            warnings.warn(f"the time zone of {value} is dropped: KNIME's times have none", stacklevel=2)
         since = dt.datetime.combine(_EPOCH.date(), value.replace(tzinfo=None)) - _EPOCH
         return since // _MICROSECOND * 1000
 

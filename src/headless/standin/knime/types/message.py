@@ -1,9 +1,10 @@
 """KNIME's messages to and from chat models, so that tables outside KNIME can hold them.
 
-In KNIME they come with its AI extension. Here are the value and its value factory; what LangChain makes of
-them is left to those who use them.
+In KNIME they come with its AI extension. LangChain has to be installed only to convert them to its messages.
 """
 
+import base64
+import importlib
 import json
 from dataclasses import dataclass
 from enum import Enum
@@ -114,3 +115,67 @@ def _call(storage: dict[str, Any]) -> ToolCall:
 
 def _text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def to_langchain_message(msg: MessageValue) -> Any:
+    """The message as LangChain has it."""
+    made: Any = importlib.import_module("langchain_core.messages")
+    parts = [_langchain_part(part) for part in msg.content]
+    options: dict[str, Any] = {"content": parts or "", "name": msg.name}
+    match msg.message_type:
+        case MessageType.USER:
+            return made.HumanMessage(**options)
+        case MessageType.TOOL:
+            return made.ToolMessage(tool_call_id=msg.tool_call_id, **options)
+        case MessageType.AI:
+            calls = [
+                {"name": call.tool_name, "args": call.arguments, "id": call.id, "type": "tool_call"}
+                for call in msg.tool_calls or ()
+            ]
+            return made.AIMessage(tool_calls=calls, id=msg.tool_call_id, **options)
+
+
+def _langchain_part(part: MessageContentPart) -> dict[str, Any]:
+    if part.type is MessageContentPartType.PNG:
+        url = f"data:image/png;base64,{base64.b64encode(part.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    try:
+        text = part.data.decode()
+    except UnicodeDecodeError:
+        text = part.data.decode("latin-1")
+    return {"type": "text", "text": text}
+
+
+def from_langchain_message(lc_msg: Any) -> MessageValue:
+    """A message of LangChain's as a value.
+
+    Raises:
+        ValueError: it is of another kind than a person's, a model's or a tool's, or has a part that is
+            neither text nor image.
+    """
+    known: Any = importlib.import_module("langchain_core.messages")
+    if isinstance(lc_msg, known.HumanMessage):
+        return MessageValue(MessageType.USER, _parts(lc_msg.content), name=lc_msg.name)
+    if isinstance(lc_msg, known.ToolMessage):
+        parts = _parts(lc_msg.content)
+        return MessageValue(MessageType.TOOL, parts, tool_call_id=lc_msg.tool_call_id, name=lc_msg.name)
+    if isinstance(lc_msg, known.AIMessage):
+        calls = [ToolCall(call["name"], call["id"], call["args"]) for call in lc_msg.tool_calls]
+        return MessageValue(MessageType.AI, _parts(lc_msg.content), calls or None, lc_msg.id, lc_msg.name)
+    raise ValueError(f"LangChain's {type(lc_msg).__name__} cannot become a message of KNIME's")
+
+
+def _parts(content: Any) -> list[MessageContentPart]:
+    return [_part(part) for part in ([content] if isinstance(content, str) else content)]
+
+
+def _part(part: Any) -> MessageContentPart:
+    if isinstance(part, str):
+        return MessageContentPart(MessageContentPartType.TEXT, part.encode())
+    match part.get("type"):
+        case "text":
+            return MessageContentPart(MessageContentPartType.TEXT, part.get("text", "").encode())
+        case "image_url":  # as in KNIME, the data of such a part is the URL
+            return MessageContentPart(MessageContentPartType.PNG, part["image_url"]["url"].encode())
+        case kind:
+            raise ValueError(f"a part of a message cannot be of the type {kind!r}")
