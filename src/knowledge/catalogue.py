@@ -1,4 +1,4 @@
-"""Reads a catalogue: any number of threads and processes at once, while another one is put in its place.
+"""Reads a catalogue. Any number of threads and processes may, also while a new file replaces the old one.
 
 A catalogue's file is never changed, only replaced. `Catalogue` notices the new file with the next question;
 `Catalogue.reading` gives a view that stays the same while it is used, whatever happens to the file.
@@ -36,7 +36,7 @@ Fingerprint = tuple[int, int, int, int]
 class CatalogueReader:
     """One version of a catalogue, for as long as `Catalogue.reading` lasts; for one thread at a time.
 
-    Whatever is asked of it raises `CatalogueError` where the file is damaged.
+    Every method raises `CatalogueError` where the file is damaged.
 
     Attributes:
         origin: What it was built from; belongs into every answer.
@@ -65,10 +65,9 @@ class CatalogueReader:
         ((body,),) = self.rows("SELECT body FROM nodes WHERE row = ?", row)
         return stored.unpacked(body)
 
-    def nodes(self, node_type: str | None = None) -> Iterator[NodeSpec]:
-        """All nodes, or those of a type, always in the same order: by type, then as lists show them."""
-        where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
-        for (body,) in self.rows(f"SELECT body FROM nodes{where} ORDER BY row", *values):  # noqa: S608 - no input
+    def nodes(self) -> Iterator[NodeSpec]:
+        """All nodes, always in the same order: by type, then as lists show them."""
+        for (body,) in self.rows("SELECT body FROM nodes ORDER BY row"):
             yield stored.unpacked(body)
 
     def __len__(self) -> int:
@@ -94,7 +93,7 @@ class CatalogueReader:
         return [_summary(row) for row in rows]
 
     def types(self) -> dict[str, tuple[str, ...]]:
-        """Every node type with its subtypes, always in the same order: as packs list them, then sorted."""
+        """All node types with their subtypes, in a fixed order: as packs list them, then sorted."""
         rows = self.rows("SELECT name, subtypes FROM types ORDER BY position")
         return {name: tuple(json.loads(subtypes)) for name, subtypes in rows}
 
@@ -103,7 +102,7 @@ class CatalogueReader:
         return tuple(name for (name,) in self.rows("SELECT name FROM types ORDER BY position"))
 
     def old_names(self) -> list[OldName]:
-        """What packs called their types and nodes before."""
+        """The former names of types and nodes."""
         rows = self.rows("SELECT node_type, subtype, instead, exact, note FROM old_names ORDER BY rowid")
         return [
             OldName(
@@ -117,9 +116,9 @@ class CatalogueReader:
         ]
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Asks the database; see `knime_mcp.knowledge.schema`.
+        """The rows of an SQL query; see `knime_mcp.knowledge.schema`.
 
-        The query is SQL without anything that somebody typed: that is in the values of its question marks.
+        User input goes into `values` only, never into the query.
         """
         try:
             return self._db.execute(query, values).fetchall()
@@ -183,7 +182,7 @@ class Catalogue:
 
     @contextmanager
     def reading(self) -> Generator[CatalogueReader]:
-        """Gives the newest version, which stays the same while entered.
+        """Returns the newest version, which stays the same while entered.
 
         Raises:
             CatalogueError: There is no file any more, it is damaged, or of another version.
@@ -196,7 +195,7 @@ class Catalogue:
 
     @property
     def origin(self) -> CatalogueOrigin:
-        """What the newest version was built from."""
+        """The sources of the newest version."""
         with self.reading() as reader:
             return reader.origin
 
@@ -205,10 +204,10 @@ class Catalogue:
         with self.reading() as reader:
             return reader.node(node_id)
 
-    def nodes(self, node_type: str | None = None) -> list[NodeSpec]:
+    def nodes(self) -> list[NodeSpec]:
         """See `CatalogueReader.nodes`; read whole."""
         with self.reading() as reader:
-            return list(reader.nodes(node_type))
+            return list(reader.nodes())
 
     def types(self) -> dict[str, tuple[str, ...]]:
         """See `CatalogueReader.types`."""
@@ -242,7 +241,7 @@ class Catalogue:
 
 
 def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueReader], T]:
-    """A function that makes something of a catalogue once, and keeps it for the latest versions."""
+    """Caches what `make` returns, for the latest versions of catalogues."""
     lock = threading.Lock()
     kept: dict[Fingerprint, T] = {}
 
@@ -261,7 +260,7 @@ def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueRead
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """What differs when another file stands at this path.
+    """Identifies the file at this path: another file there has another fingerprint.
 
     Raises:
         CatalogueError: There is none.

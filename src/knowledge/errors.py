@@ -1,4 +1,4 @@
-"""What goes wrong with a catalogue itself, apart from what is asked of it."""
+"""Errors of catalogues and spec packs themselves; wrong arguments are `ArgumentsInvalid`."""
 
 from ..types.errors import MCPError
 

@@ -1,4 +1,4 @@
-"""What is known about a node, whatever it was read from.
+"""The knowledge about a node, the same for all sources.
 
 A node is the same value whether it comes from KNIME's node descriptions, from a Python extension or from a
 spec pack, in either format.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SourceKind(StrEnum):
-    """What a node was read from."""
+    """The source of a node."""
 
     KNIME = "knime"
     """Node descriptions and registrations of KNIME plug-ins."""
@@ -26,25 +26,34 @@ class SourceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a node's description comes from.
+class Source:
+    """A source of nodes.
 
     Attributes:
-        kind: What it was read from.
+        kind: What it is.
         name: The plug-in, the extension's id or the pack's name.
         version: Its version; None where the source does not say.
-        file: The file, as it was given: a jar with the entry behind ``!/``, a YAML file with its line.
     """
 
     kind: SourceKind
     name: str
     version: str | None = None
-    file: str | None = None
 
     @property
     def text(self) -> str:
-        """What it was read from, for a person."""
+        """The source, for a person."""
         return " ".join(filter(None, (self.kind.value, self.name, self.version)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin(Source):
+    """Where a node's description comes from.
+
+    Attributes:
+        file: The file, as it was given: a jar with the entry behind ``!/``, a YAML file with its line.
+    """
+
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +129,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFormat:
-    """What travels through a port.
-
-    Attributes:
-        mime_type: Such as ``application/json``.
-        schema: A JSON schema, as text.
-        examples: Such data, as text.
-    """
+    """The data of a port: media type, JSON schema and examples, the latter two as text."""
 
     mime_type: str
     schema: str | None = None
@@ -165,12 +168,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a node shows.
-
-    Attributes:
-        name: As it is shown.
-        description: Plain text.
-    """
+    """A view of a node."""
 
     name: str
     description: str = ""
@@ -194,14 +192,14 @@ class NodeSpec:
         aliases: Other ids or names it had or is known under.
         keywords: Words that people look for.
         parameters: The settings.
-        settings_known: Whether `parameters` has the keys that are in the settings, and all of them. If not, a
-            configuration cannot be judged.
+        settings_known: Whether `parameters` are named by their keys in the settings, and complete. If not, a
+            configuration cannot be checked.
         input_ports: In order.
         output_ports: In order.
-        views: What it shows.
-        input_params: What it takes at run time.
-        output_params: What it hands on at run time.
-        tags: As the spec says.
+        views: Its views.
+        input_params: Fields of its input at run time.
+        output_params: Fields of its output at run time.
+        tags: From the spec.
         attached_nodes: Ids or types of nodes that may be attached to it; None unless the spec says.
         examples: JSON objects, as the spec has them.
         deprecated: Kept for old workflows only.
@@ -243,18 +241,13 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSummary:
-    """What lists show of a node; read without the rest.
+    """A node as lists show it, read without the rest.
 
     Attributes:
         row: Its number in this catalogue file, as in the search index; not stable across builds.
-        id: See `NodeSpec.id`.
-        node_type: See `NodeSpec.node_type`.
-        subtype: See `NodeSpec.subtype`.
-        name: As it is shown.
         category: From the root on, joined by `` / ``.
-        short_description: One or two sentences.
-        deprecated: Kept for old workflows only.
-        successor: The node to use instead.
+
+    The other attributes are those of `NodeSpec`.
     """
 
     row: int
@@ -269,30 +262,19 @@ class NodeSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSummary:
+class SourceSummary(Source):
     """A source of a catalogue.
 
     Attributes:
-        kind: What it is.
-        name: The plug-in, extension or pack.
-        version: Its version, or None.
         nodes: How many nodes it brought.
     """
 
-    kind: SourceKind
-    name: str
-    version: str | None
     nodes: int
-
-    @property
-    def text(self) -> str:
-        """What it is, for a person."""
-        return " ".join(filter(None, (self.kind.value, self.name, self.version)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueOrigin:
-    """What a catalogue was built from; part of every answer.
+    """The sources of a catalogue; part of every answer.
 
     Attributes:
         version: Changes exactly when the content does: the first 12 hexadecimal digits of a SHA-256 over it.

@@ -1,7 +1,7 @@
-"""Where catalogues lie, and the one that is there without anybody building it.
+"""Where catalogues are stored.
 
-`nodes build` writes to `user_catalogue`, which every command takes first. Without it there is the default
-catalogue: the packs and the extension that come with this program, built on first use into the user's cache.
+`nodes build` writes to `user_catalogue`, which every command reads first. If there is none, commands read the
+default catalogue: the packs and the extension that come with this program, built on first use in the cache.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "knime-mcp"
 _KEPT: Final = 2
-"""Whoever has several versions of this program in use builds the catalogue of none twice."""
+"""So many default catalogues of other versions stay: several versions may be in use by turns."""
 
 
 def user_catalogue() -> Path:
-    """Where `nodes build` puts what it builds, unless it is told otherwise."""
+    """The default target of `nodes build`."""
     return _base("XDG_DATA_HOME", (".local", "share"), ("Library", "Application Support")) / "nodes.sqlite"
 
 
 def cache_folder() -> Path:
-    """Where the default catalogue lies."""
+    """The path of the default catalogue."""
     return _base("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
 
 
@@ -51,7 +51,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
 
     Args:
         extension: Gives the nodes of this program's own extension; only asked if there is something to build.
-        made_of: The files that these nodes are made of: when they change, the catalogue is built anew.
+        made_of: The files that define these nodes: when they change, the catalogue is built again.
 
     Returns:
         The file. Where the cache cannot be written to, one in a temporary folder that goes with this process.
@@ -64,7 +64,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
     folder = cache_folder()
     path = folder / name
     if path.is_file():
-        with suppress(OSError):  # what may be read need not be ours
+        with suppress(OSError):  # a file that may be read may belong to somebody else
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         _hold(path)
         return path
@@ -84,7 +84,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
 
 
 def _key(made_of: Sequence[Path]) -> str:
-    """Changes with whatever the default catalogue is made of."""
+    """A hash of everything that the default catalogue is built from."""
     key = hashlib.sha256(f"{VERSION} {SCHEMA_VERSION}".encode())
     for pack in own_packs():
         key.update(pack.read_bytes())
@@ -121,7 +121,7 @@ def _hold(file: Path) -> None:
 def _remove_unless_held(file: Path) -> None:
     with suppress(PermissionError, BlockingIOError):
         if sys.platform == "win32":
-            file.unlink()  # nobody can, as long as it is open
+            file.unlink()  # fails as long as a process has it open
             return
         handle = os.open(file, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""The catalogue's file: an SQLite database that is written once, and then only read.
+"""The format of a catalogue's file: an SQLite database that is written once, and then only read.
 
 ::
 
@@ -17,10 +17,7 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 import zlib
-from functools import lru_cache
 from typing import BinaryIO, Final
 
 APPLICATION_ID: Final = 0x6B6E6D63
@@ -80,9 +77,6 @@ CREATE VIRTUAL TABLE terms USING fts5vocab (search, row);
 CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, term)) WITHOUT ROWID;
 """
 
-_WORD: Final = re.compile(r"\w+")
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
-
 
 def checksum(file: BinaryIO) -> int:
     """The CRC-32 of a file from where it stands to its end."""
@@ -90,33 +84,3 @@ def checksum(file: BinaryIO) -> int:
     while part := file.read(1 << 20):
         found = zlib.crc32(part, found)
     return found
-
-
-def folded(text: str) -> str:
-    """A text without case and accents, its words apart by one space: for comparing names."""
-    if not text.isascii():
-        plain = unicodedata.normalize("NFKD", text)
-        text = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return " ".join(_WORD.findall(text.casefold().replace("_", " ")))
-
-
-def words_in(text: str) -> list[str]:
-    """The words of a text as they are indexed: ``RowFilter`` gives ``rowfilter``, ``row`` and ``filter``."""
-    return [part for word in _WORD.findall(text.replace("_", " ")) for part in _parts_of(word)]
-
-
-def humps(word: str) -> list[str]:
-    """The humps of a word in CamelCase, or the word."""
-    return _HUMP.sub(" ", word).split()
-
-
-@lru_cache(maxsize=50_000)  # descriptions say the same words over and over
-def _parts_of(word: str) -> tuple[str, ...]:
-    parts = humps(word)
-    spelled = [word, *parts] if len(parts) > 1 else [word]
-    return tuple(part for entry in spelled for part in folded(entry).split())
-
-
-def spellings(word: str) -> set[str]:
-    """A word and everything that one letter less makes of it: two words one edit apart share one of these."""
-    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}

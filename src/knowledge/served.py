@@ -1,4 +1,4 @@
-"""The tools of node knowledge as MCP lists and answers them, whatever carries the protocol."""
+"""The tools of node knowledge in MCP's form, for every transport: their list, and results of calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ServedTools:
 
     @property
     def info(self) -> Info:
-        """What the server says about itself."""
+        """The server's description of itself."""
         return Info(
             name="knime-mcp-nodes", title="Node knowledge", version=VERSION, instructions=INSTRUCTIONS
         )

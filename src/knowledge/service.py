@@ -1,4 +1,4 @@
-"""What a server calls, whatever it speaks: the list of tools, and a call by name."""
+"""The tools of node knowledge by name, for servers of any protocol: their list, and calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class NodeKnowledgeMCPService:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        # What the first question would wait for.
+        # Load these now, so that the first call does not wait for them.
         vocabulary()
         with catalogue.reading() as reader:
             index_of(reader)
@@ -90,16 +90,16 @@ class NodeKnowledgeMCPService:
         return found
 
     def is_brief(self, arguments: Mapping[str, Any] | None) -> bool:
-        """Whether a call takes a few milliseconds, and so belongs into the thread that reads requests.
+        """Returns whether a call takes a few milliseconds, so that the thread that reads requests can run it.
 
-        Threads only take turns at the interpreter. Under load, each look at a file costs a thread its turn,
-        and it waits longer for the next one than the call takes.
+        Only one thread runs at a time. Under load, a thread that reads a file waits longer for its next turn
+        than the call takes.
         """
         nodes = (arguments or {}).get("nodes", [])
         return isinstance(nodes, list) and len(cast("list[Any]", nodes)) <= _FEW_NODES
 
     def problem(self) -> str | None:
-        """Why the catalogue cannot be read; None if it can."""
+        """The reason why the catalogue cannot be read; None if it can."""
         try:
             with self.catalogue.reading() as reader:
                 reader.type_names()
@@ -109,7 +109,7 @@ class NodeKnowledgeMCPService:
 
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
-    """What a catalogue was built from, in a line: part of every answer."""
+    """The sources of a catalogue in short: part of every answer."""
     sources = [source.text for source in origin.sources[:_MOST_SOURCES]]  # an installation has hundreds
     if len(origin.sources) > _MOST_SOURCES:
         sources.append(f"{len(origin.sources) - _MOST_SOURCES} more")
@@ -156,7 +156,7 @@ class _Call:
         return found, warning
 
     def page(self) -> tuple[int, int]:
-        """How many results to leave out at first, and how many to give."""
+        """The number of results to skip, and the number to return."""
         version, _, offset = (self.get("cursor") or f"{self.reader.origin.version}:0").partition(":")
         first = count_in(offset)
         if first is None:

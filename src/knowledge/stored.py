@@ -53,7 +53,7 @@ def unpacked(body: bytes) -> NodeSpec:
 
 
 def to_json(value: Any) -> Any:
-    """A value of the model as JSON, without what is as it is by default."""
+    """A value of the model as JSON, without fields that have their default."""
     if isinstance(value, tuple):
         return [to_json(entry) for entry in cast("tuple[Any, ...]", value)]
     if not is_dataclass(value):
@@ -91,7 +91,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "data_format": partial(_value, DataFormat),
     **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), tuple),
 }
-"""How fields are read that JSON has no form for."""
+"""How to read fields that JSON has no type for."""
 
 
 @cache

@@ -104,6 +104,62 @@ def test_an_extension_that_cannot_be_imported_says_which_and_why(tmp_path):
         extension_nodes(tmp_path / "knime.yml")
 
 
+EXTENSION = '''
+import knime.extension as knext
+from utils import NAME
+
+@knext.node(NAME, knext.NodeType.SOURCE, "icon.png", "/community")
+@knext.output_table("Out", "a table")
+class Read:
+    """Reads.
+
+    And more.
+    """
+
+    def configure(self, ctx): return None
+    def execute(self, ctx): return None
+'''
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes an extension whose modules are called as in every other one that this writes."""
+
+    def write(name, code=EXTENSION):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "icon.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+        (folder / "utils.py").write_text(f"NAME = {name!r}\n")
+        (folder / "my_extension.py").write_text(code)
+        keys = f"name: {name}\ngroup_id: g\nversion: '1.0.0'\nextension_module: my_extension\n"
+        (folder / "knime.yml").write_text(keys)
+        return folder / "knime.yml"
+
+    return write
+
+
+@pytest.mark.standin
+def test_extensions_may_have_modules_of_the_same_name(written):
+    files = [written(name) for name in ("one", "two")]
+    assert [node.id for file in files for node in extension_nodes(file)] == ["g.one.Read", "g.two.Read"]
+    assert [node.name for file in files for node in extension_nodes(file)] == ["one", "two"]
+
+
+@pytest.mark.standin
+@pytest.mark.parametrize("end", ["raise SystemExit('enough')", "import os; os._exit(3)"])
+def test_an_extension_that_ends_its_process_costs_only_itself(written, end):
+    with pytest.raises(CommandError, match=r"bad.knime\.yml cannot be read: .*end"):
+        extension_nodes(written("bad", end))
+
+
+@pytest.mark.standin
+def test_what_an_extension_prints_is_no_output_of_the_command(written, capfd):
+    assert extension_nodes(written("loud", f"print('Hello')\n{EXTENSION}"))
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "Hello" in said.err
+
+
 def test_exclusive_bounds_arrays_and_unknown_ports_of_other_extensions():
     node = {
         "id": "n",

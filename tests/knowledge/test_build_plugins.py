@@ -152,7 +152,7 @@ def test_of_two_versions_of_a_plugin_the_newer_one_counts(tmp_path):
         write_jar(tmp_path / f"org.a_{version}.jar", {**plugin(ROW, version=version), ROW_XML: node(version)})
     result = read_plugins([tmp_path])
     assert [found.version for found in result.nodes] == ["5.10.0"]
-    assert [entry.reason for entry in result.skipped] == [plugins.OLDER_TWIN]
+    assert [entry.reason for entry in result.skipped] == [plugins.OLDER_DUPLICATE]
 
 
 def test_what_is_out_of_use_names_its_successor(tmp_path):
@@ -374,8 +374,8 @@ def test_a_well_known_node_that_describes_itself_in_code_is_known_by_its_class(t
     assert list(reasons(result)) == names[1:]
 
 
-def test_well_known_nodes_get_the_types_of_their_ports(tmp_path):
-    """KNIME's descriptions do not tell them, and everything would fit everything."""
+def test_well_known_nodes_get_the_types_of_their_ports_and_words_that_people_search_for(tmp_path):
+    """KNIME's descriptions do not tell the types, and everything would fit everything."""
     names = {"Writer": "CSV Writer", "Sorter": "Sorter", "Mine": "Unknown to All"}
     registered = [f'factory-class="org.a.{name}NodeFactory"' for name in names]
     ports = '<inPort index="0" name="In">Rows.</inPort><outPort index="0" name="Out">Rows.</outPort>'
@@ -396,6 +396,8 @@ def test_well_known_nodes_get_the_types_of_their_ports(tmp_path):
             "CSV Writer": ["Table", ""],
             "Unknown to All": ["", ""],
         }
+        assert "order rows" in found["Sorter"].keywords
+        assert "order rows" not in found["Unknown to All"].keywords
         service = NodeKnowledgeMCPService(catalogue)
         certain = service.invoke_tool("find_compatible", {"node": "Sorter"})
         assert certain["nodes"][0]["via"][0]["type"] == "Table"

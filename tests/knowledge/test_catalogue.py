@@ -24,7 +24,8 @@ from knime_mcp.knowledge.model import (
     Port,
     View,
 )
-from knime_mcp.knowledge.schema import SCHEMA_VERSION, folded, spellings, words_in
+from knime_mcp.knowledge.schema import SCHEMA_VERSION
+from knime_mcp.knowledge.words import folded, spellings, words_in
 
 from .conftest import ORIGIN, spec
 

@@ -33,7 +33,13 @@ from knime_mcp.types.errors import ArgumentsInvalid
         ("get_node_types", {"type_filter": "ACTON"}, "Node types: TRIGGER"),
         ("get_node_details", {"nodes": []}, "1 to 100"),
         ("get_node_details", {"nodes": 7}, "must be a list"),
-        ("get_node_details", {"nodes": [{"type": "TRIGGER"}]}, "node_type and subtype"),
+        (
+            "get_node_details",
+            {"nodes": ["FLOW.IF", {"name": "Joiner"}]},
+            r"entry \{'name': 'Joiner'\}.*or of ids",
+        ),
+        ("get_node_details", {"nodes": [None]}, "entry None"),
+        ("find_compatible", {"node": " "}, "id, a name"),
         ("find_compatible", {"node": "CSV Reader", "port": 0.5}, "whole number"),
         ("find_compatible", {"node": "CSV Reader", "port": True}, "whole number"),
         ("find_compatible", {"node": 7.5}, "id, a name"),
@@ -54,6 +60,18 @@ def test_arguments_as_models_send_them(call):
     assert call("find_compatible", node="CSV Reader", port=0.0)["total"]
     assert call("search_nodes", query=42, max_results="3.0", cursor=None, include_details=None)["catalogue"]
     assert "max_results is 100" in call("search_nodes", query="row", max_results=5_000)["warning"]
+
+
+def test_a_blank_entry_costs_only_itself(call):
+    entries = ["FLOW.IF", "", {"id": " "}, {"node_type": "FLOW", "subtype": ""}]
+    found, *blank = call("get_node_details", nodes=entries)["nodes"]
+    assert found["subtype"] == "IF"
+    assert [entry["error"] for entry in blank] == ["Node specification not found"] * 3
+
+
+def test_what_was_asked_for_is_not_quoted_at_length(call):
+    (found,) = call("get_node_details", nodes=[{"node_type": "x" * 5_000, "subtype": "y" * 5_000}])["nodes"]
+    assert len(json.dumps(found)) < 4_000
 
 
 SQL = [

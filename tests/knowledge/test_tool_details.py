@@ -45,32 +45,16 @@ def node_details(call, node_type, subtype, **options):
 @pytest.mark.requirement("N6", "N8", "N11")
 @pytest.mark.parametrize("node_type", NODE_TYPES)
 def test_every_field_of_the_sources_reply(call, own_catalogue, node_type):
-    for spec in own_catalogue.nodes(node_type):
+    for spec in (node for node in own_catalogue.nodes() if node.node_type == node_type):
         found = node_details(call, spec.node_type, spec.subtype)
         assert set(found) >= V3_FIELDS
         assert ("attached_nodes" in found) == (node_type == "AI_AGENT")
         for parameter in found["parameters"]:
-            wanted = {
-                "name",
-                "type",
-                "required",
-                "default_value",
-                "description",
-                "enum_values",
-                "validation_pattern",
-            }
-            assert set(parameter) >= wanted
+            wanted = {"default_value", "enum_values", "validation_pattern"}
+            assert set(parameter) >= {"name", "type", "required", "description"} | wanted
         for port in found["input_ports"] + found["output_ports"]:
-            wanted = {
-                "name",
-                "type",
-                "required",
-                "description",
-                "max_connections",
-                "data_format",
-                "validation_schema",
-            }
-            assert set(port) >= wanted
+            wanted = {"max_connections", "data_format", "validation_schema"}
+            assert set(port) >= {"name", "type", "required", "description"} | wanted
 
 
 @pytest.mark.requirement("N6", "N7")
@@ -118,6 +102,15 @@ def test_old_names_and_other_cases_are_corrected_with_a_warning(call, node_type,
     found = node_details(call, node_type, subtype)
     assert f"{found['node_type']}.{found['subtype']}" == meant
     assert found["warning"].startswith("Auto-corrected:")
+
+
+@pytest.mark.parametrize("name", ["JOINER_NODE", "Joiner Node", "joiner node"])
+def test_the_suffix_is_corrected_in_a_name_without_a_type(call, name):
+    (found,) = call("get_node_details", nodes=[name])["nodes"]
+    assert (found["name"], found["warning"].partition(".")[0]) == (
+        "Joiner",
+        f"Auto-corrected: '{name}' → 'KNIME",
+    )
 
 
 @pytest.mark.requirement("N10", "V4")

@@ -1,1 +1,1 @@
-"""What the tools of the node knowledge answer."""
+"""The answers of the node knowledge's tools."""

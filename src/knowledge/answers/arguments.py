@@ -1,6 +1,6 @@
-"""Arguments as models send them: numbers and lists as text, one node instead of a list, wrong names.
+"""Reads the arguments of a call, also as models send them: numbers and lists as text, one node for a list.
 
-What is meant beyond doubt is accepted, everything else is refused with what is allowed.
+Values with an unambiguous meaning are accepted. All others are refused with an error that says what is allowed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def read_arguments(tool: ToolDefinition, given: Mapping[str, Any] | None) -> tup
 
     Args:
         tool: The tool.
-        given: What was sent.
+        given: The arguments that the client sent.
 
     Returns:
-        All arguments, those left out with their defaults, and what was changed about them, in sentences.
+        All arguments, with defaults for missing ones, and sentences about the values that were changed.
 
     Raises:
-        ArgumentsInvalid: One does not exist, is missing, or cannot be used.
+        ArgumentsInvalid: An argument is unknown, missing, or has an unusable value.
     """
     properties: Mapping[str, Any] = tool.parameters["properties"]
     found = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
@@ -67,7 +67,7 @@ def _unknown(tool: ToolDefinition, name: str, known: list[str]) -> ArgumentsInva
 
 
 def listed(schema: Mapping[str, Any]) -> str:
-    """The arguments that a schema of arguments has."""
+    """The names of the arguments in a schema, as text."""
     required = schema.get("required", ())
     return ", ".join(f"{name} (required)" if name in required else name for name in schema["properties"])
 
@@ -83,7 +83,7 @@ class _Argument:
     def read(self) -> Any:
         match self.schema.get("type"):
             case None:
-                return self._reference(self.value, "an id, a name, or node_type and subtype")
+                return self._reference()
             case "array":
                 return self._references()
             case "integer":
@@ -98,18 +98,17 @@ class _Argument:
                 return self._integer() if isinstance(self.value, (int, float)) else self._text()
 
     def _wrong(self, wanted: str) -> ArgumentsInvalid:
-        shown = repr(self.value) if len(repr(self.value)) <= 80 else f"{repr(self.value)[:79]}…"
-        return self._invalid(f"is {shown}", f"It must be {wanted}.")
+        return self._invalid(f"is {_shown(self.value)}", f"It must be {wanted}.")
 
     def _invalid(self, what: str, fix: str) -> ArgumentsInvalid:
         return ArgumentsInvalid(
             f"The argument '{self.name}' {what}", pointer=f"/{self.name}", tool=self.tool.name, fix=fix
         )
 
-    def _reference(self, value: Any, wanted: str) -> dict[str, str]:
-        found = _reference(value)
-        if found is None:
-            raise self._wrong(wanted)
+    def _reference(self) -> dict[str, str]:
+        found = _reference(self.value)
+        if found is None or not any(found.values()):
+            raise self._wrong("an id, a name, or node_type and subtype")
         return found
 
     def _references(self) -> list[dict[str, str]]:
@@ -121,7 +120,14 @@ class _Argument:
             raise self._invalid(
                 f"has {len(entries)} entries", f"It must have 1 to {most}; ask for more in several calls."
             )
-        return [self._reference(entry, "a list of node_type and subtype, or of ids") for entry in entries]
+        found: list[dict[str, str]] = []
+        for entry in entries:
+            reference = _reference(entry)
+            if reference is None:
+                wanted = "It must be a list of node_type and subtype, or of ids."
+                raise self._invalid(f"has the entry {_shown(entry)}", wanted)
+            found.append(reference)
+        return found
 
     def _integer(self) -> int:
         value, whole = self.value, None
@@ -174,11 +180,11 @@ def _list(value: Any) -> list[Any] | None:
 
 
 def _reference(value: Any) -> dict[str, str] | None:
-    """``node_type`` and ``subtype``, or ``id``; None if it is neither."""
+    """The node reference in a value (``node_type`` and ``subtype``, or ``id``); None for any other value."""
     if isinstance(value, str):
         parsed = _parsed(value) if value.lstrip().startswith("{") else None
         if parsed is None:
-            return {"id": value.strip()} if value.strip() else None
+            return {"id": value.strip()}
         value = parsed
     if not isinstance(value, Mapping):
         return None
@@ -186,13 +192,18 @@ def _reference(value: Any) -> dict[str, str] | None:
     texts = {
         key: str(given[key]).strip() for key in ("node_type", "subtype", "id") if given.get(key) is not None
     }
-    if set(given) - {"node_type", "subtype", "id"} or not (texts.get("id") or texts.get("subtype")):
+    if set(given) - {"node_type", "subtype", "id"} or not texts.keys() & {"id", "subtype"}:
         return None
     return texts
 
 
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 def count_in(text: str) -> int | None:
-    """A number from 0 on, as text; None if it is none, or larger than anything that is counted."""
+    """Reads a number from 0 on from a text. None for other texts, and for numbers of nine or more digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else None
 
 

@@ -1,9 +1,8 @@
-"""Which nodes can follow a port, or come before one: the same kind of data on both sides.
+"""Finds the nodes that can follow or precede a port: both ports need the same type of data.
 
-KNIME's descriptions say what type a port has, not which types are kinds of it. So a port takes what has the
-same type, and a port for anything takes everything. Nodes of a workflow engine's pack that have no ports are
-connected by what they put out: any node of the pack can follow, but triggers, and tools and memories, which
-are attached.
+KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own type
+only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are connected
+by their output: any node of the pack can follow, except triggers, and tools and memories, which are attached.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ...types.errors import ArgumentsInvalid
-from ..schema import folded
 from ..searching.search_index import index_of
+from ..words import folded
 from .arguments import count_in
 from .port_index import fits, is_typed, ports_of, takes_anything
 
@@ -33,12 +32,12 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compatible:
-    """A node that fits.
+    """A node that can be connected.
 
     Attributes:
-        node: What lists show of it.
-        via: How: pairs of port names with the type, as (output, input, type).
-        is_certain: Whether it is known what the ports of some pair are, or the nodes have none.
+        node: The summary of the node.
+        via: The pairs of ports that fit, as (output, input, type).
+        is_certain: Whether both types of at least one pair are known, or the nodes have no ports.
     """
 
     node: NodeSummary
@@ -60,16 +59,16 @@ def find_compatible(
 
     Args:
         reader: The catalogue.
-        spec: The node that is there already.
-        after: Whether what follows it is wanted, or what comes before it.
-        port: The name or the number (from 0) of one of its ports; None for all of them.
-        offset: How many to leave out at first.
-        limit: How many at most.
-        among: Rows that may be found, with their place in the answer; None for all.
+        spec: The node that is in the workflow already.
+        after: True to find nodes that can follow `spec`, False for nodes that can precede it.
+        port: The name or the number (from 0) of one port of `spec`; None for all of its ports.
+        offset: The number of nodes to skip.
+        limit: The largest number of nodes to return.
+        among: The rows that may be returned, with their place in the answer; None for all rows.
 
     Returns:
-        The nodes and how many there are in all. Those that need a rarer type of port come first, then those
-        of the same category, then by name; deprecated ones last.
+        The nodes, and the total number of nodes that fit. Nodes with a rarer port type come first, then nodes
+        of the same category, then the others by name; deprecated nodes come last.
 
     Raises:
         ArgumentsInvalid: The node has no such port.
@@ -95,7 +94,7 @@ def find_compatible(
 
 
 def _first(index: NodeIndex, found: Sequence[Reachable], category: str, most: int) -> list[int]:
-    """The first of them, those of a category before others that are as good."""
+    """The rows of the first nodes; among equally good nodes, those of the category come first."""
     listed: list[int] = []
     for _, group in groupby(found, key=lambda entry: (entry.deprecated, entry.rarity)):
         rows = [entry.row for entry in group]
@@ -123,7 +122,7 @@ def _chosen(ports: tuple[Port, ...], wanted: str | int | None) -> tuple[Port, ..
 
 
 def _without_ports(reader: CatalogueReader, spec: NodeSpec, after: bool) -> tuple[Reachable, ...]:
-    """Nodes of the same pack that can be next by what they put out, or that are attached."""
+    """Nodes without ports of the same pack that can be connected by their output, or that are attached."""
     index = ports_of(reader)
     found: dict[int, int] = {}
     for row, other in index.portless(reader):

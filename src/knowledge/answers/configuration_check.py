@@ -1,9 +1,9 @@
 """Checks a node's settings against what is known about them.
 
-Only what is certainly wrong is a problem: a false alarm costs more than a missed mistake, because whoever
-believes it breaks a configuration that worked. So nothing is said about nodes whose settings are not known by
-their keys, about values that are filled in later (flow variables, templates, expressions), about KNIME's own
-entries beside the settings, or about a pattern or type that this program does not understand.
+Only certain errors are reported: a false alarm costs more than a missed mistake, because a person who believes it
+breaks a configuration that worked. So some things are not judged: nodes whose settings keys are unknown, values
+that are filled in later (flow variables, templates, expressions), KNIME's own entries beside the settings, and
+patterns or types that this program does not understand.
 """
 
 from __future__ import annotations
@@ -19,35 +19,29 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import jsonschema_rs
 
 from ..model import SourceKind
-from ..schema import folded
+from ..words import folded
 from .details import BOOLEANS, INTEGERS, LISTS, MAPPINGS, NUMBERS
 
 if TYPE_CHECKING:
     from ..model import NodeSpec, Parameter
 
 _FILLED_IN_LATER: Final = re.compile(r"\$\{|\{\{|\$\$|\$[A-Za-z_{(]|^=|<%|%[A-Za-z_]+%")
-"""Variables and expressions of KNIME, n8n, Jinja, JSONata, shells and spreadsheets."""
+"""Matches variables and expressions of KNIME, n8n, Jinja, JSONata, shells and spreadsheets."""
 
 _KNIMES_OWN: Final = re.compile(r".*_Internals\Z|variables\Z|__.*|@.*|#.*|_.*")
-"""Entries that KNIME writes beside a node's settings, and notes and ids of workflow engines."""
+"""Matches entries that KNIME writes beside a node's settings, and notes and ids of workflow engines."""
 
 _LONGEST_MATCHED: Final = 2_000
 _MOST_UNKNOWN: Final = 50
-"""So many keys that do not exist are named."""
+"""The largest number of unknown keys that are named."""
 
 _Wrong = tuple[str, str]
-"""What is wrong with a setting, and what to do."""
+"""The problem of a setting, and its fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that is certainly wrong.
-
-    Attributes:
-        setting: The key.
-        problem: What is wrong.
-        fix: What to do.
-    """
+    """A certain error in a setting, and its fix."""
 
     setting: str
     problem: str
@@ -56,13 +50,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationCheck:
-    """What came of a check.
+    """The result of a check.
 
     Attributes:
-        valid: Whether nothing is wrong; None if that cannot be said.
-        problems: What is certainly wrong, in the order of the node's settings, then of the given ones.
-        notes: What may help: values that are filled in later, why nothing can be said.
-        defaults: Settings that were not given, and what they are then.
+        valid: Whether there are no problems; None if the settings of the node are unknown.
+        problems: The certain errors, in the order of the node's settings; unknown keys follow as given.
+        notes: Hints: which values are filled in later, or why the settings cannot be checked.
+        defaults: The default values of the settings that were not given.
     """
 
     valid: bool | None
@@ -76,10 +70,10 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
 
     Args:
         spec: The node.
-        settings: Values by key; nested ones may be written as KNIME nests them or with dots.
+        settings: Values by key. Settings of groups may be nested as in KNIME, or have keys with dots.
 
     Returns:
-        What is wrong.
+        The result of the check.
     """
     if not spec.settings_known:
         note = (
@@ -119,7 +113,7 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
 
 
 def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """Settings by the node's own keys: a group's settings may be nested, the node's keys then have dots."""
+    """The settings by the node's keys. Nested settings of a group get dotted keys."""
     found: dict[str, Any] = {}
 
     def add(prefix: str, entries: Mapping[str, Any]) -> None:
@@ -140,7 +134,7 @@ def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
 
 
 def _saved_model(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any] | None:
-    """What KNIME saves a node's settings under; None where that key is a setting of the node itself."""
+    """The settings inside ``model``, where KNIME saves them; None if ``model`` is a setting itself."""
     model = settings.get("model")
     if not isinstance(model, Mapping):
         return None
@@ -150,7 +144,7 @@ def _saved_model(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, A
 
 
 def _controlled(settings: Mapping[str, Any]) -> set[str]:
-    """The keys that flow variables overwrite when the node runs, as KNIME saves it beside the settings."""
+    """The keys that flow variables overwrite when the node runs. KNIME saves them in ``variables``."""
     found: set[str] = set()
 
     def add(prefix: str, entries: Mapping[str, Any]) -> None:
@@ -174,7 +168,7 @@ def _missing(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:
     if not parameter.required or parameter.has_default:
         return None
     if any(key.startswith(f"{parameter.name}.") or folded(key) == folded(parameter.name) for key in given):
-        return None  # said about the key that is there
+        return None  # the problem is reported for the similar key that was given
     allowed = f" Allowed: {_listed(parameter.enum_values)}." if parameter.enum_values else ""
     kind = f" of type {parameter.type}" if parameter.type else ""
     return "is required and has no default", f"Give it a value{kind}.{allowed}"
@@ -217,7 +211,7 @@ def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> _Wrong | 
 
 
 def _wrong_container(kind: str, value: Any) -> _Wrong | None:
-    """What is wrong with the form of a value; KNIME saves choices and credentials as small groups instead."""
+    """The problem of a value with the wrong form. Only for exact types: KNIME saves choices as mappings."""
     if kind in LISTS and isinstance(value, Mapping):
         return "is a mapping where a list belongs", "Give a list."
     if kind in MAPPINGS and (isinstance(value, (bool, int, float)) or _is_list(value)):
@@ -238,7 +232,7 @@ def _out_of_range(parameter: Parameter, number: float | int) -> _Wrong | None:
 
 def _is_option(parameter: Parameter, value: Any) -> bool:
     if isinstance(value, Mapping):
-        return True  # KNIME writes some choices as small groups; what is in them is not known
+        return True  # KNIME writes some choices as mappings whose content is not known
     values = cast("list[Any]", value) if _is_list(value) else [value]
     allowed = [*parameter.enum_values, *(option.label for option in parameter.options if option.label)]
     texts = {str(entry).casefold() for entry in allowed}
@@ -250,7 +244,7 @@ def _matches(parameter: Parameter, value: str) -> bool:
     if not value or len(value) > _LONGEST_MATCHED:
         return True
     try:
-        # Its engine takes time in proportion to the text, whatever the pattern; Python's may take for ever.
+        # jsonschema_rs matches in time linear in the text's length; Python's `re` may take exponential time.
         wanted = jsonschema_rs.validator_for(
             {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()
         )
@@ -260,7 +254,7 @@ def _matches(parameter: Parameter, value: str) -> bool:
 
 
 def _number(value: Any) -> float | int | None:
-    """A number; a whole one as it is, because a float rounds what has more than 53 bits."""
+    """The value as a number. Integers are not converted to float, which would round those above 53 bits."""
     if isinstance(value, str):
         with suppress(ValueError):
             return int(value)

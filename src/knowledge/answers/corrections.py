@@ -1,6 +1,6 @@
-"""Finds the node that was meant: other case, a ``_NODE`` suffix, names of old, ids in the wrong field.
+"""Finds the node that was meant: different case, a ``_NODE`` suffix, old names, ids in the wrong field.
 
-Only what is unambiguous is corrected, and never silently. Everything else is answered with what is near.
+Only unambiguous names are corrected, and always with a warning. For all others similar nodes are suggested.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..schema import folded
 from ..searching.search import search
 from ..searching.search_index import index_of
+from ..words import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,15 +28,15 @@ _MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What a request stands for.
+    """The corrected form of a request.
 
     Attributes:
-        node: The node, or None.
-        warning: What was corrected; empty if nothing had to be.
-        error: Why there is no node.
-        hint: What to do next.
+        node: The node, or None if it was not found.
+        warning: A sentence about the correction; empty without one.
+        error: The reason why no node was found.
+        hint: The next step for the caller.
         suggestions: The nearest nodes, at most three.
-        valid: The subtypes of the type, or the types if there is no such type.
+        valid: The subtypes of the type; all types if the type does not exist.
     """
 
     node: NodeSummary | None = None
@@ -48,17 +48,17 @@ class Resolved:
 
 
 def auto_corrected(written: str, meant: str) -> str:
-    """The warning about a correction, in the sources' words where it is the suffix."""
+    """The warning about a correction; for the suffix, worded as in the design documents."""
     only_suffix = written.upper() == f"{meant.upper()}{_SUFFIX}"
     how = f"without '{_SUFFIX}' suffix" if only_suffix else f"'{meant}'"
     return f"Auto-corrected: '{written}' → '{meant}'. Please use correct format {how}."
 
 
 def resolve_type(reader: CatalogueReader, written: str) -> tuple[str | None, str]:
-    """Finds a type: as it is written, in another case, without its suffix, or by its old name.
+    """Finds a node type by its exact name, in another case, without ``_NODE`` suffix, or by its old name.
 
     Returns:
-        The type as it is called in the catalogue, or None; and what was corrected.
+        The type's name in the catalogue, or None; and a warning if the name was corrected.
     """
     known = reader.type_names()
     if written in known:
@@ -84,15 +84,15 @@ def resolved_node(reader: CatalogueReader, given: Mapping[str, str]) -> Resolved
 
 
 def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
-    """Finds a node by what was given as its type and subtype.
+    """Finds a node by the given type and subtype.
 
     Args:
         reader: The catalogue.
         node_type: The type; may be empty if `subtype` is an id or a name.
-        subtype: The subtype, or an id or name.
+        subtype: The subtype, an id, or a name.
 
     Returns:
-        The node with what was corrected, or why there is none with what is near.
+        The node and the correction; or the error and similar nodes.
     """
     index = index_of(reader)
     exact = index.by_type(node_type, subtype)
@@ -103,7 +103,7 @@ def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
     if old is not None and old.exact:
         return _renamed(index, old, node_type, subtype)
     if known_type is not None:
-        found = _in_type(index, known_type, subtype)
+        found = _only([node for node in _called(index, subtype) if node.node_type == known_type])
         if found is not None:
             warnings = [corrected]
             if found.subtype != subtype:
@@ -137,7 +137,7 @@ def resolve_reference(reader: CatalogueReader, reference: str) -> Resolved:
 
 
 def _old(index: NodeIndex, node_type: str, subtype: str) -> OldName | None:
-    """The entry about an old name; the type may already be written in the new way."""
+    """The entry for an old name; the type may be given by its old or its new name."""
     wanted = subtype.upper()
     fitting = [
         entry for entry in index.old_names if entry.subtype is not None and entry.subtype.upper() == wanted
@@ -161,35 +161,30 @@ def _renamed(index: NodeIndex, old: OldName, node_type: str, subtype: str) -> Re
     return Resolved(node=node, warning=" ".join(warnings))
 
 
-def _in_type(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | None:
-    """The node of a type whose subtype or name it is but for case, spaces and the suffix."""
-    key = folded(subtype)
-    keys = {key, key.removesuffix(" node")}
-    fitting = [
-        node
-        for wanted in sorted(keys, key=len, reverse=True)
-        for node in index.exact(wanted)
-        if node.node_type == node_type
-    ]
-    current = _in_use(fitting)
-    return current[0] if len({node.row for node in current}) == 1 else None
-
-
 def _anywhere(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | None:
-    """The one node with this id, whatever type was given; or with this name, if no type was given."""
+    """The node with this id, regardless of the given type; without a type, the only node with this name."""
     row = index.row_of(subtype)
     if row is None and node_type:
         row = index.row_of(f"{node_type}.{subtype}")
     if row is not None:
         return index.summaries[row]
-    if node_type:
-        return None
-    current = _in_use(index.exact(folded(subtype)))
+    return None if node_type else _only(_called(index, subtype))
+
+
+def _called(index: NodeIndex, written: str) -> list[NodeSummary]:
+    """The nodes with this name or subtype, ignoring case, spaces and the suffix."""
+    key = folded(written)
+    keys = dict.fromkeys((key, key.removesuffix(f" {folded(_SUFFIX)}")))
+    return list(dict.fromkeys(node for key in keys for node in index.exact(key)))
+
+
+def _only(nodes: list[NodeSummary]) -> NodeSummary | None:
+    current = _in_use(nodes)
     return current[0] if len(current) == 1 else None
 
 
 def _in_use(nodes: list[NodeSummary]) -> list[NodeSummary]:
-    """Those that are not deprecated; all, if all are."""
+    """The nodes that are not deprecated; all nodes if all are deprecated."""
     return [node for node in nodes if not node.deprecated] or nodes
 
 
@@ -208,9 +203,8 @@ def _not_found(
     if known_type is None:
         valid = tuple(reader.type_names())
         known = f"types: {', '.join(valid)}"
-        hint += (
-            f"There is no node type '{node_type}'; {known}." if node_type else f"Say the type, too; {known}."
-        )
+        unknown = f"There is no node type '{node_type[:80]}'" if node_type else "Say the type, too"
+        hint += f"{unknown}; {known}."
     else:
         valid = index_of(reader).subtypes(known_type)
         hint += f"get_node_types with type_filter '{known_type}' lists its subtypes."

@@ -1,7 +1,7 @@
-"""A node in fewer words: `minimal` and `standard`, each within a budget of tokens that is kept.
+"""A node as JSON at three levels of detail. `minimal` and `standard` keep within a budget of tokens.
 
-Tokens are counted as everywhere in this project: UTF-8 bytes of the JSON, divided by four, rounded up. What
-was left out is said, and how to get it.
+Tokens are estimated as everywhere in this project: UTF-8 bytes of the JSON, divided by four, rounded up. A
+shortened answer says that something was left out, and how to get it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ STANDARD_TOKENS: Final = 1_500
 
 
 class DetailLevel(StrEnum):
-    """How much of a node is told."""
+    """The levels of detail for a node."""
 
     MINIMAL = "minimal"
-    """What it is and what it connects to; at most 200 tokens."""
+    """The node's name, description and ports; at most 200 tokens."""
     STANDARD = "standard"
-    """Also its settings and ports in short; at most 1,500 tokens."""
+    """The settings and ports in short, too; at most 1,500 tokens."""
     FULL = "full"
-    """Everything."""
+    """All fields."""
 
 
 def details_at(
     level: DetailLevel, spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
 ) -> dict[str, Any]:
-    """A node at a level; examples and schemas, see `node_details`, are of the full level only."""
+    """A node as JSON at a level. Examples and schemas (see `node_details`) are part of the full level only."""
     match level:
         case DetailLevel.MINIMAL:
             return _minimal(spec)
@@ -46,7 +46,7 @@ def details_at(
 
 
 def tokens(value: Any) -> int:
-    """How many tokens a JSON value costs, about."""
+    """The estimated number of tokens of a JSON value."""
     return -(-len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()) // 4)
 
 
@@ -68,7 +68,7 @@ def _minimal(spec: NodeSpec) -> dict[str, Any]:
 
 def _standard(spec: NodeSpec) -> dict[str, Any]:
     text = full_description(spec)
-    # What a person sees first, and what cannot be left out, comes first.
+    # Required settings first, then those that the dialog shows at once, then advanced ones.
     settings = sorted(spec.parameters, key=lambda entry: (not entry.required, entry.advanced))
 
     def build(share: float) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _standard(spec: NodeSpec) -> dict[str, Any]:
 
 
 def _within(budget: int, build: Callable[[float], dict[str, Any]], spec: NodeSpec) -> dict[str, Any]:
-    """The most that fits, tried from everything down to the least."""
+    """The most detailed answer of `build` that fits into the budget, or a minimal one."""
     for share in (1.0, 0.7, 0.45, 0.25, 0.1, 0.0):
         found = build(share)
         if tokens(found) <= budget:
@@ -146,7 +146,7 @@ def _setting(parameter: Parameter, share: float) -> dict[str, Any]:
 
 
 def _shortened(text: str, limit: int) -> str:
-    """A text in one line, cut to so many bytes: that is what tokens are counted by, in every script."""
+    """The text in one line, cut to `limit` bytes, as tokens are counted by bytes."""
     line = " ".join(text.split())
     data = line.encode()
     return line if len(data) <= limit else data[: max(0, limit - 3)].decode(errors="ignore").rstrip() + "…"

@@ -1,7 +1,6 @@
-"""A node as a reply: every field of the sources' serialisation, under its name, in its shape.
+"""A node as JSON: every field of `_serialize_node_spec` in the design documents, in the same form.
 
-The sources' `_serialize_node_spec` and its helpers, plus what KNIME's nodes have beyond them: a name, an id,
-a category, whether they are deprecated and what to use instead.
+There are more fields for KNIME's nodes, such as the name, id, category, deprecation and successor.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ _EXAMPLES: Final[dict[str, Any]] = {
 def node_details(
     spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
 ) -> dict[str, Any]:
-    """Everything about a node.
+    """All fields of a node.
 
     Args:
         spec: The node.
-        include_examples: With `examples`, if it has some.
-        include_schemas: With the schemas of run-time parameters and of what travels through ports.
+        include_examples: Include `examples`, if the node has any.
+        include_schemas: Include the schemas of run-time parameters and of the data at ports.
 
     Returns:
-        JSON, its keys always in the same order.
+        A JSON object whose keys are always in the same order.
     """
     found: dict[str, Any] = {
         "node_type": spec.node_type,
@@ -73,7 +72,7 @@ def node_details(
 
 
 def full_description(spec: NodeSpec) -> str:
-    """The short description, and the long one where it says more."""
+    """The short description, and the long description where that says more."""
     short, long = spec.short_description.strip(), spec.description.strip()
     if not long or long == short:
         return short
@@ -81,7 +80,7 @@ def full_description(spec: NodeSpec) -> str:
 
 
 def brief(node: NodeSpec | NodeSummary) -> dict[str, Any]:
-    """What a list says about a node: the sources' three fields, and how to ask for it again."""
+    """A node's entry in lists: type, subtype, name and description, and the id if it is another."""
     found: dict[str, Any] = {
         "node_type": node.node_type,
         "subtype": node.subtype,
@@ -94,17 +93,17 @@ def brief(node: NodeSpec | NodeSummary) -> dict[str, Any]:
 
 
 def deprecation(node: NodeSpec | NodeSummary) -> dict[str, Any]:
-    """That a node is deprecated, and what to use instead; nothing for others."""
+    """The note that a node is deprecated, and its replacement; empty for other nodes."""
     return {"deprecated": True, "successor": node.successor} if node.deprecated else {}
 
 
 def filled(**values: Any) -> dict[str, Any]:
-    """Those values that say something."""
+    """The values that are not empty."""
     return {name: value for name, value in values.items() if value}
 
 
 def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """A value for each: the declared default, else an allowed one, else an empty one of its type."""
+    """A value for each parameter: its default, else its first allowed value, else an empty value of its type."""
     return {entry.name: _default(entry) for entry in parameters}
 
 
@@ -117,11 +116,11 @@ def _default(parameter: Parameter) -> Any:
 
 
 def example_for_type(kind: str | None, *, smallest: float | int | None = None) -> Any:
-    """The empty value of a type; for numbers 0, or the smallest that is allowed.
+    """The empty value of a type; for numbers 0, or the smallest allowed number if that is larger.
 
     Args:
-        kind: The type as a spec writes it; an unknown one counts as text.
-        smallest: The smallest number allowed.
+        kind: The type's name in the specification; unknown types count as text.
+        smallest: The smallest allowed number.
     """
     wanted = (kind or "string").lower()
     if wanted in LISTS:
@@ -174,7 +173,7 @@ def _run_time(parameter: Parameter, *, output: bool = False) -> dict[str, Any]:
 
 
 def _dialog(parameter: Parameter) -> dict[str, Any]:
-    """What only nodes with a dialog have."""
+    """The fields of parameters that only nodes with a dialog have."""
     described = [
         {"value": option.value, "label": option.label, "description": option.description}
         for option in parameter.options
@@ -212,7 +211,7 @@ def _data_format(data_format: DataFormat) -> dict[str, Any]:
 
 
 def _beyond(spec: NodeSpec) -> dict[str, Any]:
-    """What the sources' replies do not have."""
+    """Fields that the design's replies do not have."""
     found = filled(
         views=[{"name": view.name, "description": view.description} for view in spec.views],
         aliases=list(spec.aliases),

@@ -1,4 +1,4 @@
-"""The sources' service and registry, on a catalogue: types, details and search in their shapes."""
+"""The service and the registry of the design documents, backed by a catalogue: types, details, search."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MOST_VALID: Final = 50
 
 
 class NodeSpecRegistryWrapper:
-    """The sources' registry: all specifications by type and subtype.
+    """The registry of the design documents: all specifications by type and subtype.
 
     Args:
-        catalogue: Where they are.
+        catalogue: The catalogue with the specifications.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -47,16 +47,12 @@ class NodeSpecRegistryWrapper:
 
 
 class NodeKnowledgeService:
-    """The sources' service: types, details and search, in their shapes.
+    """The service of the design documents: types, details and search.
 
-    Thread-safe. Nothing is kept but names, so a catalogue that is replaced is noticed with the next question.
+    Thread-safe. A replaced catalogue is used from the next call on.
 
     Args:
-        catalogue: What it knows.
-
-    Attributes:
-        catalogue: The same.
-        registry: The sources' registry on it.
+        catalogue: The catalogue that answers.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -64,13 +60,13 @@ class NodeKnowledgeService:
         self.registry = NodeSpecRegistryWrapper(catalogue)
 
     def get_node_types(self, type_filter: str | None = None) -> dict[str, list[str]]:
-        """Subtypes by type, of all types or of one; none if there is no such type.
+        """Subtypes by type, for all types or one; empty if the type does not exist.
 
         Args:
-            type_filter: Only this type; old names and other cases are understood.
+            type_filter: Only this type. Old names and other spellings of the case are accepted.
 
         Raises:
-            CatalogueError: The catalogue cannot be read. Never an empty answer instead.
+            CatalogueError: The catalogue cannot be read (so an empty answer never stands for a failure).
         """
         types = self.registry.get_node_types()
         if type_filter is None:
@@ -85,16 +81,7 @@ class NodeKnowledgeService:
         include_examples: bool = True,
         include_schemas: bool = True,
     ) -> list[dict[str, Any]]:
-        """The nodes that were asked for, in that order.
-
-        Args:
-            nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
-            include_examples: With examples.
-            include_schemas: With schemas of run-time parameters and ports.
-
-        Returns:
-            One entry each. One that is not there has ``error`` with ``hint``, ``suggestions`` and ``valid``,
-            and one that was corrected a ``warning``; the others are not touched by that.
+        """All fields of each node; see `details_as_json`.
 
         Raises:
             CatalogueError: The catalogue cannot be read.
@@ -111,12 +98,12 @@ class NodeKnowledgeService:
     def search_nodes(
         self, query: str, max_results: int = 10, include_details: bool = False
     ) -> list[dict[str, Any]]:
-        """Nodes that a query finds, the best first, each with ``relevance_score``.
+        """The nodes that match a query, the best first, each with ``relevance_score``.
 
         Args:
             query: Any text.
-            max_results: How many at most.
-            include_details: With everything about each.
+            max_results: The largest number of nodes.
+            include_details: Return all fields of each node.
         """
         with self.catalogue.reading() as reader:
             found = search(reader, query, limit=max_results)
@@ -131,7 +118,19 @@ def details_as_json(
     include_examples: bool,
     include_schemas: bool,
 ) -> list[dict[str, Any]]:
-    """The nodes that were asked for, see `NodeKnowledgeService.get_node_details`."""
+    """The requested nodes, in the order of the request.
+
+    Args:
+        reader: The catalogue.
+        nodes: Each with ``node_type`` and ``subtype``, or with ``id``.
+        detail: The level of detail.
+        include_examples: Include examples.
+        include_schemas: Include the schemas of run-time parameters and ports.
+
+    Returns:
+        One entry per node. For an unknown node it has ``error``, ``hint``, ``suggestions`` and ``valid``; for
+        a corrected reference it has ``warning``.
+    """
     found: list[dict[str, Any]] = []
     for node in nodes:
         resolved = resolved_node(reader, node)
@@ -147,7 +146,7 @@ def details_as_json(
 def hits_as_json(
     reader: CatalogueReader, found: SearchAnswer, detail: DetailLevel | None
 ) -> list[dict[str, Any]]:
-    """What a search found, with everything about each node or in short."""
+    """The hits of a search as JSON, in short or at a level of detail."""
     return [
         (brief(hit.node) if detail is None else details_at(detail, reader.at(hit.node.row)))
         | {"relevance_score": hit.score, "matched_field": hit.field, "matched": list(hit.words)}
@@ -156,7 +155,7 @@ def hits_as_json(
 
 
 def not_found(resolved: Resolved, given: Mapping[str, str]) -> dict[str, Any]:
-    """The entry for a node that is not there."""
+    """The entry for a node that was not found."""
     found: dict[str, Any] = {
         "node_type": given.get("node_type", "")[:_LONGEST_SHOWN],
         "subtype": given.get("subtype", given.get("id", ""))[:_LONGEST_SHOWN],

@@ -1,4 +1,4 @@
-"""Which nodes have which kinds of ports: kept, because every question is about all of them."""
+"""An index of all ports: which nodes have which types. Cached, as each call needs the ports of all nodes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..catalogue import per_version
 from ..model import Port
-from ..schema import folded
 from ..searching.search_index import index_of
+from ..words import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,9 +30,9 @@ class Reachable:
     """A node that can be connected.
 
     Attributes:
-        row: The node.
-        rarity: How many nodes have such a port; the fewer, the more it says.
-        deprecated: Whether the node is.
+        row: The node's row.
+        rarity: The number of nodes with such a port. A rare port says more about what the node is for.
+        deprecated: Whether the node is deprecated.
     """
 
     row: int
@@ -53,18 +53,18 @@ class PortIndex:
         self._places = {entry.row: place for place, entry in enumerate(ordered)}
         self._portless: list[tuple[int, NodeSpec]] | None = None
         self._rows: dict[str, dict[Kind, list[int]]] = {"input": {}, "output": {}}
-        self._counts: Counter[tuple[str, str]] = Counter()  # of one type, whatever id sources give it
+        self._counts: Counter[tuple[str, str]] = Counter()  # by name: one type may have several ids
         self._kept: dict[tuple[str, frozenset[Kind]], tuple[Reachable, ...]] = {}
         for side, kind, type_id, node in reader.rows("SELECT DISTINCT side, type, type_id, node FROM ports"):
             self._rows[side].setdefault((kind, type_id), []).append(node)
             self._counts[side, folded(kind)] += 1
 
     def reachable(self, ports: Iterable[Port], side: str) -> tuple[Reachable, ...]:
-        """The nodes with a port that fits one of these, those with the rarest first, deprecated ones last.
+        """The nodes with a port that fits one of these ports: the rarest type first, deprecated nodes last.
 
         Args:
-            ports: Of the node that is there already.
-            side: ``input`` or ``output``: on which side of the others is looked.
+            ports: Ports of the node that is in the workflow already.
+            side: ``input`` or ``output``: the side of the other nodes on which a port has to fit.
         """
         kinds = frozenset((port.type, port.type_id) for port in ports)
         found = self._kept.get((side, kinds))
@@ -86,7 +86,7 @@ class PortIndex:
         return self.ordered(rarity)
 
     def ordered(self, rarity: Mapping[int, int]) -> tuple[Reachable, ...]:
-        """Nodes by row, with how rare they are: the rarest first, then by name, deprecated ones last."""
+        """Sorts nodes, given as rarity by row: the rarest first, then by name; deprecated nodes last."""
         entries = (
             Reachable(row=row, rarity=count, deprecated=self._summaries[row].deprecated)
             for row, count in rarity.items()
@@ -94,7 +94,7 @@ class PortIndex:
         return tuple(sorted(entries, key=lambda e: (e.deprecated, e.rarity, self._places[e.row])))
 
     def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
-        """The nodes of spec packs that have no ports, with their rows; they are connected otherwise."""
+        """The nodes of spec packs without ports, with their rows; see `compatibility` for how they connect."""
         if self._portless is None:
             rows = [row for row, entry in self._summaries.items() if entry.id != entry.subtype]
             specs = [(row, reader.at(row)) for row in rows]
@@ -103,11 +103,11 @@ class PortIndex:
 
 
 ports_of = per_version(PortIndex)
-"""The ports of what a reader reads."""
+"""Returns the port index of a reader's catalogue version."""
 
 
 def fits(left: Port, right: Port) -> bool:
-    """Whether what comes out of one port can go into another."""
+    """Returns whether an output and an input with these types can be connected."""
     if left.type_id and right.type_id and left.type_id == right.type_id:
         return True
     if takes_anything(left) or takes_anything(right):
@@ -116,14 +116,14 @@ def fits(left: Port, right: Port) -> bool:
 
 
 def takes_anything(port: Port) -> bool:
-    """Whether a port says nothing about what may be connected, or that anything may."""
+    """Returns whether a port accepts every type, or names no type at all."""
     if port.type_id:
         return port.type_id in _ANY_IDS
     return folded(port.type) in _ANYTHING
 
 
 def is_typed(port: Port) -> bool:
-    """Whether it is told what may be connected, be it anything."""
+    """Returns whether the type of the port is known, even if it is the type for anything."""
     return bool(port.type or port.type_id)
 
 

@@ -1,7 +1,6 @@
-"""The tools, as every way to reach them lists them: names and shapes of the sources, and what goes beyond.
+"""The definitions of the tools: the three of the design documents, and two more.
 
-The definitions are the same for every catalogue, so that a tool that was pinned stays the same when the
-catalogue is built anew.
+They do not depend on the catalogue, so pinned definitions of the tools stay valid when a catalogue is rebuilt.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NODE_TYPES: Final = (
     "MEMORY",
     "HUMAN_IN_THE_LOOP",
 )
-"""The types of the workflow engine, in the order of the sources' enum."""
+"""The node types of the workflow engine, in the order of the enum in the design documents."""
 
 TOOLS_VERSION: Final = "1.0.0"
 MOST_RESULTS: Final = 100
@@ -47,16 +46,16 @@ class ToolDefinition:
     """A tool of this server.
 
     Attributes:
-        name: What it is called by.
-        title: For people.
-        description: For models.
-        parameters: JSON schema of its arguments.
-        output_schema: JSON schema of its structured result; empty where nobody is told.
-        category: As the sources sort tools.
-        tags: As the sources tag them.
-        workflow_guidance: How to build with what it says.
-        usage_examples: Arguments that work.
-        version: Of the definition.
+        name: The name that clients call.
+        title: The title for people.
+        description: The description for models.
+        parameters: JSON schema of the arguments.
+        output_schema: JSON schema of the structured result; empty if the definition has none.
+        category: The category, as in the design documents.
+        tags: The tags, as in the design documents.
+        workflow_guidance: Advice for building workflows with the tool's answers.
+        usage_examples: Examples of valid arguments.
+        version: The version of the definition.
     """
 
     name: str

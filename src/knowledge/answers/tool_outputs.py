@@ -1,4 +1,4 @@
-"""JSON schemas of what the tools answer."""
+"""JSON schemas of the tools' structured results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _maybe(kind: str) -> _Schema:
 
 
 def said(description: str, kind: str = "string") -> _Schema:
-    """A schema that is no more than a type and a description."""
+    """A schema with only a type and a description."""
     return {"type": kind, "description": description}
 
 

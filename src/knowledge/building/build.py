@@ -1,4 +1,4 @@
-"""Builds a catalogue from everything it is made of, and says what is not in it and why."""
+"""Builds a catalogue from all of its sources, and reports which nodes were left out and why."""
 
 from __future__ import annotations
 
@@ -25,30 +25,26 @@ _MOST_TOLD: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """What came of building.
+    """The result of a build.
 
     Attributes:
-        path: The catalogue.
-        origin: What is in it.
-        skipped: What is not.
-        bundles: How many plug-ins were read.
-        from_code: How many nodes only compiled code describes, without their options.
-        well_known: How many nodes are described in this program's words: their code cannot be read.
-        seconds: How long it took.
-        size: Bytes of the file.
+        path: The catalogue's file.
+        origin: A summary of the catalogue's content.
+        skipped: The nodes that were left out.
+        plugins: The nodes that were found in plug-ins.
+        seconds: The duration of the build.
+        size: The size of the file in bytes.
     """
 
     path: Path
     origin: CatalogueOrigin
     skipped: tuple[Skipped, ...]
-    bundles: int
-    from_code: int
-    well_known: int
+    plugins: PluginNodes
     seconds: float
     size: int
 
     def reasons(self) -> dict[str, tuple[Skipped, ...]]:
-        """What is not in it, by reason, the most frequent first."""
+        """The skipped nodes by reason, the most frequent reason first."""
         counts = Counter(entry.reason for entry in self.skipped)
         return {
             reason: tuple(entry for entry in self.skipped if entry.reason == reason)
@@ -66,22 +62,21 @@ def build_catalogue(
     skipped: Sequence[Skipped] = (),
     on_step: Callable[[Step], None] | None = None,
 ) -> BuildReport:
-    """Builds a catalogue; nothing is written unless all of it can be.
+    """Builds a catalogue. The file is replaced only once the new catalogue is complete.
 
     Args:
-        path: The catalogue. One that stands there stays readable until the new one takes its place.
+        path: The catalogue's file. An existing catalogue stays readable until the new one replaces it.
         plugins: Installed KNIMEs, folders of plug-ins, or plug-ins.
-        packs: Spec packs. One with the name of a pack that comes with this program takes its place.
-        with_own_packs: Take the packs that come with this program.
+        packs: Spec packs. A pack with the name of an included pack replaces that pack.
+        with_own_packs: Include the packs that come with this program.
         extensions: Nodes of Python extensions; see `knime_mcp.knowledge.building.introspection`.
-        skipped: What was left out before, for the report.
-        on_step: Is told (what, done, of how many).
+        skipped: Nodes that were left out before, for the report.
+        on_step: Called with (step, done, total).
 
     Raises:
         PackError: A pack has problems.
-        CatalogueError: There is nothing to put in, two nodes are called the same, or the file cannot be
-            replaced.
-        OSError: A source cannot be read, or the file not written.
+        CatalogueError: There are no nodes, two nodes have the same id or name, or the file cannot be replaced.
+        OSError: A source cannot be read, or the file cannot be written.
     """
     begin = time.perf_counter()
     read = _read_packs(packs, with_own_packs)
@@ -106,9 +101,7 @@ def build_catalogue(
         path=path,
         origin=origin,
         skipped=left_out,
-        bundles=found.bundles,
-        from_code=found.from_code,
-        well_known=found.well_known,
+        plugins=found,
         seconds=time.perf_counter() - begin,
         size=path.stat().st_size,
     )

@@ -148,7 +148,7 @@ def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
 
 
 def _active_bundles(root: Path) -> list[Path] | None:
-    """What an installation's list of bundles names; None if there is no such list."""
+    """The bundles in an installation's list; None if there is no such list."""
     homes = (root, root.joinpath(*_INSIDE_MACOS))
     home = next((home for home in homes if (home / _BUNDLES_INFO).is_file()), None)
     if home is None:
@@ -179,7 +179,7 @@ def _list_folder(bundle: Bundle) -> None:
         )
         for name in sorted(names):
             path = Path(folder, name)
-            if (name.endswith(wanted) or name == "MANIFEST.MF") and path.is_file():  # who reads a pipe waits
+            if (name.endswith(wanted) or name == "MANIFEST.MF") and path.is_file():  # a pipe would block
                 bundle.files[path.relative_to(bundle.location).as_posix()] = _file_reader(path)
 
 
@@ -213,7 +213,7 @@ def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[
     def read() -> bytes:
         most = _LARGEST_INNER_JAR if info.filename.endswith(".jar") else LARGEST
         with archive.open(info) as file:
-            # Not the size that the directory claims, but what comes out.
+            # The size in the archive's directory may be wrong.
             data = file.read(most + 1)
         if len(data) > most:
             raise ValueError(f"it has more than {most:,} bytes")

@@ -41,7 +41,7 @@ class Lambda:
 
 @dataclass(slots=True)
 class Call:
-    """What a method gave.
+    """The return value of a method.
 
     Attributes:
         name: The method.
@@ -236,7 +236,7 @@ class _Follower:
             at += length
 
     def _step(self, code: bytes, at: int) -> int:  # noqa: C901 - a case per kind of instruction
-        """Does an instruction; how long it is, 0 at the end."""
+        """Executes an instruction; returns its length, 0 at the end."""
         op, stack = code[at], self._stack
         short = struct.unpack_from(">H", code, at + 1)[0] if at + 3 <= len(code) else 0
         match op:

@@ -1,7 +1,7 @@
-"""Makes nodes of a Python extension that was imported: of what it shows and of the dialogs of its nodes.
+"""Makes nodes of a Python extension: of its description and of the documents of its nodes' dialogs.
 
-Importing an extension is somebody else's work: the headless host, or KNIME's own Python. Both give the same
-documents, but that KNIME's Python has made XHTML of the Markdown in docstrings.
+The headless host, or KNIME's own Python, has imported it. Both give the same documents; only the texts of
+docstrings are Markdown from the host, and XHTML from KNIME.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import NodeSpec, Option, Origin, Parameter, SourceKind, View
-from ..schema import humps
+from ..words import camel_case_parts
 from .node_descriptions import node_type_of
 from .plugin_xml import category_names, joined_path
 from .port_types import port_of
@@ -49,8 +49,8 @@ def read_extension(
         description: What `ExtensionHost.describe` gives: ``extension``, ``nodes``, ``categories``.
         dialogs: Node id -> the documents of its dialog (``data``, ``schema``, ``ui_schema``), with nothing
             connected.
-        closed: Node id -> names of the parameters that refuse every value but those that the dialog offers.
-            What other dialogs offer depends on what is connected.
+        closed: Node id -> names of the parameters that accept only the choices of the dialog. Other choices
+            depend on what is connected.
         file: The extension's ``knime.yml``, as it was given.
 
     Returns:
@@ -107,7 +107,7 @@ def _node(
 def _port(port: Mapping[str, Any], *, is_input: bool) -> Port:
     kind: str = port["type_string"]
     last = kind.rpartition(".")[2]
-    shown = last.replace("_", " ").capitalize() if last.isupper() else " ".join(humps(last))
+    shown = last.replace("_", " ").capitalize() if last.isupper() else " ".join(camel_case_parts(last))
     return port_of(
         name=port["name"],
         type=shown,
@@ -160,7 +160,7 @@ _NO_CONTROL: Final = _Control({}, "", False)
 
 
 def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[tuple[str, _Control]]:
-    """Every control below an element of the ui schema, by the keys of its parameter with dots."""
+    """The controls below an element of the ui schema, by the dotted keys of their parameters."""
     options: Mapping[str, Any] = element.get("options") or {}
     if element.get("type") in ("Section", "Category", "Group") and element.get("label"):
         tab = str(element["label"])

@@ -1,7 +1,7 @@
 """Reads the descriptions of nodes that KNIME's newer node factories hold as constants in Java code.
 
-Two ways of writing them are known: a chain (``.name("Joiner").icon(…).shortDescription(…)…``), and one call
-(``createNodeDescription(NAME, ICON, PORTS, …)``). Whatever is written otherwise is not guessed at.
+There are two forms: a chain (``.name("Joiner").icon(…).shortDescription(…)…``), and one call
+(``createNodeDescription(NAME, ICON, PORTS, …)``). Nothing else is read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from .class_files import ClassFile
 
 _DEEPEST: Final = 2
-"""Compilers nest no deeper; whoever made a class file by hand could, without end."""
+"""Compilers nest no deeper; a class file that was made by hand may nest without end."""
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 _MORE: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
 
 
 @dataclass(slots=True)
-class _Told:
+class _Description:
     texts: dict[str, str] = field(default_factory=dict[str, str])
     node_type: str = "UNKNOWN"
     inputs: list[Port] = field(default_factory=list["Port"])
@@ -47,82 +47,82 @@ def read_class(code: ClassFile) -> NodeSpec | None:
         code: The class.
 
     Returns:
-        The description without options; None if it is not written in a way that is known.
+        The description without options; None if it has neither form.
     """
     fields = dict(code.field_values)
     _, first = code.run("<clinit>", fields=fields)
     _, second = code.run("createNodeDescription", ["this"], fields)
-    told = _Told()
+    found = _Description()
     for call in (*second, *first):
-        if call.name == "createNodeDescription" and _one_call(call, told):
+        if call.name == "createNodeDescription" and _read_one_call(call, found):
             break
     else:
         # The chain is in a constant of the class, or in the method itself.
         for calls in (first, second):
-            if "name" not in told.texts:
+            if "name" not in found.texts:
                 for call in calls:
-                    _link_of_chain(code, call, told)
-    name, short = told.texts.get("name"), told.texts.get("shortDescription")
+                    _read_link(code, call, found)
+    name, short = found.texts.get("name"), found.texts.get("shortDescription")
     if not name or short is None:
         return None
     return described(
         name=" ".join(name.split()),
-        node_type=told.node_type,
+        node_type=found.node_type,
         short_description=" ".join(_text(short).split()),
-        description="\n".join([_text(told.texts.get("fullDescription", "")), *told.links]).strip(),
-        input_ports=tuple(told.inputs),
-        output_ports=tuple(told.outputs),
-        views=tuple(told.views),
-        keywords=tuple(told.keywords),
+        description="\n".join([_text(found.texts.get("fullDescription", "")), *found.links]).strip(),
+        input_ports=tuple(found.inputs),
+        output_ports=tuple(found.outputs),
+        views=tuple(found.views),
+        keywords=tuple(found.keywords),
     )
 
 
-def _link_of_chain(code: ClassFile, call: Call, told: _Told, depth: int = 0) -> None:
+def _read_link(code: ClassFile, call: Call, found: _Description, depth: int = 0) -> None:
     texts = [arg for arg in call.args if isinstance(arg, str)]
     match call.name:
         case "name" | "shortDescription" | "fullDescription" if texts:
-            told.texts.setdefault(call.name, texts[0])
+            found.texts.setdefault(call.name, texts[0])
         case "nodeType" if call.args and isinstance(call.args[0], Static):
-            told.node_type = node_type_of(call.args[0].name)
+            found.node_type = node_type_of(call.args[0].name)
         case "keywords":
-            told.keywords += _strings(call.args)
+            found.keywords += _strings(call.args)
         case "addExternalResource" if texts:
-            told.links.append(f"- {texts[-1]} ({texts[0]})" if len(texts) > 1 else f"- {texts[0]}")
+            found.links.append(f"- {texts[-1]} ({texts[0]})" if len(texts) > 1 else f"- {texts[0]}")
         case "ports" | "dynamicPorts" if call.args and isinstance(call.args[0], Lambda) and depth < _DEEPEST:
             for inner in code.run(call.args[0].method, [Call("ports")])[1]:
-                _link_of_chain(code, inner, told, depth + 1)
+                _read_link(code, inner, found, depth + 1)
         case "addView" if texts:
-            told.views.append(View(name="", description=_text(texts[-1])))
+            found.views.append(View(name="", description=_text(texts[-1])))
         case _ if texts and call.name.startswith(("addInput", "addOptionalInput", "addDynamicInput")):
-            told.inputs.append(_port(call, texts, is_input=True))
+            found.inputs.append(_port(call, texts, is_input=True))
         case _ if texts and call.name.startswith(("addOutput", "addDynamicOutput")):
-            told.outputs.append(_port(call, texts, is_input=False))
+            found.outputs.append(_port(call, texts, is_input=False))
         case _:
             pass
 
 
-def _one_call(call: Call, told: _Told) -> bool:
+def _read_one_call(call: Call, found: _Description) -> bool:
     """The arguments in their order: name, icon, input ports, output ports, short and full description."""
     texts = [arg for arg in call.args if isinstance(arg, str)]
     if len(texts) < 4:
         return False
-    told.texts.update(zip(("name", "icon", "shortDescription", "fullDescription"), texts, strict=False))
+    found.texts.update(zip(("name", "icon", "shortDescription", "fullDescription"), texts, strict=False))
     lists = [_entries(arg) for arg in call.args if _is_list(arg)]
-    sides = [told.inputs, told.outputs]
+    sides = [found.inputs, found.outputs]
     for side, entries in zip(sides, lists[:2], strict=False):
         side += [
-            _port(entry, inner, is_input=side is told.inputs)
+            _port(entry, inner, is_input=side is found.inputs)
             for entry in entries
             if isinstance(entry, Call) and (inner := [a for a in entry.args if isinstance(a, str)])
         ]
     for entry in [entry for entries in lists[2:] for entry in entries]:
         if isinstance(entry, str):
-            told.keywords.append(entry)
+            found.keywords.append(entry)
         elif isinstance(entry, Call) and len(entry.args) == 3 and _is_view(entry.args[0]):
-            told.views.append(View(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
+            found.views.append(View(name=str(entry.args[1]), description=_text(str(entry.args[2]))))
     for arg in call.args:
         if isinstance(arg, Static) and arg.owner.endswith("NodeType"):
-            told.node_type = node_type_of(arg.name)
+            found.node_type = node_type_of(arg.name)
     return True
 
 

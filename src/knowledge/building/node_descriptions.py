@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ..model import NodeSpec, Origin, Parameter, SourceKind, View
-from ..schema import humps
+from ..words import camel_case_parts
 from .port_types import port_of
 from .safe_xml import XmlRefusedError, local_name, parse_xml
 from .xhtml import line_of, text_of
@@ -42,7 +42,7 @@ def described(**said: Any) -> NodeSpec:
 
 
 def is_node_description(data: bytes) -> bool:
-    """Whether it looks like one, without reading it."""
+    """Returns whether it looks like one, without reading it."""
     return b"knimeNode" in data[:4096].replace(b"\0", b"")
 
 
@@ -79,7 +79,7 @@ def read_node_description(data: bytes) -> NodeSpec:
 
 def node_type_of(kind: str) -> str:
     """KNIME's kind of a node (``LoopStart``) as node type (``LOOP_START``)."""
-    return "_".join(humps(kind) or ["Unknown"]).upper()
+    return "_".join(camel_case_parts(kind) or ["Unknown"]).upper()
 
 
 def _full_text(full: Element) -> str:

@@ -38,7 +38,7 @@ class Registration:
 
 @dataclass(slots=True, kw_only=True)
 class PluginXml:
-    """What a plug-in registers.
+    """The registrations of a plug-in.
 
     Attributes:
         nodes: Its nodes.

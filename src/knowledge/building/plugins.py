@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ..model import NodeSpec, Origin, SourceKind
-from ..schema import folded
+from ..words import folded
 from .bundles import Bundle, UnreadableError, find_bundles, opened, shown
 from .class_files import ClassFile, ClassFileError
 from .java_descriptions import read_class
@@ -16,7 +16,7 @@ from .node_descriptions import is_node_description, read_node_description
 from .plugin_xml import PluginXml, Registration, category_names, read_plugin_xml, read_properties
 from .port_types import with_types_of_code
 from .safe_xml import XmlRefusedError
-from .well_known import description_by_class, with_known_types
+from .well_known import completed, description_by_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -35,7 +35,7 @@ _VERSION: Final = re.compile(r"\d+|[^\d.]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Something that is not in the catalogue.
+    """A node that is not in the catalogue.
 
     Attributes:
         what: The node, file or plug-in.
@@ -53,16 +53,16 @@ class Skipped:
 NO_XML: Final = "describes itself in Java code that cannot be read without running it"
 NODE_SET: Final = "is a set of nodes that Java code lists, which is not run"
 NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
-OLDER_TWIN: Final = "is there more than once, and the newest version counts"
+OLDER_DUPLICATE: Final = "is there more than once, and the newest version counts"
 
 
 @dataclass(slots=True, kw_only=True)
 class PluginNodes:
-    """What was found in plug-ins.
+    """The nodes of plug-ins.
 
     Attributes:
         nodes: The nodes.
-        skipped: What was not taken.
+        skipped: What was left out.
         bundles: How many plug-ins were read.
         from_code: How many nodes were described by constants in compiled code, which tell no options.
         well_known: How many nodes are described in this program's words, as their classes tell nothing.
@@ -80,7 +80,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
 
     Args:
         roots: Installed KNIMEs, folders of plug-ins, or plug-ins.
-        on_step: Is told (what, done, of how many).
+        on_step: Called with (step, done, total).
 
     Raises:
         OSError: A root cannot be read.
@@ -92,7 +92,7 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
     for done, (location, root) in enumerate(locations.items(), 1):
         try:
             with opened(location, root=root) as bundle:
-                found += _Reading(bundle, result, categories).nodes()
+                found += _PluginReader(bundle, result, categories).nodes()
                 result.bundles += 1
         except UnreadableError as error:
             result.skipped.append(
@@ -105,13 +105,13 @@ def read_plugins(roots: Iterable[Path], *, on_step: Callable[[Step], None] | Non
             )
         if on_step is not None:
             on_step(("Reading plug-ins", done, len(locations)))
-    kept = _without_twins(found, result)
+    kept = _without_duplicates(found, result)
     successors = _successors(kept)
-    result.nodes = with_known_types(_finished(node, categories, successors) for node in kept)
+    result.nodes = completed(_finished(node, categories, successors) for node in kept)
     return result
 
 
-class _Reading:
+class _PluginReader:
     """Reads one plug-in."""
 
     def __init__(self, bundle: Bundle, result: PluginNodes, categories: dict[str, str]) -> None:
@@ -129,7 +129,7 @@ class _Reading:
                 self._by_file[inner.rpartition("/")[2]].append((name, inner))
 
     def nodes(self) -> list[NodeSpec]:
-        """Its nodes. Their category is a path yet, which other plug-ins may have the names for."""
+        """The plug-in's nodes. Their category is still a path: other plug-ins may define its names."""
         for what, why in self._bundle.unreadable:
             self._skip(what, "is no readable jar", why)
         registered = self._registered()
@@ -150,13 +150,13 @@ class _Reading:
             if description is not None:
                 found.append(self._node(registration, file, description))
         if registered.node_sets:
-            # What the sets list only their code knows, but these descriptions are there for something.
+            # Only code knows which nodes the sets have: take every description that nobody registers.
             return found + self._all_descriptions(taken)
         self._note_unregistered(taken)
         return found
 
     def _registered(self) -> PluginXml | None:
-        """What the plug-in registers; None if it has no such file at all."""
+        """The registrations of the plug-in; None if it has no such file."""
         texts: dict[str, str] = {}
         if "plugin.properties" in self._bundle.files:
             texts = read_properties(self._bundle.read("plugin.properties"))
@@ -282,8 +282,8 @@ def _class_in(inner: str) -> str:
     return ".".join([*folders, file])
 
 
-def _without_twins(found: list[NodeSpec], result: PluginNodes) -> list[NodeSpec]:
-    """Each factory once: where two versions of a plug-in lie in a folder, the newer one's."""
+def _without_duplicates(found: list[NodeSpec], result: PluginNodes) -> list[NodeSpec]:
+    """Removes duplicate factories: of two versions of a plug-in, the newer one is kept."""
     best: dict[str, NodeSpec] = {}
     for node in found:
         other = best.setdefault(node.id, node)
@@ -292,7 +292,7 @@ def _without_twins(found: list[NodeSpec], result: PluginNodes) -> list[NodeSpec]
         is_newer = _order(node.version) > _order(other.version)
         best[node.id], older = (node, other) if is_newer else (other, node)
         where = older.origin.file or older.origin.name
-        result.skipped.append(Skipped(what=older.id, where=where, reason=OLDER_TWIN))
+        result.skipped.append(Skipped(what=older.id, where=where, reason=OLDER_DUPLICATE))
     return list(best.values())
 
 
@@ -311,7 +311,7 @@ def _successors(found: list[NodeSpec]) -> dict[str, str]:
 
 
 def _successor_keys(node: NodeSpec) -> tuple[str, str]:
-    """What a node has in common with the one that took its place: the name, or joiner3.Joiner3NodeFactory."""
+    """A key that a node shares with its replacement: the name, or e.g. joiner3.Joiner3NodeFactory."""
     return folded(_OUT_OF_USE.sub(" ", node.name)), "class " + _NUMBER.sub("", node.id).lower()
 
 

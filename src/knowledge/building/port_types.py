@@ -1,4 +1,4 @@
-"""What travels through a node's ports: its description leaves that out, but its compiled code says it.
+"""Finds the types of a node's ports in its compiled code: node descriptions leave them out.
 
 A node's model hands the types to KNIME's ``NodeModel`` when it is made, as lists or as numbers of tables. A
 node whose ports a person may add lists those that are always there in ``createPortsConfigBuilder``.
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..model import Port
-from ..schema import humps
+from ..words import camel_case_parts
 from .class_files import Call, ClassFile, Static
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def type_of(owner: str) -> Type:
     """The type of what a class holds."""
     simple = owner.rpartition(".")[2]
     is_table = simple == "BufferedDataTable"
-    return "Table" if is_table else " ".join(humps(simple.removesuffix("PortObject"))), owner or None
+    return "Table" if is_table else " ".join(
+        camel_case_parts(simple.removesuffix("PortObject"))
+    ), owner or None
 
 
 def port_of(*, is_input: bool, optional: bool, group: bool = False, **said: Any) -> Port:
@@ -51,6 +53,10 @@ def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:
         return ports
     left = iter(types)
     return tuple(port if port.group else _with_type(port, *next(left)) for port in ports)
+
+
+def _with_type(port: Port, name: str, type_id: str | None) -> Port:
+    return port if port.type or not name else replace(port, type=name, type_id=type_id)
 
 
 def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) -> NodeSpec:
@@ -72,10 +78,6 @@ def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) 
     )
 
 
-def _with_type(port: Port, name: str, type_id: str | None) -> Port:
-    return port if port.type or not name else replace(port, type=name, type_id=type_id)
-
-
 def _configured(code: ClassFile) -> tuple[list[Type], list[Type]] | None:
     """The ports that are always there, of a node whose ports a person may add."""
     inputs: list[Type] = []
@@ -88,7 +90,7 @@ def _configured(code: ClassFile) -> tuple[list[Type], list[Type]] | None:
 
 
 def _of_model(code: ClassFile, read: Callable[[str], ClassFile | None]) -> Sequence[list[Type]] | None:
-    """What KNIME's model is made with, below the model that a factory makes."""
+    """The arguments of KNIME's own model, below the model that a factory makes."""
     call = code.run("createNodeModel", ["this"])[0]
     if not (isinstance(call, Call) and call.name == "new"):
         return None

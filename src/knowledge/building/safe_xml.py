@@ -1,4 +1,4 @@
-"""Reads XML that comes from anywhere: no network, no entities of its own, no size or depth without bounds."""
+"""Reads XML of unknown origin: without network and entities, and with limits for size and depth."""
 
 from __future__ import annotations
 

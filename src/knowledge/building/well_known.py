@@ -1,6 +1,6 @@
-"""What is known of KNIME's well-known nodes where their plug-ins do not say it.
+"""Facts about KNIME's well-known nodes that their plug-ins do not contain.
 
-That is types of ports, and what a node does whose description is in Java code that cannot be read.
+That is types of ports, words that people search for, and descriptions of nodes that have theirs in Java code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ..packs.included_files import basic_nodes
-from ..schema import folded
+from ..words import folded
 from .port_types import typed
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ _KNIMES_OWN: Final = "org.knime."
 _CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
 
 
-def with_known_types(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
-    """The same nodes; ports without a type have that of the well-known node of the same name."""
-    return [_typed(node, _by_name().get(_key(node.name))) for node in nodes]
+def completed(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
+    """The same nodes, with the keywords and the types of ports of the well-known nodes of the same name."""
+    return [_completed(node, _by_name().get(_key(node.name))) for node in nodes]
 
 
 def description_by_class(factory: str) -> NodeSpec | None:
-    """What the node of a factory of KNIME's own does, if its class is called like a well-known node."""
+    """The well-known facts for a factory of KNIME's own, by the name of its class."""
     name = _CLASS.fullmatch(factory)
     known = _by_name().get(_key(name[1])) if name and factory.startswith(_KNIMES_OWN) else None
     return None if known is None else replace(known, node_type="UNKNOWN")
@@ -45,11 +45,12 @@ def _key(name: str) -> str:
     return folded(name).replace(" ", "")
 
 
-def _typed(node: NodeSpec, known: NodeSpec | None) -> NodeSpec:
+def _completed(node: NodeSpec, known: NodeSpec | None) -> NodeSpec:
     if known is None:
         return node
     return replace(
         node,
+        keywords=tuple(dict.fromkeys((*node.keywords, *known.keywords))),
         input_ports=typed(node.input_ports, _types(known.input_ports)),
         output_ports=typed(node.output_ports, _types(known.output_ports)),
     )

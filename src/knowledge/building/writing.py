@@ -1,4 +1,4 @@
-"""Writes a catalogue: beside the old one, whole, and then in its place."""
+"""Writes a catalogue: to a new file beside the old one, which it replaces when it is complete."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 from ...version import VERSION
 from ..errors import CatalogueError
 from ..model import CatalogueOrigin, SourceSummary
-from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, checksum, folded, spellings, words_in
+from ..schema import APPLICATION_ID, FIELDS, SCHEMA_VERSION, TABLES, checksum
 from ..stored import packed, to_json
+from ..words import folded, spellings, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..model import NodeSpec, OldName
+    from ..model import NodeSpec, OldName, Parameter
 
 _SHORTEST_SPELLED: Final = 4
 _SPELLED_FIELDS: Final = 3
-"""Names, aliases and categories: what people write from memory, and misspell."""
+"""Names, aliases and categories: people write these from memory, and misspell them."""
 _PATIENCE: Final = 5.0
 _DRAFT: Final = ".knime-mcp-catalogue."
 _LONGEST_BUILD: Final = 3600.0
@@ -50,7 +51,7 @@ def write_catalogue(
         nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
         type_order: The types that come first, in this order; further ones follow, sorted.
         old_names: What packs called their nodes before.
-        on_step: Is told (what, done, of how many).
+        on_step: Called with (step, done, total).
 
     Returns:
         What is in it.
@@ -61,7 +62,7 @@ def write_catalogue(
     """
     tell: Callable[[Step], None] = on_step or (lambda _: None)
     ordered = _in_order(list(nodes), type_order)
-    _refuse_twins(ordered)
+    _refuse_duplicates(ordered)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path.parent)
     handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=path.parent)
@@ -82,7 +83,7 @@ def write_catalogue(
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Removes what builds left that were killed."""
+    """Removes the unfinished files of builds that were killed."""
     for draft in folder.glob(f"{_DRAFT}*"):
         with contextlib.suppress(OSError):  # another process was faster
             if time.time() - draft.stat().st_mtime > _LONGEST_BUILD:
@@ -103,7 +104,7 @@ def _in_order(nodes: list[NodeSpec], type_order: Sequence[str]) -> list[NodeSpec
     return [node for _, node in sorted(enumerate(nodes), key=key)]
 
 
-def _refuse_twins(nodes: list[NodeSpec]) -> None:
+def _refuse_duplicates(nodes: list[NodeSpec]) -> None:
     seen: dict[tuple[str, ...], NodeSpec] = {}
     for node in nodes:
         for key in ((node.id,), (node.node_type, node.subtype)):
@@ -211,7 +212,7 @@ def _texts(node: NodeSpec) -> tuple[str, ...]:
     return tuple(" ".join(words_in(" ".join(fields[field]))) for field in FIELDS)
 
 
-def _texts_of(parameter: Any) -> Iterator[str]:
+def _texts_of(parameter: Parameter) -> Iterator[str]:
     yield parameter.name
     yield parameter.label
     for option in parameter.options:

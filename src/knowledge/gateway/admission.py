@@ -1,4 +1,4 @@
-"""Who may call what: key, scope and rate, looked at before anything else of a request is read."""
+"""Admission of requests by key, scope and rate, before their body is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def admit(request: Request, scope: Scope) -> None:
 
 
 def verified(request: Request, presented: str) -> ApiKey:
-    """Whose key it is that a client presents.
+    """The key that a client presents.
 
     Raises:
         MCPError: 401: it does not work.
@@ -49,7 +49,7 @@ def verified(request: Request, presented: str) -> ApiKey:
 
 
 def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
-    """Lets a request in whose key is known.
+    """Admits a request whose key is known.
 
     Raises:
         MCPError: 403: it lacks the scope. 429: too many requests.
@@ -76,12 +76,12 @@ def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
 
 
 def no_key(user_message: str) -> MCPError:
-    """What somebody is told who has no key that works."""
+    """The error for a request without a key that works."""
     return invalid_request(user_message, status=401, headers=_CHALLENGE)
 
 
 def from_elsewhere(request: Request) -> bool:
-    """Whether a browser sends this because a page of another origin wants it to.
+    """Returns whether a browser sends this because a page of another origin wants it to.
 
     Browsers say so in ``Sec-Fetch-Site`` (https://www.w3.org/TR/fetch-metadata/); where they do not, on plain
     HTTP, in ``Origin``.
@@ -94,7 +94,7 @@ def from_elsewhere(request: Request) -> bool:
 
 
 async def read_body(request: Request, *, kind: str) -> None:
-    """Reads the body of a request, for whoever asks the request for it afterwards.
+    """Reads the body of a request; `Request.body` gives it afterwards.
 
     Args:
         request: The request.
@@ -116,7 +116,7 @@ async def read_body(request: Request, *, kind: str) -> None:
         with anyio.fail_after(settings.gateway_request_timeout):
             async for part in request.stream():
                 size += len(part)
-                # A client only reads the answer after it has sent everything: up to a point, read on.
+                # Most clients read the answer only after they have sent everything: read on, up to a limit.
                 if size > 8 * most:
                     break
                 if size <= most:

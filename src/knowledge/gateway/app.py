@@ -1,4 +1,4 @@
-"""The two web applications: the public one, and the one for this machine only."""
+"""The two web applications: the public one, and the internal one for this machine only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def public_app(gateway: Gateway) -> FastAPI:
-    """What other machines may reach: every endpoint but public health asks for a key."""
+    """The application for other machines: every endpoint but public health needs a key."""
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     for part in (*PUBLIC, page_router(with_keys=True)):
         app.include_router(part)
@@ -46,7 +46,7 @@ def public_app(gateway: Gateway) -> FastAPI:
 
 
 def internal_app(gateway: Gateway) -> FastAPI:
-    """What only programs on this machine may reach: no keys, no envelope."""
+    """The application for programs on this machine: no keys, no envelope."""
     app = _app(
         gateway, "internal", "Node knowledge, internal", "The same tools for programs on this machine."
     )
@@ -58,10 +58,10 @@ def internal_app(gateway: Gateway) -> FastAPI:
 
 
 class ThisMachineOnly:
-    """ASGI middleware that lets in no foreign web page, not even one whose name points to this machine.
+    """ASGI middleware that refuses requests of foreign web pages, also with a host name for this machine.
 
-    https://github.com/advisories/GHSA-9h52-p55h-vw2f says what happens to local servers that do. A person who
-    follows a link from elsewhere is let in: that page reads nothing of the answer.
+    Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f. A link from another
+    page is allowed, as that page cannot read the answer.
 
     Args:
         app: What answers all others.
@@ -86,7 +86,7 @@ class ThisMachineOnly:
 
 
 def _host_of(request: Request) -> str:
-    """The host that a request names; where it names nonsense, Starlette would say whom it came to."""
+    """The host in the request's header; Starlette would give the server's own for one that is invalid."""
     try:
         return urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Keeps answers of services outside for a while."""
+"""A cache for answers of other services, with an age and a size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TTLCache(Generic[V]):
         self._kept: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
 
     def get(self, key: Hashable, ask: Callable[[], V]) -> V:
-        """Gives an answer; `ask` finds it out where none is kept."""
+        """The answer from the cache, or else from `ask`."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None and found[0] <= self._now():

@@ -1,4 +1,4 @@
-"""How answers and errors are wrapped: as JSON-RPC, as the internal endpoints do, or not at all."""
+"""The forms of answers and errors: in JSON-RPC, as on the internal endpoints, or plain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Envelope(Enum):
-    """How an endpoint wraps what it answers."""
+    """The envelope of an endpoint's answers."""
 
     JSON_RPC = "JSON-RPC"
     INTERNAL = "internal"

@@ -1,7 +1,7 @@
-"""What a caller of the gateway is told when something fails: one of six types, as in the gateway's design.
+"""The gateway's errors: six types, as in its design.
 
-Every error has two texts. `message` is for whoever runs the gateway, and goes to the log. `user_message` is
-for the caller, and never names hosts, files, keys or what was sent.
+Every error has two texts. `message` goes to the log. `user_message` is for the caller; it never has hosts,
+files, keys or what was sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MCPErrorType(Enum):
-    """What kind of error it is."""
+    """The kind of the error."""
 
     VALIDATION_ERROR = "VALIDATION_ERROR"
     """The request itself: not JSON, a field missing, too large, no key, no scope, too many of them."""
@@ -87,7 +87,7 @@ class MCPError(BaseError):
 
     @property
     def of_tool(self) -> bool:
-        """Whether a tool was run and failed, and not what was asked."""
+        """Whether the tool failed, and not the request."""
         return self.code == _FAILED
 
 
@@ -102,7 +102,7 @@ def unavailable(message: str, user_message: str) -> MCPError:
 
 
 def as_mcp_error(error: Exception) -> MCPError:
-    """What a caller is told about an error of a tool, of the catalogue, or that nobody thought of."""
+    """The gateway's error for any exception: of a tool, of the catalogue, or unexpected."""
     match error:
         case MCPError():
             return error
@@ -135,7 +135,7 @@ def as_mcp_error(error: Exception) -> MCPError:
 
 
 def _log_place(error: BaseException) -> None:
-    """Logs where an unforeseen error happened; not its text, which may quote what was sent."""
+    """Logs where an unexpected error happened; its text may quote what was sent."""
     trace, places = error.__traceback__, list[str]()
     while trace is not None:
         code = trace.tb_frame.f_code

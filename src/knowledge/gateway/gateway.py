@@ -1,4 +1,4 @@
-"""What the two listeners share, put together from settings and a catalogue; the one way to call a tool."""
+"""The gateway without its listeners: settings, tools, keys and figures, and how a tool is called."""
 
 from __future__ import annotations
 
@@ -31,18 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """A gateway: its settings, its tools, its keys, and who watches.
-
-    Attributes:
-        settings: How it runs.
-        registry: The tools.
-        catalogue: What the page shows, and most tools know.
-        keys: The keys.
-        metrics: Counts.
-        spans: Traces.
-        limiter: Counts requests per key.
-        sessions: Who is signed in to the page.
-    """
+    """A gateway: everything that its listeners share."""
 
     settings: GatewaySettings
     registry: ToolRegistry
@@ -64,7 +53,7 @@ class Gateway:
         return self.registry
 
     def problem(self) -> str | None:
-        """What keeps tools from working; None if nothing does."""
+        """The reason why tools do not work; None if they do."""
         return self.registry.problem() if self.settings.mcp_enabled else None
 
     async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
@@ -73,7 +62,7 @@ class Gateway:
         Args:
             name: The tool.
             arguments: What was sent.
-            record: Told what becomes known.
+            record: Gets the tool, its time and the hash of the query.
 
         Returns:
             The structured result.
@@ -112,12 +101,12 @@ class Gateway:
 def opened_gateway(
     settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
 ) -> Generator[Gateway]:
-    """A gateway, as long as inside.
+    """Opens a gateway while entered.
 
     Args:
-        settings: How it runs.
-        catalogue: What the tools know; stays open.
-        spans: Where spans go; None: where ``OTEL_*`` says.
+        settings: Its settings.
+        catalogue: The nodes; not closed at the end.
+        spans: Where spans go; None: as the variables ``OTEL_*`` say.
 
     Raises:
         MCPError: The keys cannot be read, or a setting cannot work.

@@ -1,8 +1,8 @@
-"""API keys: made, listed and revoked by the command line, looked up by the gateway with every request.
+"""API keys: the command line makes, lists and revokes them, the gateway looks them up with every request.
 
-Only a digest of a key is kept. A key is 32 random bytes, so a plain SHA-256 is enough: slow hashes are there
-for passwords, which can be guessed. The file is SQLite: a key that was shown is on disk, a revoked one is
-refused with the next request, whatever happens to the processes.
+Only a digest of a key is kept. A key is 32 random bytes, so a plain SHA-256 is enough: slow hashes are for
+passwords, which can be guessed. The file is SQLite: a key is on disk before it is shown, and a revoked one is
+refused with the next request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PREFIX: Final = "kmcp"
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 128
 _PATIENCE: Final = 30.0
-"""Seconds for others that write; a key takes one turn of the disk, which other programs use, too."""
+"""Seconds to wait for other processes that write."""
 
 _APPLICATION_ID: Final = 0x6B6D6B79
 _COLUMNS: Final = "id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at"
@@ -44,7 +44,7 @@ _SCHEMA: Final = (
 
 
 class Scope(StrEnum):
-    """What a key is good for."""
+    """A valid key and its permissions."""
 
     TOOLS_READ = "tools:read"
     TOOLS_EXECUTE = "tools:execute"
@@ -57,7 +57,7 @@ class KeyStoreError(MCPError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is known about a key; not the key.
+    """A key, without its secret part.
 
     Attributes:
         id: Its public part.
@@ -80,7 +80,7 @@ class ApiKey:
     revoked_at: datetime | None
 
     def works(self, now: datetime | None = None) -> bool:
-        """Whether it is neither revoked nor expired."""
+        """Returns whether it is neither revoked nor expired."""
         expired = self.expires_at is not None and (now or datetime.now(UTC)) >= self.expires_at
         return self.revoked_at is None and not expired
 
@@ -130,7 +130,7 @@ class KeyStore:
             days: After how many days it is refused; None: never.
 
         Returns:
-            The key itself, which nobody can find out later, and what is known about it.
+            The key as text, which is stored nowhere, and what is stored.
 
         Raises:
             SettingInvalid: A name that cannot be shown, or no scopes.
@@ -240,7 +240,7 @@ class KeyStore:
         self._db, self._opened = db, (found.st_dev, found.st_ino)
 
     def _is_gone(self) -> bool:
-        """Whether the file was removed to lock everybody out, or another one stands in its place."""
+        """Returns whether the file was removed to lock everybody out, or another one stands in its place."""
         try:
             found = self.path.stat()
         except FileNotFoundError:

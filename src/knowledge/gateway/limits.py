@@ -1,4 +1,4 @@
-"""How many requests a key may send: a bucket of tokens per key that fills up with time."""
+"""The rate limit: a bucket of tokens per key that fills up with time."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Metrics:
         self._refused.labels(reason).inc()
 
     def lookups(self, cache: str) -> Callable[[bool], None]:
-        """What a cache tells about its questions."""
+        """The statistics of a cache."""
         hit, miss = (self._lookups.labels(cache, outcome) for outcome in ("hit", "miss"))
         return lambda was_there: (hit if was_there else miss).inc()
 

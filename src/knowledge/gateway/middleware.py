@@ -1,4 +1,4 @@
-"""Around every request: an id, a span, a line of log, figures, and headers that browsers heed."""
+"""Gives every request an id, a span, a log line, figures, and headers for browsers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gateway_of(request: Request) -> Gateway:
 
 
 def record_of(request: Request) -> RequestRecord:
-    """What is known about a request."""
+    """The facts about a request."""
     return cast("RequestRecord", request.scope[_RECORD])
 
 
@@ -55,7 +55,7 @@ class Observed:
         scope[_RECORD] = record
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         if method == "HEAD":
-            # Who answers GET answers this; uvicorn keeps the body back.
+            # Endpoints of GET answer this; uvicorn leaves the body out.
             scope = {**scope, "method": "GET"}
         begun = finished = False
 
@@ -75,7 +75,7 @@ class Observed:
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers.setdefault("Cache-Control", "no-store")
             elif message["type"] == "http.response.body" and not message.get("more_body"):
-                # Before the end goes out: of every request that was answered, there is a line in the log.
+                # Before the end is sent, so that every answered request has a line in the log.
                 finish()
             await send(message)
 

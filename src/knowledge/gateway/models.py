@@ -55,7 +55,7 @@ class MCPInvokeResponse(BaseModel):
 
 
 class MCPErrorResponse(BaseModel):
-    """What went wrong, where the answer has no envelope."""
+    """An error, where the answer has no envelope."""
 
     success: bool = False
     error: str
@@ -91,7 +91,7 @@ class MCPToolDetails(BaseModel):
 
 
 class MCPHealth(BaseModel):
-    """Whether the tools work."""
+    """The health of the tools."""
 
     healthy: bool
     version: str
@@ -103,7 +103,7 @@ class MCPHealth(BaseModel):
 
 
 class PublicHealth(BaseModel):
-    """Whether the gateway works, for load balancers."""
+    """The gateway's health, for load balancers."""
 
     status: Literal["healthy", "unhealthy"]
     version: str
@@ -140,7 +140,7 @@ class TextContent(BaseModel):
 
 
 class ToolResult(BaseModel):
-    """What a call gave, as MCP writes it, with what the gateway adds."""
+    """The result of a call in MCP's form, with the gateway's additions."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -153,7 +153,7 @@ class ToolResult(BaseModel):
 
 
 class InternalToolFailure(BaseModel):
-    """What a call gave that failed, as the internal endpoint answers it: without `structuredContent`."""
+    """The result of a failed call, as the internal endpoint sends it: without `structuredContent`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -178,19 +178,19 @@ class RPCToolList(_RPCAnswer):
 
 
 class RPCToolResult(_RPCAnswer):
-    """What a call gave, in the envelope."""
+    """The result of a call, in the envelope."""
 
     result: ToolResult
 
 
 class RPCErrorData(InternalToolFailure):
-    """What went wrong, for programs and for a person."""
+    """An error, for programs and for people."""
 
     user_message: str
 
 
 class RPCErrorObject(BaseModel):
-    """What went wrong, as JSON-RPC has it."""
+    """An error in JSON-RPC's form."""
 
     code: int
     message: str
@@ -198,13 +198,13 @@ class RPCErrorObject(BaseModel):
 
 
 class RPCErrorResponse(_RPCAnswer):
-    """What went wrong, in the envelope."""
+    """An error, in the envelope."""
 
     error: RPCErrorObject
 
 
 class NodeKnowledgeResult(BaseModel):
-    """What is known about one node that was asked for."""
+    """The knowledge about one requested node."""
 
     node_name: str
     knowledge: str
@@ -213,7 +213,7 @@ class NodeKnowledgeResult(BaseModel):
 
 
 class NodeKnowledgeResponse(BaseModel):
-    """What is known about nodes."""
+    """The knowledge about nodes."""
 
     success: bool
     results: list[NodeKnowledgeResult]

@@ -1,4 +1,4 @@
-"""What is said about a request while it runs: one line of log, one span, and nothing of what was sent."""
+"""Logs and spans of requests: one log line and one span each, without anything that was sent."""
 
 from __future__ import annotations
 
@@ -28,20 +28,14 @@ _FIELDS: Final = "fields"
 
 @dataclass(slots=True, kw_only=True)
 class RequestRecord:
-    """What becomes known about a request.
+    """The logged facts of a request.
 
     Attributes:
         request_id: Its id, the client's own if that is a good one.
         started: When its headers were there, as `time.perf_counter` counts.
         client: Name of the key.
-        key_id: Id of the key.
         tool: Name of the tool, once it is known to exist.
-        tool_ms: Milliseconds that the tool took.
         rpc_id: The id of the JSON-RPC request, if it was one.
-        status: HTTP status of the answer.
-        error_type: What went wrong.
-        error: What went wrong, in words.
-        query_hash: The query, hashed.
     """
 
     request_id: str
@@ -63,7 +57,7 @@ class RequestRecord:
 
     @property
     def answered_id(self) -> str | int:
-        """What a JSON-RPC answer has as its id."""
+        """The id of a JSON-RPC answer."""
         return self.request_id if self.rpc_id is None else self.rpc_id
 
 
@@ -168,7 +162,7 @@ class Spans:
             yield span
 
     def answered(self, span: Any, record: RequestRecord, *, method: str, route: str) -> None:
-        """Says how a request ended."""
+        """Logs the end of a request."""
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
         span.set_attribute("http.response.status_code", record.status)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a gateway: with each tool's own schema where a tool is called."""
+"""The OpenAPI document of a gateway; calls have the schema of each tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
     """The document of an application whose endpoints call these tools."""
-    # Not `app.openapi`, which this stands in for.
+    # Not `app.openapi`, which this function replaces.
     document = FastAPI.openapi(app)
     schemas = document["components"]["schemas"]
     for path in document["paths"].values():

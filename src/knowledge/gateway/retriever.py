@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..answers.details import brief, full_description
 from ..answers.tool_definitions import ToolDefinition
-from ..schema import folded
 from ..searching.search import Tier, search
+from ..words import folded
 from .models import NodeKnowledgeResponse, NodeKnowledgeResult
 from .tools import ToolSource
 
@@ -64,11 +64,11 @@ _CALLED: Final = 0.9
 
 
 class NodeKnowledgeRetriever(ToolSource):
-    """The tool; where the knowledge is, who extends this knows."""
+    """The tool; a subclass knows where the knowledge is."""
 
     @abstractmethod
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """What is known about each of these names, in their order; with metadata, or why there is none.
+        """The knowledge about each of these names, in their order; with metadata, or the reason why not.
 
         Raises:
             MCPError: The knowledge cannot be reached.
@@ -136,7 +136,7 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
             return [self._know(reader, name) for name in names]
 
     def is_brief(self, arguments: Mapping[str, Any]) -> bool:
-        """Each name is a search."""
+        """Searches for each name."""
         return len(arguments["node_names"]) <= _FEW_NAMES
 
     def _know(self, reader: CatalogueReader, name: str) -> NodeKnowledgeResult:

@@ -1,4 +1,4 @@
-"""Endpoints that let nobody in without a key, and that answer every error in their own wrapping."""
+"""Routers whose endpoints ask for a key first, and answer every error in their own form."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def guarded(
     """Makes a kind of route that answers every error itself.
 
     Args:
-        enter: Looks at a request before anything else; raises where it may not pass.
-        fail: Makes the answer that tells about an error.
+        enter: Checks a request before its endpoint runs; raises an error if it is refused.
+        fail: Makes the answer to an error.
     """
 
     class Guarded(APIRoute):
@@ -113,7 +113,7 @@ def guarded(
 
 
 def noted(request: Request, error: MCPError) -> MCPError:
-    """The same error, written down where the request is logged and counted."""
+    """The same error, noted in the request's log line and counted."""
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
     gateway_of(request).metrics.error(error.error_type.value)
@@ -121,7 +121,7 @@ def noted(request: Request, error: MCPError) -> MCPError:
 
 
 def _told(error: Exception) -> MCPError:
-    """What a caller is told about any error."""
+    """The gateway's error for any exception of an endpoint."""
     match error:
         case RequestValidationError():
             return _invalid(error)

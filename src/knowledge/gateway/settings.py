@@ -42,7 +42,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
 class GatewaySettings(BaseModel):
-    """How the gateway runs. Every field is set by the environment variable of its name in capitals.
+    """The gateway's settings. Each field is set by the environment variable of its name in capitals.
 
     `docs/gateway.md` has the table; a test compares the two.
     """
@@ -151,7 +151,7 @@ class GatewaySettings(BaseModel):
 
     @property
     def needs_tls_warning(self) -> bool:
-        """Whether keys travel in the clear to other machines."""
+        """Whether keys travel unencrypted to other machines."""
         plain = self.gateway_tls_certificate is None and not self.gateway_behind_proxy
         return plain and not is_loopback(self.gateway_host)
 
@@ -187,7 +187,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is only reached from this machine."""
+    """Returns whether an address is only reached from this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,6 +1,6 @@
 """Node knowledge in a Supabase project: its function ``match_node_knowledge``, called through PostgREST.
 
-https://docs.postgrest.org/en/stable/references/api/functions.html. The function of the sources takes
+https://docs.postgrest.org/en/stable/references/api/functions.html. The function of the design takes
 ``query_embedding``; with no service for embeddings configured, ours takes ``query_text`` instead, see
 `docs/gateway.md`.
 """
@@ -113,7 +113,7 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """What is asked by posting JSON; errors never quote answers, which may quote what was asked."""
+    """Sends JSON requests; errors never quote answers, which may repeat the question."""
 
     name: str
     url: str

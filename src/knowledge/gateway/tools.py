@@ -1,6 +1,6 @@
-"""The tools that the gateway offers: what they say about themselves, who checks arguments, who runs them.
+"""The tools of the gateway: their definitions, the check of arguments, calls.
 
-Whoever has tools is a `ToolSource`; `ToolRegistry` puts sources together and is all that endpoints know.
+A `ToolSource` has tools. `ToolRegistry` has the tools of several sources; endpoints use nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ToolSource(Protocol):
-    """Somebody who has tools. Calls that are not brief come from threads."""
+    """A provider of tools. Longer calls come from other threads."""
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tools, always in the same order."""
@@ -40,12 +40,12 @@ class ToolSource(Protocol):
         ...
 
     def is_brief(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call takes a few milliseconds, so that no thread is worth it."""
+        """Returns whether a call takes a few milliseconds, and needs no thread of its own."""
         del arguments
         return False
 
     def problem(self) -> str | None:
-        """What keeps its tools from working; None if nothing does. Fast, asked by every health check."""
+        """The reason why its tools do not work; None if they do. Fast, asked by every health check."""
         return None
 
 
@@ -61,7 +61,7 @@ class ToolRegistry:
     """All tools of the gateway. Threads may share it.
 
     Args:
-        sources: Who has tools; of two tools with one name the first counts.
+        sources: What has tools; of two tools with the same name the first is taken.
         most_results: Bound on lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
     """
 
@@ -137,7 +137,7 @@ class ToolRegistry:
         return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
-        """Whether what a tool needs is there.
+        """Returns whether what a tool needs is there.
 
         Raises:
             MCPError: There is no such tool.
@@ -145,7 +145,7 @@ class ToolRegistry:
         return self._entry(name).source.problem() is None
 
     def problem(self) -> str | None:
-        """What keeps tools from working; None if nothing does."""
+        """The reason why tools do not work; None if they do."""
         return next((problem for source in self._sources if (problem := source.problem())), None)
 
     def _entry(self, name: str) -> _Entry:
@@ -163,7 +163,7 @@ class ToolRegistry:
 
 
 def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema of arguments with the bound on results written into it, so that who reads it knows.
+    """A schema of arguments with the limit for results in it, so that clients know it.
 
     Args:
         schema: Schema of a tool's arguments.
@@ -189,7 +189,7 @@ def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[
 
 
 def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
-    """What a caller is told whose arguments may not be used.
+    """The error for arguments that do not fit.
 
     Args:
         name: The tool.
@@ -207,7 +207,7 @@ def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
 
 
 def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
-    """Says what is wrong without quoting values at length."""
+    """The message of an error, without long values."""
     text = str(error.message)
     text = text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
     unknown = not error.instance_path and "additionalProperties" in map(str, error.schema_path)

@@ -17,19 +17,19 @@ def own_packs() -> tuple[Path, ...]:
 
 
 def basics_file() -> Path:
-    """The pack of well-known nodes; not of `own_packs`: beside an installed KNIME they were there twice."""
+    """The pack of well-known nodes. It is not in `own_packs`: an installed KNIME has these nodes itself."""
     return _folder() / "knime-basics.yaml"
 
 
 def basic_nodes() -> tuple[NodeSpec, ...]:
     """Well-known nodes of KNIME in short, for whoever has built no catalogue of an installed KNIME yet.
 
-    They name what dialogs show and not the keys of settings, so nothing is judged by them.
+    They have the labels of dialogs, not the keys of settings, so no configuration is checked with them.
 
     Raises:
         PackError: The file that comes along is broken.
     """
-    from .reading import read_pack  # a catalogue that is there needs none
+    from .reading import read_pack  # not needed once a catalogue is built
 
     pack = read_pack(basics_file(), shown_as=basics_file().name)
     return tuple(replace(node, settings_known=False) for node in pack.nodes)

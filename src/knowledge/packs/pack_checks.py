@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Problems:
-    """What is wrong with a file.
+    """A problem in a file.
 
     Args:
         file: Its name, for people.
@@ -69,7 +69,7 @@ class Fields:
         self._problems.add((*self.path, key) if key else self.path, what)
 
     def allow(self, *keys: str) -> None:
-        """Notes every other key, with the one that was probably meant."""
+        """Reports unknown keys, each with the key that was probably meant."""
         for key, value in self._data.items():
             if key in keys:
                 continue
@@ -167,7 +167,7 @@ def key_of(path: Path) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words."""
+    """The kind of a value in words."""
     match value:
         case None:
             return "nothing"

@@ -97,7 +97,7 @@ def _identifier(fields: Fields, key: str) -> str:
 
 def _legacy_parameters(fields: Fields) -> tuple[Parameter, ...]:
     found = tuple(read_parameter(entry) for entry in fields.each("parameters"))
-    _refuse_twins(fields, "parameters", (parameter.name for parameter in found))
+    _refuse_duplicates(fields, "parameters", (parameter.name for parameter in found))
     return found
 
 
@@ -107,7 +107,7 @@ def _modern(fields: Fields, key: str) -> tuple[Parameter, ...]:
 
 def _ports(fields: Fields, key: str, *, many: bool) -> tuple[Port, ...]:
     found = tuple(_port(entry, many=many) for entry in fields.each(key))
-    _refuse_twins(fields, key, (port.name for port in found))
+    _refuse_duplicates(fields, key, (port.name for port in found))
     return found
 
 
@@ -178,7 +178,7 @@ def _examples(fields: Fields, settings: tuple[Parameter, ...]) -> tuple[Mapping[
     return tuple(found)
 
 
-def _refuse_twins(fields: Fields, key: str, names: Iterable[str]) -> None:
+def _refuse_duplicates(fields: Fields, key: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

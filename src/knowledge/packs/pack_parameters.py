@@ -95,7 +95,7 @@ def _options(fields: Fields, key: str) -> tuple[Option, ...]:
 
 
 def _check(parameter: Parameter, fields: Fields, default: str) -> None:
-    """Notes what contradicts itself: a default that is not allowed, a range without numbers."""
+    """Reports contradictions: a default that is not allowed, a range without numbers."""
     _check_options(parameter, fields)
     _check_range(parameter, fields)
     pattern = _pattern(parameter, fields)

@@ -33,15 +33,7 @@ _RULES: Final = Rules(merge_keys=False, most_values=200_000, deepest=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """A spec pack.
-
-    Attributes:
-        name: What it is called.
-        version: Its version.
-        types: Its node types, in their order.
-        nodes: Its nodes, in theirs.
-        old_names: What it called types and nodes before.
-    """
+    """A spec pack; types and nodes are in its order."""
 
     name: str
     version: str
@@ -96,7 +88,7 @@ def parse_pack(text: str, *, file: str) -> Pack:
         problems.add((), "the pack has no 'nodes'")
     types, type_names = _types(root, nodes)
     old_names = (*type_names, *_old_names(root, nodes))
-    _check_twins(nodes, problems)
+    _check_duplicates(nodes, problems)
     _check_references(nodes, problems)
     if problems:
         raise _refused(problems)
@@ -145,7 +137,7 @@ def _old_names(root: Fields, nodes: tuple[NodeSpec, ...]) -> tuple[OldName, ...]
     return tuple(found)
 
 
-def _check_twins(nodes: tuple[NodeSpec, ...], problems: Problems) -> None:
+def _check_duplicates(nodes: tuple[NodeSpec, ...], problems: Problems) -> None:
     seen: set[str] = set()
     for index, node in enumerate(nodes):
         if node.id in seen:

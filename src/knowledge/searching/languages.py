@@ -43,12 +43,12 @@ class _Language:
     small: frozenset[str]
 
     def explained(self, words: list[str], translated: Mapping[str, str]) -> int:
-        """How many of these words are of the language: that of most of them is spoken."""
+        """Counts the words that belong to this language; the language with the most words wins."""
         small = sum(word in self.small and word not in SAYING_NOTHING for word in words)
         return len(translated) + small if translated or small >= _TELLING_SMALL else 0
 
     def translations(self, words: list[str], is_known: Callable[[str], bool]) -> dict[str, str]:
-        """Those words that the catalogue does not have, in English."""
+        """Translates the words that the catalogue does not have into English."""
         found = {word: self._translated(word, is_known) for word in words[: 2 * MOST_WORDS]}
         return {
             word: english
@@ -78,7 +78,7 @@ class _Language:
         return self.words.get(word) or self.words.get(_stem(word, self.endings), "")
 
 
-def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
     """Translates what can be, and leaves the small words of the language out.
 
     Args:
@@ -92,9 +92,9 @@ def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, tuple[tu
     choices = [(language, language.translations(words, is_known)) for language in _languages()]
     spoken, found = max(choices, key=lambda choice: choice[0].explained(words, choice[1]))
     if not spoken.explained(words, found):
-        return key, ()
+        return key, {}
     kept = (found.get(word, word) for word in words if word in found or word not in spoken.small)
-    return " ".join(kept) or key, tuple(found.items())
+    return " ".join(kept) or key, found
 
 
 def _stem(word: str, endings: tuple[str, ...]) -> str:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ..schema import FIELDS, folded
+from ..schema import FIELDS
+from ..words import folded
 from .languages import in_english
 from .search_index import index_of
-from .search_terms import Expansion, expand, is_word_of, matches
+from .search_terms import Expansion, expand, is_word_of, matches, respelled
 from .search_words import SAYING_NOTHING, parse_query
 from .vocabulary import vocabulary
 
@@ -39,13 +40,16 @@ _PHRASE_BONUS: Final = 6.0
 _RELATED_BONUS: Final = 16.0
 """For the node whose name is the query in other words: *Column Rename*, Column Renamer."""
 
+_ORDER_BONUS: Final = 2.0
+"""For names with words in the order of the query: *String to Number* and *Number to String* are two nodes."""
+
 _REVERSED: Final = 0.5
 _CLOSE: Final = 0.6
 _PART_BONUS: Final = 16.0
 
 
 class Tier(IntEnum):
-    """Why a node was found; the smaller, the better."""
+    """The reasons for a hit, the best first."""
 
     EXACT = 0
     CALLED = 1
@@ -81,7 +85,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnswer:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         hits: The part that was asked for, the best first.
@@ -115,17 +119,18 @@ def search(
     if not query.key:
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
-    translated: tuple[tuple[str, str], ...] = ()
+    instead: dict[str, str] = {}
     if not _is_name(index, query.key) and _is_name(index, query.function):
         query = parse_query(query.function)
     if not _is_name(index, query.key):
-        english, translated = in_english(query.key, lambda word: is_word_of(reader, word))
+        english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
         if english != query.key:
             query = parse_query(english)
-    expansions = [expand(reader, index.counts, word) for word in query.words]
     found: dict[int, Hit] = {}
     _add_exact(found, index, query)
-    _add_called(found, index, query, expansions)
+    query, corrected = respelled(reader, query)
+    expansions = [expand(reader, word) for word in query.words]
+    _add_called(found, index, query)
     _add_matches(found, reader, index, query, expansions)
     hits = sorted(
         (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
@@ -136,16 +141,13 @@ def search(
     return SearchAnswer(
         hits=tuple(shown),
         total=len(hits),
-        corrected=(
-            *translated,
-            *((entry.word.text, entry.corrected) for entry in expansions if entry.corrected),
-        ),
+        corrected=(*instead.items(), *corrected.items()),
         cut=query.cut,
     )
 
 
 def _is_name(index: NodeIndex, key: str) -> bool:
-    """Whether a node is called so, here or in another tool."""
+    """Returns whether a node is called so, here or in another tool."""
     return bool(key) and (bool(index.exact(key)) or vocabulary().exact(key) is not None)
 
 
@@ -161,16 +163,13 @@ def _add_exact(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
         )
 
 
-def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query, expansions: list[Expansion]) -> None:
+def _add_called(found: dict[int, Hit], index: NodeIndex, query: Query) -> None:
     for place, node in enumerate(index.old(query.key)):
         hit = Hit(
             node=node, tier=Tier.CALLED, score=_EXACT_SCORE - 1 - place, field="aliases", words=(query.text,)
         )
         found.setdefault(node.row, hit)
-    words = vocabulary()
-    entry = words.called(query.key, " ".join(query.terms), query.bare)
-    if entry is None and len(query.words) == 1 and not expansions[0].known:
-        entry = words.misspelled(query.words[0].text)
+    entry = vocabulary().called(query.key, " ".join(query.terms), query.bare)
     if entry is None:
         return
     place = 0
@@ -201,6 +200,7 @@ def _add_matches(
         name = index.name_words(row)
         score = match.score + _NAME_BONUS * _name_coverage(name, expansions) + bonus.pop(row, 0.0)
         score += _PHRASE_BONUS * match.phrase + _RELATED_BONUS * _is_same_name(name, expansions)
+        score += _ORDER_BONUS * _is_in_order(name, expansions)
         tier = Tier.ALL_WORDS if match.all_words else Tier.ANY_WORD
         found[row] = Hit(node=index.summaries[row], tier=tier, score=score)
     for row, score in bonus.items():
@@ -226,7 +226,7 @@ def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion])
 
 
 def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
-    """How far name and query are the same: 1 if each word of one is in the other."""
+    """The overlap of name and query: 1 if each word of one is in the other."""
     if not name or not expansions:
         return 0.0
     table = [[expansion.closeness(word) for word in name] for expansion in expansions]
@@ -237,7 +237,7 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
 
 
 def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> float:
-    """How far a name is the query word by word, in other forms or with other words for the same."""
+    """The overlap of name and query, counting other forms of words and synonyms."""
 
     def is_same(words: Iterable[str]) -> bool:
         return all(entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, words, strict=True))
@@ -249,6 +249,14 @@ def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> float:
         return 1.0
     # *Rename columns* for Column Renamer.
     return _REVERSED if len(telling) == 2 and is_same(reversed(telling)) else 0.0
+
+
+def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
+    """Returns whether several words of the query are in a name, in the same order."""
+    places = [
+        place for word in name for place, entry in enumerate(expansions) if entry.closeness(word) >= _CLOSE
+    ]
+    return len(set(places)) > 1 and places == sorted(places)
 
 
 def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:

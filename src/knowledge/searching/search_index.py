@@ -1,4 +1,4 @@
-"""What is kept of a catalogue between two questions: its names and what lists show of its nodes.
+"""What is kept in memory of a catalogue: names, and what lists show of its nodes.
 
 A few megabytes for 5,000 nodes. Whole nodes and words stay in the file.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..catalogue import per_version
-from ..schema import folded, words_in
+from ..words import folded, words_in
 
 if TYPE_CHECKING:
     from ..catalogue import CatalogueReader
@@ -21,7 +21,6 @@ class NodeIndex:
     Attributes:
         summaries: By row.
         old_names: What packs called their nodes before.
-        counts: In how many nodes words are that were asked about.
     """
 
     def __init__(self, reader: CatalogueReader) -> None:
@@ -35,7 +34,6 @@ class NodeIndex:
             if old.subtype is not None:
                 for key in {folded(old.subtype), folded(f"{old.node_type} {old.subtype}")}:
                     self._old_by_key[key] = (*self._old_by_key.get(key, ()), *old.instead)
-        self.counts: dict[str, int] = {}
         self._name_words: dict[int, tuple[str, ...]] = {}
         self._by_type = {(entry.node_type, entry.subtype): row for row, entry in self.summaries.items()}
         for row, entry in self.summaries.items():

@@ -1,26 +1,26 @@
-"""From words to rows: what a word may stand for in this catalogue, and the full-text search for it."""
+"""Full-text search: what the words of a query may stand for in a catalogue, and the rows that have them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ..schema import spellings
-from .search_words import stem, within_one_edit
+from ..catalogue import per_version
+from ..words import spellings
+from .search_words import QueryWord, stem, within_one_edit
 from .vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from ..catalogue import CatalogueReader
-    from .search_words import Query, QueryWord
+    from .search_words import Query
 
 _WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
 """Of the fields, in the order of `schema.FIELDS`: name, aliases, category, parameters, description."""
 
 _TELLING: Final = "{name aliases category parameters}"
-"""The fields whose words were chosen to say what a node is. Descriptions mention much else."""
+"""The fields that say what a node is. Descriptions mention much else."""
 
-_MOST_COUNTS: Final = 20_000
 _ROWS: Final = 50
 """Rows that each part of the search brings at most. They are ranked again afterwards."""
 
@@ -42,6 +42,8 @@ _BY_CHANCE: Final = 1_000
 
 _SHORTEST_PREFIX: Final = 2
 _SHORTEST_FOR_TYPOS: Final = 4
+_SHORT_PLURAL: Final = 4
+"""*Rows* and *keys*: without the ending they are too short for a stem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +53,14 @@ class Expansion:
     Attributes:
         word: The word.
         weight: The rarer it is in this catalogue, the more it says.
-        known: Whether the catalogue has the word, or one that begins with it.
         synonyms: Words that mean the same.
-        corrected: The word of the catalogue that is one typing error away; empty if none was needed.
         frequent: So many nodes have it that it finds nothing by itself.
-        seen: What `closeness` said before.
+        seen: Results of `closeness`.
     """
 
     word: QueryWord
     weight: float = 1.0
-    known: bool = True
     synonyms: tuple[str, ...] = ()
-    corrected: str = ""
     frequent: bool = False
     seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
 
@@ -72,8 +70,6 @@ class Expansion:
         Words hold letters and digits only, and are quoted all the same
         (https://www.sqlite.org/fts5.html#fts5_strings).
         """
-        if self.corrected:
-            return _quoted(self.corrected)
         word = self.word.text
         ways = [_quoted(word)]
         if len(self.word.stem) >= _SHORTEST_PREFIX:
@@ -84,14 +80,14 @@ class Expansion:
         return f"({' OR '.join(ways)})"
 
     def closeness(self, word: str) -> float:
-        """How close a word of a node is: 1 the same, less for a relative, a beginning or a synonym."""
+        """The closeness of a node's word: 1 for the same word, less for a form, a prefix or a synonym."""
         found = self.seen.get(word)
         if found is None:
             found = self.seen[word] = self._closeness(word)
         return found
 
     def _closeness(self, word: str) -> float:
-        own = self.corrected or self.word.text
+        own = self.word.text
         if word == own:
             return 1.0
         if word in self.word.parts:
@@ -100,7 +96,7 @@ class Expansion:
             return 0.6
         if word[0] != own[0]:
             return 0.0
-        if not self.corrected and stem(word) == self.word.stem:
+        if stem(word) == self.word.stem:
             return 0.85
         if len(own) >= _SHORTEST_PREFIX and word.startswith(own):
             return 0.5 + 0.4 * len(own) / len(word)
@@ -124,37 +120,48 @@ class Match:
     phrase: bool = False
 
 
-def expand(reader: CatalogueReader, counts: dict[str, int], word: QueryWord) -> Expansion:
-    """Finds what a word may stand for.
-
-    Args:
-        reader: The catalogue.
-        counts: In how many nodes words are, as far as that was looked up before; the word is added.
-        word: The word.
-    """
+def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
+    """Finds what a word may stand for in a catalogue."""
     synonyms = vocabulary().synonyms.get(word.text, ())
+    if len(word.text) == _SHORT_PLURAL and word.text.endswith("s"):
+        synonyms = (*synonyms, word.text[:-1])
     nodes = len(reader)
-    count = counts.get(word.text)
-    if count is None:
-        if len(counts) >= _MOST_COUNTS:
-            counts.clear()
-        count = counts[word.text] = _count(reader, word)
+    count = _count(reader, word)
     weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
     if count == 1 and not word.parts and (near := _corrected(reader, word.text)):
         synonyms = (*synonyms, near)  # the beginning of a rare word may be a common one, misspelled
-    if count or word.parts:
-        return Expansion(
-            word=word, weight=weight, synonyms=synonyms, frequent=count > max(_FEW_ENOUGH, _FREQUENT * nodes)
-        )
-    # A word that another tool has is no typing error.
-    corrected = "" if vocabulary().exact(word.text) else _corrected(reader, word.text)
-    return Expansion(word=word, weight=weight, known=False, synonyms=synonyms, corrected=corrected)
+    frequent = count > max(_FEW_ENOUGH, _FREQUENT * nodes)
+    return Expansion(word=word, weight=weight, synonyms=synonyms, frequent=frequent)
+
+
+def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, str]]:
+    """A query without typing errors: words that are in no node are replaced by those one letter away.
+
+    Returns:
+        The query, and the words that were replaced with those that replace them.
+    """
+    found: dict[str, str] = {}
+    for word in query.words:
+        # A word that another tool has is no typing error.
+        if word.parts or vocabulary().exact(word.text) or _count(reader, word):
+            continue
+        of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
+        near = of_another_tool.phrase if of_another_tool else _corrected(reader, word.text)
+        if near:
+            found[word.text] = near
+    if not found:
+        return query, {}
+    words = (
+        QueryWord(text=near, stem=stem(near)) if (near := found.get(word.text)) else word
+        for word in query.words
+    )
+    key = " ".join(found.get(word, word) for word in query.key.split())
+    return replace(query, key=key, words=tuple(dict.fromkeys(words))), found
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
-    """Whether more nodes have a word than could by chance."""
-    rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)
-    return bool(rows) and rows[0][0] * _BY_CHANCE > len(reader)
+    """Returns whether more nodes have a word than could by chance."""
+    return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
 
 
 def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) -> dict[int, Match]:
@@ -192,13 +199,31 @@ def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) 
 
 
 def _count(reader: CatalogueReader, word: QueryWord) -> int:
-    """How many nodes have a word; 1 if only others begin like it, 0 if none does."""
-    rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word.text)
-    if rows:
-        return int(rows[0][0])
+    """The number of nodes with a word; 1 if it is only a prefix of others, 0 if not even that."""
+    if found := _nodes_with(reader, word.text):
+        return found
     start = word.stem or word.text
     after = f"{start}\U0010ffff"
     return len(reader.rows("SELECT 1 FROM terms WHERE term >= ? AND term < ? LIMIT 1", start, after))
+
+
+def _nodes_with(reader: CatalogueReader, word: str) -> int:
+    """The number of nodes with exactly this word."""
+    known = _counts_of(reader)
+    if word not in known:
+        rows = reader.rows("SELECT doc FROM terms WHERE term = ?", word)
+        if not rows:
+            return 0
+        known[word] = int(rows[0][0])
+    return known[word]
+
+
+def _no_counts(_: CatalogueReader) -> dict[str, int]:
+    return {}
+
+
+_counts_of = per_version(_no_counts)
+"""In how many nodes words are, as far as queries had them: counting a frequent word takes long."""
 
 
 def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]:

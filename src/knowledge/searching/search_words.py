@@ -1,7 +1,4 @@
-"""What a person's query is made of: words, what they may have meant by them, and exact names.
-
-Pure: no catalogue is asked here.
-"""
+"""Splits a query into words, without a catalogue, and tells what it may be as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..schema import folded, humps, words_in
+from ..words import camel_case_parts, folded, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +52,7 @@ class QueryWord:
 
     Attributes:
         text: Folded, as words are indexed.
-        parts: The humps of CamelCase, if it has some.
+        parts: Its parts, if it is in CamelCase.
         stem: The beginning that its relatives share; the word itself if it is short.
     """
 
@@ -101,12 +98,12 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Takes a query apart. Whatever the text holds, quotes and operators included, is only words."""
+    """Splits a query into words. Quotes and operators have no meaning."""
     looked_at = text[:LONGEST_QUERY].strip()
     found: dict[str, QueryWord] = {}
     for written in looked_at.replace("_", " ").split():
         java = _JAVA_CLASS.fullmatch(written)
-        for word in _words(" ".join(humps(java[1])) if java else written):
+        for word in _words(" ".join(camel_case_parts(java[1])) if java else written):
             found.setdefault(word.text, word)
     key = folded(looked_at)
     # Signs such as ™ are no words, but stand for some.
@@ -129,7 +126,7 @@ def stem(word: str) -> str:
 
 
 def within_one_edit(left: str, right: str) -> bool:
-    """Whether one letter added, left out, changed, or swapped with its neighbour makes one word the other."""
+    """Returns whether two words differ by one letter: added, missing, changed, or swapped with the next."""
     if abs(len(left) - len(right)) > 1 or left == right:
         return left == right
     shared = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
@@ -151,7 +148,7 @@ def phrases(words: Iterable[str], longest: int) -> list[str]:
 
 def _words(written: str) -> list[QueryWord]:
     entries = [entry[:LONGEST_WORD] for entry in words_in(written)]
-    # words_in gives a CamelCase word first whole and then its humps; "a-b" gives two words without humps.
+    # words_in gives a CamelCase word first whole and then in parts; "a-b" gives two words.
     whole = folded(written).split()
     if len(whole) == 1 and len(entries) > 1 and "".join(entries[1:]) == entries[0]:
         return [QueryWord(text=entries[0], parts=tuple(entries[1:]), stem=stem(entries[0]))]

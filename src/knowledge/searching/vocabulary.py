@@ -1,4 +1,4 @@
-"""Words that people bring along from Excel, SQL, pandas, R, Alteryx and n8n, and what does it here."""
+"""Words of Excel, SQL, pandas, R, Alteryx and n8n, and the nodes that do the same in KNIME."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from ..schema import folded, spellings
+from ..words import folded, spellings
 from .search_words import phrases, within_one_edit
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SHORTEST_FOR_TYPOS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a word stands for.
+    """The meanings of a word.
 
     Attributes:
         phrase: The word or words, folded.
@@ -85,7 +85,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """The vocabulary that comes along."""
+    """The vocabulary that comes with this program."""
     text = files(__package__ or __name__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
     return parse(text)
 

@@ -1,4 +1,4 @@
-"""What the page shows of the catalogue, for its templates: an overview, lists, a node's card."""
+"""Values for the page's templates: an overview of the catalogue, lists of nodes, a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST: Final = 500
 
 
 def overview(catalogue: Catalogue) -> dict[str, Any]:
-    """How many nodes of each type there are, and what the catalogue was built from."""
+    """The number of nodes of each type, and the sources of the catalogue."""
     with catalogue.reading() as reader:
         return {"types": _counts(reader), "origin": reader.origin}
 
@@ -85,7 +85,7 @@ def _counts(reader: CatalogueReader) -> dict[str, int]:
 
 
 def _why(hit: Hit) -> str:
-    """Why a search found a node, where that is not plain to see."""
+    """The reason why a search found a node, where its name does not show it."""
     if hit.tier is Tier.CALLED:
         return f"also called {' '.join(hit.words)}" if hit.words else "also called so"
     if hit.tier is Tier.EXACT or hit.field in ("", "name", "id") or not hit.words:

@@ -1,4 +1,4 @@
-"""Forms for tools, made of their schemas, and arguments made of what was entered."""
+"""Makes a form from a tool's schema, and arguments from what was entered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fields_of(
 
 
 def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:
-    """What somebody would enter for these arguments; defaults for those that are not there."""
+    """The form's entries for these arguments; defaults for missing ones."""
     found: dict[str, str] = {}
     for name, entry in schema.get("properties", {}).items():
         value = arguments.get(name, entry.get("default"))

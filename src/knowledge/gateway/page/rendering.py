@@ -1,4 +1,4 @@
-"""Answers with HTML: everything in it is escaped, and browsers are told to load nothing from elsewhere."""
+"""Makes answers in HTML: all values are escaped, and headers keep browsers from loading anything else."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def static_file(name: str) -> Response:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a person is to read the answer."""
+    """Returns whether a person is to read the answer."""
     return "text/html" in request.headers.get("accept", "")
 
 

@@ -1,4 +1,4 @@
-"""The page's addresses. With keys, a visitor signs in once; the key's scopes and limits hold here, too."""
+"""The page's endpoints. With keys, a visitor signs in; the key's scopes and limits are the same here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 def page_router(*, with_keys: bool) -> APIRouter:
-    """The page. Without keys everybody is let in: that is for the internal listener."""
+    """The page; without keys, everybody is let in, as on the internal listener."""
 
     def router(scope: Scope | None) -> APIRouter:
         enter = partial(_enter_with_key, scope=scope) if scope and with_keys else _enter
@@ -85,7 +85,7 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
     await _enter(request)
 
 
-# Not `async`, like all that read the catalogue: that waits for the disk, and belongs into a thread.
+# Not `async`, so that it runs in a thread: like all that read the catalogue, it may wait for the disk.
 def _overview(request: Request) -> Response:
     gateway = gateway_of(request)
     tools = gateway.tools().get_available_tools()

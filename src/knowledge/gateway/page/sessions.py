@@ -1,7 +1,7 @@
-"""Who is signed in to the page: a key was shown once, and a cookie stands for it from then on.
+"""Sessions of the page: a visitor sends a key once, and then a cookie that stands for it.
 
-The cookie holds a random name and not the key, because browsers send a cookie to every port of a host. It is
-kept in this process only: a restart signs everybody out.
+The cookie holds a random name and not the key, because browsers send a cookie to every port of a host.
+Sessions are kept in this process only: a restart signs everybody out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sessions:
         return name
 
     def key_id(self, name: str) -> str | None:
-        """Whose session it is; None if there is no such session, or it is over."""
+        """The key of a session; None if there is no such session, or it has ended."""
         with self._lock:
             key_id, until = self._open.get(name, ("", 0.0))
             if key_id and until > self._now():
