@@ -56,7 +56,7 @@ class Graph:
                 yield node.id, target, label
 
     def successors(self, node_id: str) -> tuple[str, ...]:
-        """Where a run can go from a node."""
+        """The nodes to which a run can go from a node."""
         return tuple(target for source, target, _ in self.edges() if source == node_id)
 
     def predecessors(self, node_id: str) -> tuple[str, ...]:
@@ -82,12 +82,12 @@ class GraphRun:
 
     @property
     def status(self) -> RunStatus:
-        """Where the run is."""
+        """The state of the run."""
         return self.controller.status
 
     @property
     def history(self) -> tuple[NodeRecord, ...]:
-        """What has ended so far; everything once the run is over, however it ended."""
+        """The executions that have ended so far."""
         if self._future.done():
             error = self._future.exception()
             if error is None:
@@ -201,7 +201,7 @@ class McpGraphApi:
 
     @property
     def server_info(self) -> ServerMetadata:
-        """What the document's server says about itself."""
+        """The description of the document's server."""
         return self.document.server
 
     def list_tools(self) -> tuple[ToolDefinition, ...]:

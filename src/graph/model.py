@@ -1,4 +1,4 @@
-"""What a graph document says, in one form for every dialect: frozen, checked, ready to run.
+"""The model of a graph document, the same for every dialect: frozen, checked, ready to run.
 
 `documents.load_document` makes these values. An executor needs nothing else: which dialect a document was
 written in makes no difference any more (`GraphDocument.dialect` is for people). Where the rules come from:
@@ -76,7 +76,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetadata:
-    """What the document's own server says about itself.
+    """The description of the document's own server.
 
     Attributes:
         name: Name for programs.
@@ -93,7 +93,7 @@ class ServerMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionLimits:
-    """What a run may use; looked at before each node.
+    """The limits of a run, checked before each node.
 
     Attributes:
         max_node_executions: Nodes in one run.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where something stands in its document.
+    """A place in the document.
 
     Attributes:
         line: Line, from 1.
@@ -50,7 +50,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidExpression:
-    """A value that was meant as an expression and is none: using it fails with this message.
+    """A value in the place of an expression that is none: using it fails with this message.
 
     The reference loads such documents and fails only where the value is used, and so do we.
 
@@ -85,7 +85,7 @@ def template_json(template: Template) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often and when a failed call is made again.
+    """The number and timing of retries of a failed call.
 
     Attributes:
         attempts: Calls in all, the first included; at least 1.
@@ -115,7 +115,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBase:
-    """What every node has.
+    """The common attributes of all nodes.
 
     Attributes:
         id: Name of the node, unique in its tool.
@@ -128,7 +128,7 @@ class NodeBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryNode(NodeBase):
-    """Where a run begins; its output is the arguments.
+    """The beginning of a run; its output is the arguments.
 
     Attributes:
         next: Node that follows.
@@ -139,7 +139,7 @@ class EntryNode(NodeBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitNode(NodeBase):
-    """Where a run ends; its output is that of the node that ran before."""
+    """The end of a run; its output is that of the node before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class McpNode(NodeBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One way out of a switch.
+    """A condition of a switch and its target.
 
     Attributes:
         rule: JSON Logic as plain JSON; meaningless if `always`.
@@ -205,7 +205,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchNode(NodeBase):
-    """Takes the first way whose rule holds; its output is the id of the node that follows.
+    """Goes to the target of the first rule that holds; its output is the id of that node.
 
     Attributes:
         conditions: In the order in which they are tried.
@@ -293,7 +293,7 @@ def type_name(node: Node) -> str:
 
 
 def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
-    """What a node evaluates: pairs of a name and an expression's text, or arguments or a rule as JSON."""
+    """The expressions of a node: pairs of a name and an expression, arguments, or a JSON Logic rule."""
     # @NodeTypeDispatch
     match node:
         case TransformNode():
@@ -313,7 +313,7 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
 
 
 def exits(node: Node) -> tuple[tuple[str, str], ...]:
-    """Where a run can go from a node.
+    """The nodes to which a run can go from a node.
 
     Args:
         node: Any node.

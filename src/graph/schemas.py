@@ -1,4 +1,4 @@
-"""The schemas of a document, compiled and as clients can read them."""
+"""Schemas of a document's tools: compiled, and in a form that every client can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compiled(schema: Mapping[str, Any]) -> CompiledSchema:
-    """Compiles a schema, once per distinct text. All values fit one that cannot be used: it has a `fault`."""
+    """Compiles a schema. One that cannot be used has a `fault`, and every value is valid."""
     try:
         return compile_schema(compact_json(schema), Limits())
     except MCPError as error:

@@ -1,1 +1,1 @@
-"""What servers over standard input and output share: pipes without threads, sessions without the SDK."""
+"""Shared parts of servers on standard input and output: pipes without threads, sessions without the SDK."""

@@ -43,7 +43,7 @@ async def stdio_lines() -> AsyncGenerator[tuple[Incoming, Outgoing] | None]:
 
 @contextmanager
 def _claimed() -> Generator[tuple[int, int]]:
-    """Copies of the descriptors 0 and 1; what else reads or prints meanwhile does not meet the protocol."""
+    """Copies of the descriptors 0 and 1, so that nothing else in the process reads or writes the protocol."""
     sys.stdout.flush()
     into, out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -80,7 +80,7 @@ class Incoming(asyncio.Protocol):
         self._pipe = transport
 
     def data_received(self, data: bytes) -> None:
-        """Something was read."""
+        """Takes bytes that were read."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._add(b"".join((*self._begun, line)) if self._begun else line)
@@ -89,7 +89,7 @@ class Incoming(asyncio.Protocol):
             self._begun.append(rest)
 
     def eof_received(self) -> None:
-        """There will be no more; what was begun may be a whole line."""
+        """Takes the end of the input; the last line may lack its line feed."""
         if not self._ended:
             self._ended = True
             self._add(b"".join(self._begun))
@@ -168,7 +168,7 @@ class Outgoing(asyncio.Protocol):
         self._taken.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody reads any longer."""
+        """Notes that the reader is gone."""
         del exc
         self._lost = True
         self._taken.set()

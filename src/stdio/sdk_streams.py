@@ -34,7 +34,7 @@ async def sdk_streams(lines: tuple[Incoming, Outgoing] | None) -> AsyncGenerator
 
 
 class _Stream(AsyncResource):
-    """What the SDK asks of its streams of either direction."""
+    """The methods that the SDK asks of its streams."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines

@@ -54,7 +54,7 @@ class Refused(Exception):  # noqa: N818 - the request is at fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What a server says about itself; see ``serverInfo``."""
+    """The server's description of itself; see ``serverInfo``."""
 
     name: str
     title: str | None
@@ -64,7 +64,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a client wants to have run.
+    """A call that a client asks for.
 
     Attributes:
         tool: Name of the tool.
@@ -80,11 +80,11 @@ class Asked:
 
 
 class Service(Protocol):
-    """What has tools."""
+    """A provider of tools."""
 
     @property
     def info(self) -> Info:
-        """What the server says about itself."""
+        """The server's description of itself."""
         ...
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ class Service(Protocol):
 
 
 def is_handshake(line: bytes) -> bool:
-    """Whether a line is the request that opens such a session."""
+    """Returns whether a line is the request that opens such a session."""
     message = _parsed(line)
     return isinstance(message, dict) and cast("dict[str, Any]", message).get("method") == "initialize"
 
@@ -275,7 +275,7 @@ class StdioSession:
         return None if token is None else report
 
     async def tell_of_change(self) -> None:
-        """Tells the client that the list of tools is another one."""
+        """Tells the client that the list of tools has changed."""
         if self._is_open:
             await self._send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
@@ -298,7 +298,7 @@ def _no_constant(name: str) -> None:
 
 
 def _is_id(value: Any) -> bool:
-    """Whether it is what requests are told apart by; 1e400 is none, as it cannot be sent back."""
+    """Returns whether a value is an id of a request; 1e400 is none, because it cannot be sent back."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) != math.inf
     return is_number or isinstance(value, str)
 

@@ -1,1 +1,1 @@
-"""What the HTTP servers share: sockets, the end by a signal, requests that never become whole."""
+"""Shared parts of the HTTP servers: sockets, the end by a signal, incomplete requests."""

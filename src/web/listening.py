@@ -86,7 +86,7 @@ class Listener:
             await asyncio.sleep(0.005)
 
     def end(self) -> None:
-        """Takes no more requests, and ends when the last is answered."""
+        """Accepts no more requests, and ends when the last one is answered."""
         self._server.should_exit = True
 
 

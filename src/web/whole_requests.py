@@ -1,4 +1,4 @@
-"""Requests that never become whole, or have an id that is none: not handed on to the SDK's server."""
+"""Keeps incomplete requests, and those with an invalid id, from the SDK's server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WholeRequests:
 
 
 def _has_no_id(body: bytes) -> bool:
-    """Whether a body is a request with something as its id that is none."""
+    """Returns whether a body is a request whose id is invalid."""
     if _MAYBE_NO_ID.search(body) is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Text into nodes that know where they stand: the parser's events, bounded in depth.
+"""Turns a text into nodes with their places, from the parser's events, bounded in depth.
 
 libyaml's parser is taken where it is there, as it is in PyYAML's wheels: PyYAML's own refuses things that are
 YAML, such as ``{text: why?}`` and tabs between values.
@@ -30,7 +30,7 @@ _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSaf
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """What stands at a place.
+    """A value at a place of the text.
 
     Attributes:
         line: Where it begins, from 1.

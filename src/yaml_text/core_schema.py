@@ -1,4 +1,4 @@
-"""What scalars without quotes mean in YAML 1.2: https://yaml.org/spec/1.2.2/#103-core-schema.
+"""The values of unquoted scalars in YAML 1.2: https://yaml.org/spec/1.2.2/#103-core-schema.
 
 PyYAML means YAML 1.1, in which ``yes`` is a truth value, ``010`` is eight and ``12:30`` is a number.
 """
@@ -19,7 +19,7 @@ _MOST_DIGITS: Final = 309
 
 
 def core_scalar(text: str) -> str | int | float | bool | None:
-    """What a scalar without quotes means.
+    """Resolves an unquoted scalar.
 
     Args:
         text: The scalar.

@@ -1,4 +1,4 @@
-"""What YAML has and libyaml refuses, in words that libyaml reads.
+"""Rewrites what YAML allows and libyaml refuses into what libyaml reads.
 
 - Tabs behind dashes, before comments and in empty lines: https://yaml.org/spec/1.2.2/#66-comments.
 - Two escapes for one character, as JSON has them: https://www.rfc-editor.org/rfc/rfc8259#section-7.
@@ -42,7 +42,7 @@ class Mending:
         self.text = self._mended()
 
     def leave_out_data(self, scalars: Sequence[Any]) -> bool:
-        """Leaves alone what turned out to be data.
+        """Undoes the mends of what turned out to be data.
 
         Args:
             scalars: The parser's events of the scalars in the text, mended.
@@ -67,7 +67,7 @@ class Mending:
         return True
 
     def _is_data(self, mend: re.Match[str], scalar: Any) -> bool:
-        """Whether what stands in a scalar is data there."""
+        """Returns whether what stands in a scalar is data there."""
         if mend["high"]:
             return scalar.style != '"'
         if mend["name"]:

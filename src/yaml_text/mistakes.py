@@ -1,4 +1,4 @@
-"""What is wrong with a text, and where."""
+"""Mistakes in a text, with their places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """One thing that is wrong.
+    """A mistake in a text.
 
     Attributes:
         what: What it is, in words.

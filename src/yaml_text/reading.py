@@ -1,4 +1,4 @@
-"""Nodes into values: keys once, tags known, no more of either than anyone needs."""
+"""Turns nodes into values: refuses double keys and unknown tags, and bounds depth and repetition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MERGE: Final = "<<"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a text is read.
+    """The rules and limits for reading a text.
 
     Attributes:
         merge_keys: Whether ``<<`` adds the keys of another mapping; otherwise it is a mistake.
@@ -54,14 +54,14 @@ class Yaml:
     mistakes: tuple[Mistake, ...] = ()
 
     def at(self, path: Path) -> Place:
-        """Where a key path stands; where its nearest parent stands if there is no such key."""
+        """The place of a key path; that of its nearest parent if there is no such key."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.keys:
                 return self.keys[path[:length]]
         return (1, 1)
 
     def value_at(self, path: Path) -> Place:
-        """Where the value of a key path begins; see `at` if there is no such key."""
+        """The place where the value of a key path begins; as `at` if there is no such key."""
         return self.values.get(path) or self.at(path)
 
 

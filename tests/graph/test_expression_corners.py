@@ -16,6 +16,8 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"
         ("$sift({'a': 'x', 'b': 'y'}, /x/)", {"a": "x"}),
         ("$type(/a/)", "function"),
         (r'$length("\uD834\uDD1E")', 1),
+        ("$map(nulls ~> |none|{}|, function($v) {$v = null})", True),
+        ("$map($clone(nulls), function($v) {$v = null})", True),
         ("one in rows", False),
         ("one in one", True),
         ("[1] in [[1]]", False),
@@ -57,6 +59,63 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"
 def test_values(expression, wanted):
     found = evaluate(expression, CONTEXT)
     assert (found, type(found)) == (wanted, type(wanted))
+
+
+YEARS = {
+    "years": [{"y": 2024, "v": 1}, {"y": 2022, "v": 2}],
+    "keys": {"b": 1, "10": 2, "9": {"2": 0, "1": 0}, "01": 3},
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("$keys(years{$string(y): v})", ["2022", "2024"]),
+        ("$keys({'b': 1, '10': 2, '9': 3})", ["9", "10", "b"]),
+        ("$string(keys)", '{"9":{"1":0,"2":0},"10":2,"b":1,"01":3}'),
+        ("$string($merge([{'b': 1}, {'2': 1}, {'1': 1}]))", '{"1":1,"2":1,"b":1}'),
+        ("$keys([{'b': 1, '2': 1}, {'1': 1}])", ["1", "2", "b"]),
+        ("$keys($sift(keys, function($v) {true}))", ["9", "10", "b", "01"]),
+        ("$keys({'4294967295': 1, '4294967294': 1, '-1': 1, '²': 1, '٣': 1})[0]", "4294967294"),
+    ],
+)
+def test_keys_that_are_whole_numbers_come_first_as_in_javascript(expression, wanted):
+    assert evaluate(expression, YEARS) == wanted
+
+
+TABLE = {
+    "list": [1, 2, 3],
+    "pairs": [[1], [2]],
+    "rows": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+    "text": "abc",
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("list[1]", 2),
+        ("list[9]", "default"),
+        ("-list[1]", -2),
+        ("-5", -5),
+        ("pairs[0]", [1]),
+        ("rows[1].b", "y"),
+        ("rows[a > 1].b", "y"),
+        ("rows^(>a)[1].b", "x"),
+        ("rows#$i[$i = 1].b", "y"),
+        ("rows@$r.$r.b", ["x", "y"]),
+        ("rows.a.%.b", ["x", "y"]),
+        ("rows{b: a}", {"x": 1, "y": 2}),
+        ("(list[9] {0} list[1])", 2),
+        ("$map(list, function($x) {$x[0]})[1]", 2),
+        ("$match(text, /b(.)/)[0].groups[0]", "c"),
+        ("[list[1]]", [2]),
+    ],
+)
+@pytest.mark.parametrize("operator", ["?:", "??"])
+def test_what_stands_before_a_default_means_what_it_means_alone(expression, wanted, operator):
+    expression = expression.replace("{0}", operator)
+    assert evaluate(f"{expression} {operator} 'default'", TABLE) == wanted
 
 
 @pytest.mark.parametrize(
@@ -140,6 +199,14 @@ def test_pictures_that_are_none(picture, code):
         ("1 /* no end", "S0106", "Comment has no closing tag"),
         ("1 +", "S0207", "Unexpected end of expression"),
         ("function($a)<n<n>>{$a}(5)", "S0401", "Type parameters"),
+        ("5 ~> |$|{'a': 1}|", "T0410", 'Argument 1 of function "transform" does not match'),
+        ("null ~> |$|{'a': 1}|", "T0410", 'Argument 1 of function "transform" does not match'),
+        ("$eval('[1,2')", "D3120", r'function eval: "Expected \\"\]\\" before end of expression"'),
+        ("$eval('$error(\"in\")')", "D3121", 'function eval: "in"'),
+        ("function($a)<a<n>:n>{1}(['x'])", "T0412", 'an array of "numbers"'),
+        ("function($a)<a<x>:n>{1}(['x'])", "T0412", 'an array of "x"'),
+        ("substring(?, 0, 1)", "T1007", r"Did you mean \$substring\?"),
+        ("one(?, 0, 1)", "T1008", "partially apply a non-function"),
     ],
 )
 def test_errors(expression, code, said):

@@ -1,4 +1,4 @@
-"""Which of the two dialects a document is written in. Decided once per file, never per value."""
+"""Detects the dialect of a document. Decided once per file, never per value."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def choose_dialect(data: Any) -> Choice:
 
 
 def looks_like_jsonata(text: str) -> bool:
-    """Whether a text begins as expressions with ``$`` do, which sums of money do not."""
+    """Returns whether a text begins like an expression (``$.a``, ``$f(``), not like a price (``$5.00``)."""
     return _LOOKS_LIKE_JSONATA.match(text) is not None
 
 
 def raw_nodes(data: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in the document that is a node, wherever the layout puts it."""
+    """All mappings in the document that are nodes."""
     for holder in (data, *_entries(data, "tools")):
         yield from _entries(holder, "nodes")
 

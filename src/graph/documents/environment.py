@@ -1,4 +1,4 @@
-"""``${NAME}`` in what servers are reached with: values that must not stand in a document.
+"""Fills in ``${NAME}`` in the settings of servers, so that secrets need not stand in a document.
 
 The syntax is the one that other programs use in ``mcp.json``: ``${NAME}``, ``${NAME:-default}``; ``$${`` is
 a literal ``${``.

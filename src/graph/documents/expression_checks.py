@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 from ..expressions import check_jsonata
 from ..expressions.json_logic import OPERATORS, wrong_var
 from ..nodes import Expression, ForEachNode, McpNode, SwitchNode, ToolNode, TransformNode
-from .fitting import did_you_mean
+from .fields import did_you_mean
 from .shapes import kind_of
 
 if TYPE_CHECKING:
     from ..nodes import Node, Position, Template
-    from .fitting import Findings
+    from .fields import Findings
 
 
 def check_expressions(findings: Findings, node: Node) -> None:

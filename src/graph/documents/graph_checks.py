@@ -1,4 +1,4 @@
-"""What is wrong with a tool's graph: dead ends, ways to nowhere, nodes that no run reaches.
+"""Checks the graph of a tool: references to nodes that do not exist, dead ends, nodes that no run reaches.
 
 Errors are what the reference refuses as well, in its words, and broken uses of what only we have. Whatever
 the reference would run is at most a warning.
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..model import Dialect
 from ..nodes import EntryNode, ExitNode, ForEachNode, McpNode, ParallelNode, SwitchNode, ToolNode, exits
-from .fitting import did_you_mean
+from .fields import did_you_mean
 from .shapes import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ..nodes import Node
-    from .fitting import Findings
+    from .fields import Findings
     from .yaml_source import Path
 
 
@@ -39,7 +39,7 @@ class PlacedNode:
 
     @property
     def id(self) -> str | None:
-        """Its id, as far as it has one."""
+        """The id, if there is one."""
         found = mapping(self.raw).get("id")
         return found if isinstance(found, str) else None
 
@@ -246,7 +246,7 @@ class GraphChecks:
 
 
 def _edges(tool: PlacedTool) -> dict[str, list[str]]:
-    """Where nodes lead; an exit's ``next`` counts, as it does for the reference."""
+    """The nodes that follow each node; an exit's ``next`` counts, as it does for the reference."""
     graph: dict[str, list[str]] = {}
     for placed in tool.nodes:
         if placed.node is not None:
@@ -258,7 +258,7 @@ def _edges(tool: PlacedTool) -> dict[str, list[str]]:
 
 
 def _closure(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
-    """What the ways from some nodes lead to, themselves included; they end at a node, if one is given."""
+    """The nodes that can be reached from some nodes, which are included; the search ends at `until`."""
     seen: set[str] = set()
     waiting = list(start)
     while waiting:

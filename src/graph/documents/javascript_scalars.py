@@ -1,4 +1,4 @@
-"""What scalars without quotes mean in graph documents: as js-yaml reads them, with JavaScript's numbers."""
+"""The values of unquoted scalars in graph documents: as js-yaml reads them, with JavaScript's numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST: Final = 1100
 
 
 def javascript_scalar(text: str) -> Any:
-    """What a scalar without quotes means.
+    """Resolves an unquoted scalar.
 
     Args:
         text: The scalar.
@@ -48,5 +48,5 @@ def javascript_scalar(text: str) -> Any:
 
 
 def javascript_key(text: str) -> str:
-    """What JavaScript makes of a key without quotes: every key is a text."""
+    """The text that JavaScript makes of an unquoted key."""
     return to_string(javascript_scalar(text))

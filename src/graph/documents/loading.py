@@ -16,11 +16,11 @@ from ..model import (
     ServerMetadata,
 )
 from ..nodes import Position
-from .building import NodeBuilder
 from .dialect import Choice, choose_dialect
 from .expression_checks import check_expressions
-from .fitting import LIST, MAPPING, WHOLE, Fields, Findings
+from .fields import LIST, MAPPING, WHOLE, Fields, Findings
 from .graph_checks import GraphChecks
+from .node_reading import NodeReading
 from .problems import DocumentError, Problem, Severity, sorted_problems
 from .servers import ServerReading
 from .shapes import mapping
@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDocument:
-    """What reading a document found.
+    """The result of reading a document.
 
     Attributes:
         document: The document, or None if it has errors.
@@ -115,7 +115,7 @@ def check_text(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> CheckedDocument:
-    """The same for a document that is at hand.
+    """Loads a document from its text.
 
     Args:
         text: The document.
@@ -139,7 +139,7 @@ def check_text(
     if "tools" not in raw and chosen.dialect is Dialect.TARGET and raw:
         findings.error("'tools' is missing", ())
     servers, mcp_problems = _servers(findings, raw, path, mcp_file, environ)
-    reading = ToolReading(findings, NodeBuilder(findings, chosen.dialect), raw)
+    reading = ToolReading(findings, NodeReading(findings, chosen.dialect), raw)
     placed = reading.placed()
     checks = GraphChecks(findings, chosen.dialect, set(servers) | _names(raw), [tool.name for tool in placed])
     for tool in placed:
@@ -165,7 +165,7 @@ def check_text(
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
-    """What is not about servers and tools; None after misfits were noted."""
+    """Version, server and limits of a document; None after it was noted what does not fit."""
     for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
         fields.get(key, kind, default=None)
     version, server = fields.text("version"), fields.inside("server")

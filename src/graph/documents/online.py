@@ -8,7 +8,7 @@ from ...tools.limits import Timeouts
 from ...types.errors import MCPError
 from ..execution.connections import client_for
 from ..nodes import Expression, InvalidExpression, McpNode
-from .fitting import did_you_mean
+from .fields import did_you_mean
 from .problems import Problem, Severity
 from .shapes import entries, mapping
 
@@ -84,7 +84,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
 
 
 def _is_literal(value: Any) -> bool:
-    """Whether the value is known before the run."""
+    """Returns whether the value is known before the run."""
     match value:
         case Expression() | InvalidExpression():
             return False
@@ -97,7 +97,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _violation(schema: Any, value: Any) -> str | None:
-    """What is wrong with a literal, or None. Schemas that refer to other parts are not looked at."""
+    """The problem of a literal value, or None. Schemas with references are not checked."""
     import jsonschema_rs
 
     if not isinstance(schema, dict) or "$ref" in str(mapping(schema)):

@@ -1,4 +1,4 @@
-"""What is wrong with a document: all of it at once, each with its place."""
+"""The problems of a document: all at once, each with its place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong.
+    """A problem of a document.
 
     Attributes:
         message: What is wrong, in words.

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 from ..server_config import HttpConfig, ServerConfig, SseConfig, StdioConfig
 from .environment import substitute
-from .fitting import REQUIRED, Fields, did_you_mean
+from .fields import REQUIRED, Fields, did_you_mean
 from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from .fitting import Findings
+    from .fields import Findings
     from .yaml_source import Path as KeyPath
 
 _TYPES: Final = ("stdio", "sse", "streamableHttp", "http", "streamable-http")

@@ -17,7 +17,7 @@ def entries(value: Any) -> list[Any]:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in words: ``text``, ``a number``, ``nothing`` ..."""
+    """The kind of a value in words: ``text``, ``a number``, ``nothing`` ..."""
     match value:
         case None:
             return "nothing"

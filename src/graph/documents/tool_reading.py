@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..model import ToolDefinition
 from ..nodes import exits
 from ..schemas import compiled, listable
-from .fitting import LIST, MAPPING, TRUTH, did_you_mean
+from .fields import LIST, MAPPING, TRUTH, did_you_mean
 from .graph_checks import PlacedNode, PlacedTool
 from .shapes import entries, kind_of, mapping
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..nodes import Node
-    from .building import NodeBuilder
-    from .fitting import Fields, Findings
+    from .fields import Fields, Findings
+    from .node_reading import NodeReading
     from .yaml_source import Path
 
 # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
@@ -31,13 +31,13 @@ class ToolReading:
 
     Args:
         findings: Takes what is wrong.
-        builder: Makes the nodes.
+        node_reading: Reads the nodes.
         raw: The document's values.
     """
 
-    def __init__(self, findings: Findings, builder: NodeBuilder, raw: dict[str, Any]) -> None:
+    def __init__(self, findings: Findings, node_reading: NodeReading, raw: dict[str, Any]) -> None:
         self._findings = findings
-        self._builder = builder
+        self._node_reading = node_reading
         self._raw = raw
         self._definitions: list[tuple[ToolDefinition, PlacedTool]] = []
 
@@ -97,7 +97,7 @@ class ToolReading:
 
     def _nodes(self, raw: list[Any], path: Path) -> list[PlacedNode]:
         return [
-            PlacedNode(raw=entry, path=(*path, index), node=self._builder.node(entry, (*path, index)))
+            PlacedNode(raw=entry, path=(*path, index), node=self._node_reading.node(entry, (*path, index)))
             for index, entry in enumerate(raw)
         ]
 
@@ -130,7 +130,7 @@ class ToolReading:
                 self._findings.warn(f"'{key}': {said}", place, f"{what} not checked until it is corrected")
 
     def _has_schema_form(self, schema: Mapping[str, Any], key: str, path: Path) -> bool:
-        """What the reference wants of a schema; everything else in it is only a warning."""
+        """Returns whether a schema has the form that the reference requires; other mistakes are warnings."""
         before = len(self._findings.problems)
         if not isinstance(schema.get("type"), str):
             missing = "is missing in" if "type" not in schema else "must be text in"
@@ -152,7 +152,7 @@ class ToolReading:
 
 
 def _definition(fields: Fields) -> ToolDefinition | None:
-    """What a document says of a tool, nodes excepted; None after misfits were noted."""
+    """A tool without its nodes; None after it was noted what does not fit."""
     annotations: dict[str, Any] | None = None
     if fields.get("annotations", MAPPING, default=None) is not None:
         hints = fields.inside("annotations")
@@ -176,14 +176,14 @@ def _definition(fields: Fields) -> ToolDefinition | None:
 
 
 def _owner(placed: PlacedNode) -> str | None:
-    """The tool that a node of the common list says it belongs to; an mcp node's ``tool`` is another one."""
+    """The tool that a node of the common list belongs to; in an mcp node, ``tool`` is the tool to call."""
     raw = mapping(placed.raw)
     owner = raw.get("tool") if raw.get("type") not in ("mcp", "tool") else None
     return owner if isinstance(owner, str) else None
 
 
 def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
-    """The nodes of the common list that say they are the tool's, and those its runs can get to."""
+    """The nodes of the common list that name the tool, and those that its runs can reach."""
     by_id: dict[str, list[PlacedNode]] = {}
     for placed in everywhere:
         if placed.id is not None and _owner(placed) in (None, tool):

@@ -37,12 +37,12 @@ class Source:
         return self.yaml.data
 
     def at(self, path: Path) -> Position:
-        """Where a key path stands; where its nearest parent stands if there is no such key."""
+        """The place of a key path; that of its nearest parent if there is no such key."""
         line, column = self.yaml.at(path)
         return Position(line=line, column=column, path=path)
 
     def value_at(self, path: Path) -> Position:
-        """Where the value of a key path begins; see `at` if there is no such key."""
+        """The place where the value of a key path begins; as `at` if there is no such key."""
         line, column = self.yaml.value_at(path)
         return Position(line=line, column=column, path=path)
 

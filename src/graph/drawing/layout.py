@@ -1,4 +1,4 @@
-"""Where the nodes of a graph go in a drawing: layers from top to bottom, few crossings, no overlaps.
+"""The layout of a graph's drawing: layers from top to bottom, few crossings, no overlaps.
 
 After Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981),
 in its simplest form: ways back are set aside, every node gets a layer, long ways get a point on each layer
@@ -28,7 +28,7 @@ _BACK_GAP, _ASIDE = 14.0, 16.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """Where a node is.
+    """The position of a node.
 
     Attributes:
         id: The node.
@@ -99,7 +99,7 @@ class _Layout:
         self.x: dict[str | Bend, float] = {}
 
     def _ways_back(self) -> set[int]:
-        """Numbers of the ways that close a circle, found going down from the entry node."""
+        """Numbers of the ways that close a cycle, found depth-first from the entry node."""
         out: dict[str, list[int]] = {}
         for number, (source, _, _) in enumerate(self.ways):
             out.setdefault(source, []).append(number)
@@ -182,7 +182,7 @@ class _Layout:
         return sum(self.x[item] for item in items) / len(items) if items else otherwise
 
     def _spread(self, row: list[str | Bend], wanted: list[float]) -> None:
-        """Puts a row's items as near as possible to where they want to be, without overlaps."""
+        """Places a row's items as near as possible to their wanted positions, without overlaps."""
         placed: list[float] = []
         for index, (item, where) in enumerate(zip(row, wanted, strict=True)):
             if index:

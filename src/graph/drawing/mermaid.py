@@ -45,7 +45,7 @@ def mermaid(tool: ToolDefinition) -> str:
 
 
 def detail(node: Node) -> str:
-    """What a node does, on one short line; empty for entry and exit."""  # @NodeTypeDispatch
+    """A node's work in one short line; empty for entry and exit."""  # @NodeTypeDispatch
     match node:
         case EntryNode() | ExitNode():
             return ""

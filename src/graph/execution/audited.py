@@ -1,4 +1,4 @@
-"""Calls of a graph in the form in which all calls are recorded, so that they can be replayed."""
+"""Records the calls of a graph in a journal, from which they can be replayed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ...audit.call import Answer, Call, Dispatcher, Trace
 from ...audit.definitions import Definitions, pinned_tool
-from ...audit.dispatch import Answer, Call, Dispatcher, Trace
 from ...audit.record import status_of, utc_text
 from ...audit.recording import Ending, answered, error_text, marker_of, record_of, scrubbed, unknown_record
 from ...audit.secrets import SecretMarker
@@ -119,14 +119,14 @@ class AuditedCalls:
 
 
 def _route(config: ServerConfig) -> ServerRoute:
-    """What stands for a server in records: its URL without what could be secret, or ``stdio:<name>``."""
+    """The server's name in records: its URL without possible secrets, or ``stdio:<name>``."""
     if isinstance(config, StdioConfig):
         return ServerRoute(url=f"stdio:{config.name}")
     return ServerRoute(url=config.url.partition("?")[0])
 
 
 def _secrets(servers: Mapping[str, ServerConfig]) -> list[str]:
-    """What must not be seen in records."""
+    """The secrets that must not stand in records."""
     found: list[str] = []
     for config in servers.values():
         if isinstance(config, StdioConfig):

@@ -1,4 +1,4 @@
-"""Calls of tools on other servers: what is sent, and what a result is to the graph."""
+"""Calls of tools on other servers: their arguments, retries, and the output that a result becomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 
 class CallOptions(TypedDict):
-    """How a call is made.
+    """The way in which a call is made.
 
     Attributes:
         timeout: Seconds.
@@ -52,7 +52,7 @@ class CallTool(Protocol):
     def __call__(
         self, server: str, tool: str, arguments: dict[str, Any], **options: Unpack[CallOptions]
     ) -> CallToolResult:
-        """Gives the result, also one that says that the tool failed.
+        """Returns the result, also one that says that the tool failed.
 
         Raises:
             MCPError: There is no result.
@@ -153,7 +153,7 @@ def call_node(node: McpNode, arguments: dict[str, Any], line: Line, call: CallTo
 
 
 def output_of(result: CallToolResult) -> Any:
-    """What a result is to the graph.
+    """The output of a node whose call gave this result.
 
     The structured content, if there is any; else the first block alone: its text, read as JSON if it is some,
     or the whole block if it has no text; `UNDEFINED` if there is no block.
@@ -181,7 +181,7 @@ def output_of(result: CallToolResult) -> Any:
 
 
 def may_succeed_later(error: RunError, retry: Retry) -> bool:
-    """Whether to call again. That a tool failed is an answer, unless the node says otherwise."""
+    """Returns whether to call again. A tool's own error is an answer, unless the node says otherwise."""
     if isinstance(error, ToolFailedError):
         return retry.tool_errors
     return error.kind == "call" and error.code not in _INVALID

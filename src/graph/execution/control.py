@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RunStatus(StrEnum):
-    """Where a run is."""
+    """The state of a run."""
 
     NOT_STARTED = "not_started"
     RUNNING = "running"
@@ -50,7 +50,7 @@ class Hooks:
 
 
 class ControlError(MCPError):
-    """What was asked for cannot be done in this state of the run."""
+    """The state of the run does not allow the request."""
 
 
 class Controller:
@@ -72,7 +72,7 @@ class Controller:
 
     @property
     def status(self) -> RunStatus:
-        """Where the run is."""
+        """The state of the run."""
         return self._status
 
     @property
@@ -82,7 +82,7 @@ class Controller:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run was asked to end."""
+        """Whether the run should end."""
         return self._stop
 
     @property

@@ -46,7 +46,7 @@ class RunResult:
 
     @property
     def telemetry(self) -> Telemetry:
-        """What the run cost; added up each time."""
+        """The costs of the run; added up on each access."""
         return telemetry_of(self.history, self.duration)
 
 

@@ -1,4 +1,4 @@
-"""What ends a run: errors that name tool, node, expression and cause."""
+"""Errors of runs, which name the tool, the node, the expression and the cause."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class RunError(MCPError):
         return f"{where}: {self.cause}{fix}" if where else f"{self.cause}{fix}"
 
     def placed(self, tool: str, node: str | None = None) -> RunError:
-        """Says where it happened, as far as it does not know yet; gives itself."""
+        """Adds tool and node where they are not known yet, and returns itself."""
         self.tool = self.tool or tool
         self.node = self.node or node
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """What an ``onError`` edge leads to sees: message, kind, and what else is known."""
+        """The error as nodes behind an ``onError`` edge see it."""
         found = {"message": self.cause, "kind": self.kind, "node": self.node, "code": self.code}
         kept = {key: value for key, value in found.items() if value is not None}
         return kept if self.details is None else {**kept, "details": self.details}

@@ -1,4 +1,4 @@
-"""What ran, in order: the one source of the context and of all history functions.
+"""The records of a run, in order: context and history functions come from nothing else.
 
 A run has one `History`. Branches and entries of a loop look at a view of their own: all that ran before they
 began, and what they ran themselves. When they join, their records become part of the view they came from.
@@ -16,7 +16,7 @@ from ..expressions.values import UNDEFINED, json_value
 
 @dataclass(slots=True, kw_only=True)
 class NodeRecord:
-    """One execution of one node.
+    """An execution of a node.
 
     Attributes:
         index: Number of the execution in the run, from 0, in the order in which nodes began.
@@ -95,7 +95,7 @@ class History:
         return len(self._records)
 
     def begin(self, record: NodeRecord, view: View, limit: int) -> bool:
-        """Gives a record its number.
+        """Numbers a record.
 
         Args:
             record: A node that is about to run.
@@ -120,7 +120,7 @@ class History:
 
 
 class LatestFirst(dict[str, Any]):
-    """Outputs by node, what ran last first, which is what wildcards see first. Turned round only for them."""
+    """Outputs by node. Iteration begins with the node that ran last, as wildcards do in the reference."""
 
     def _turned(self) -> dict[str, Any]:
         return dict(reversed(super().items()))
@@ -139,7 +139,7 @@ class LatestFirst(dict[str, Any]):
 
 
 class View:
-    """What a node sees of the history: its own line, on top of the line that it came from.
+    """The history as a node sees it: the records of its own branch, after those of the enclosing branch.
 
     Args:
         parent: The line that it came from, which does not go on while this one is in use; None at the top.
@@ -176,7 +176,7 @@ class View:
             record.marked = self.marked[record.node_id] = marked(record.output)
 
     def join(self, branch: View) -> None:
-        """A branch has ended: what it ran belongs to this line now."""
+        """A branch has ended: its records belong to this line now."""
         for record in branch._own:
             self.add(record)
 
@@ -190,7 +190,7 @@ class View:
         return None if view is None else view._own[index - view._start]
 
     def count(self, node_id: str) -> int:
-        """How often a node has run."""
+        """The number of executions of a node."""
         own = len(self._by_node.get(node_id, ()))
         return own + (self._parent.count(node_id) if self._parent is not None else 0)
 
@@ -211,7 +211,7 @@ class View:
         return [*before, *self._by_node.get(node_id, ())]
 
     def context_at(self, position: int) -> dict[str, Any]:
-        """The context as it was when so many nodes of this line had ended."""
+        """The context after the first `position` nodes of this line."""
         context = self._parent.context_at(min(position, self._start)) if self._parent is not None else {}
         if position >= self._start:
             context.update(self._given)

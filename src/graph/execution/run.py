@@ -58,7 +58,7 @@ class Run:
         return self.started + self.limits.max_execution_time_ms / 1000 - time.monotonic()
 
     def is_stopped(self) -> bool:
-        """Whether somebody wants the run to end."""
+        """Returns whether somebody wants the run to end."""
         if self.controller is not None and self.controller.is_stopped:
             return True
         return self.is_canceled is not None and self.is_canceled()
@@ -90,7 +90,7 @@ class Run:
         )
 
     def end(self, error: BaseException | None) -> None:
-        """Tells who steers the run how it ended."""
+        """Tells the controller how the run ended."""
         if self.controller is None:
             return
         if error is None:
@@ -102,7 +102,7 @@ class Run:
 
 
 def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
-    """The same limits, with at most so much time."""
+    """The same limits with a shorter time."""
     return replace(limits, max_execution_time_ms=min(limits.max_execution_time_ms, milliseconds))
 
 
@@ -127,7 +127,7 @@ class Line:
         self._made: dict[str, Any] | None = None
 
     def branch_of(self, record: NodeRecord, name: str) -> tuple[str, ...]:
-        """Names of the branches that what runs inside of a node is in: those of this line, and its own."""
+        """Names of the branches around what a node runs: those of this line, and the node's own."""
         return (*self.branch, f"{record.node_id}#{record.index}[{name}]")
 
     def break_off(self) -> None:
@@ -135,7 +135,7 @@ class Line:
         self._broken.set()
 
     def is_stopped(self) -> bool:
-        """Whether the line has to end."""
+        """Returns whether the line has to end."""
         if self._broken.is_set() or self.run.is_stopped():
             return True
         return self._outer is not None and self._outer.is_stopped()

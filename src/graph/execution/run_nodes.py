@@ -82,7 +82,7 @@ def _run_node(line: Line, node: Node, last: NodeRecord | None) -> tuple[NodeReco
 
 
 def _before(line: Line, node: Node, record: NodeRecord) -> None:
-    """Looks at limits and at who steers the run; tells who watches it."""
+    """Checks the limits and whether the run was paused or stopped, and calls the hook."""
     run = line.run
     if run.left <= 0:
         raise run.out_of_time()
@@ -119,7 +119,7 @@ def _failed(line: Line, node: Node, record: NodeRecord, error: RunError) -> str:
 
 
 def _execute(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None) -> tuple[Any, str | None]:
-    """Does what a node is for; gives its output, and the node that follows."""
+    """Runs what is special to the node's type; gives its output and the node that follows."""
     try:
         output = _output(line, node, record, last)
     except Stopped:
@@ -160,7 +160,7 @@ def _output(line: Line, node: Node, record: NodeRecord, last: NodeRecord | None)
 
 
 def _chain(until: str) -> Callable[[Line, str], Any]:
-    """Runs nodes up to one, and without it; gives the output of the last."""
+    """A function that runs the nodes before `until` and gives the output of the last one."""
 
     def run(line: Line, start: str) -> Any:
         last = run_line(line, start, until=until)

@@ -1,4 +1,4 @@
-"""The connections of a graph to the servers that it calls: one per server, made when it is first needed."""
+"""The clients of a graph, one for each server that it calls, made when it is first needed."""
 
 from __future__ import annotations
 

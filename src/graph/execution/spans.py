@@ -113,7 +113,7 @@ _QUIET: Final[dict[str, Any]] = {"record_exception": False, "set_status_on_excep
 
 
 def is_traced() -> bool:
-    """Whether somebody in this process observes all spans, as ``opentelemetry-instrument`` does."""
+    """Returns whether somebody in this process observes all spans, as ``opentelemetry-instrument`` does."""
     trace = sys.modules.get("opentelemetry.trace")  # who observes has imported it
     return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 

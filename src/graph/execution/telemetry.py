@@ -1,4 +1,4 @@
-"""What a run cost, per node and per type of node."""
+"""The costs of a run, per node and per type of node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Spent:
-    """What nodes cost together.
+    """The total costs of several nodes.
 
     Attributes:
         count: Executions.
@@ -34,7 +34,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What a run cost.
+    """The costs of a run.
 
     Attributes:
         total_duration: Milliseconds from beginning to end.

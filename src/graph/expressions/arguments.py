@@ -1,4 +1,4 @@
-"""Arguments of functions of JSONata, held to the functions' signatures: https://docs.jsonata.org/embedding-extending."""
+"""Checks arguments of JSONata functions by their signatures: https://docs.jsonata.org/embedding-extending."""
 
 from __future__ import annotations
 
@@ -9,28 +9,19 @@ from typing import Any, Final, cast
 from .engine import Functions, JException, Jsonata, Utils
 from .nulls import NULL
 
-_TYPES: Final = {
-    "a": "arrays",
-    "b": "booleans",
-    "f": "functions",
-    "n": "numbers",
-    "o": "objects",
-    "s": "strings",
-}
-
 
 class _Validated(list[Any]):
-    """Arguments that a signature has been looked at for."""
+    """Arguments that have been checked already."""
 
 
 class Checked(Jsonata.JFunction):
-    """A function that looks at its arguments, also where another function calls it.
+    """A function that checks its arguments, also where another function calls it.
 
-    The library's own check takes ``null`` for undefined, and is left out for functions such as the one that
-    is given to ``$map``.
+    The library's own check treats ``null`` as undefined, and it does not check calls of functions that are
+    passed to others, such as ``$map``.
 
     Args:
-        inner: What is called in the end: the library's function, or a `Jsonata.JLambda`.
+        inner: The function to call: one of the library's, or a `Jsonata.JLambda`.
         name: Its name, without ``$``.
         signature: The library's `Signature`.
     """
@@ -41,7 +32,7 @@ class Checked(Jsonata.JFunction):
         self.signature = signature
 
     def validate(self, args: Any, context: Any) -> list[Any]:
-        """The arguments as the function wants them."""
+        """Checks the arguments, and completes them from the context."""
         return _Validated(_validated(self.signature, args, context, self.function_name))
 
     def call(self, input: Any, args: Any) -> Any:  # noqa: A002
@@ -50,14 +41,14 @@ class Checked(Jsonata.JFunction):
         return self.function.call(input, args if looked_at else self.validate(args, None))
 
     def get_number_of_args(self) -> int:
-        """How many arguments there are at most."""
+        """The maximum number of arguments."""
         return self.signature.get_number_of_args()
 
 
 def _arity(function: Any) -> int:
-    """How many of value, index and whole `$map` and its like give to a function.
+    """The number of arguments (of value, index, whole array) that functions like `$map` pass to a function.
 
-    In JavaScript all but those with a default count; the library counts those that must be there.
+    JavaScript counts all parameters without a default; the library counts only the required ones.
     """
     if not isinstance(function, Checked):
         return _other_arity(function)
@@ -91,13 +82,13 @@ def _validated(signature: Any, args: list[Any], context: Any, name: str) -> list
 
 
 def _array(value: Any, parameter: Any, position: int, name: str) -> Any:
-    """The argument as an array, which a single value stands for."""
+    """The argument as an array; a single value becomes an array with one entry."""
     if value is None:
         return None
     entries = cast("list[Any]", value) if isinstance(value, list) else [value]
     subtype: str | None = parameter.subtype
     if subtype is not None and any(_symbol(entry) != subtype[0] for entry in entries):
-        raise JException("T0412", -1, position, name, _TYPES[subtype[0]])
+        raise JException("T0412", -1, position, name, subtype)
     return entries
 
 
@@ -120,7 +111,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _symbol(value: Any) -> str:
-    """The letter that signatures have for a type."""
+    """The letter for the value's type in signatures."""
     match value:
         case None:
             return "m"

@@ -1,4 +1,4 @@
-"""How long and how deep an evaluation may go, and who may end it."""
+"""The limits of an evaluation: time, depth, and cancellation."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEFAULT_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of one evaluation.
+    """Limits of one evaluation.
 
     Attributes:
-        seconds: Longest time.
-        depth: Deepest nesting of evaluations. Each level of a function that calls itself takes several.
-        is_stopped: Asked now and then; True ends the evaluation. None: nobody stops it.
+        seconds: Maximum time.
+        depth: Maximum nesting of evaluations. Each level of a recursive function takes several of them.
+        is_stopped: Called now and then; True ends the evaluation. None: the evaluation cannot be stopped.
     """
 
     seconds: float = DEFAULT_SECONDS
@@ -40,7 +40,7 @@ class TooDeep(Exception):  # noqa: N818
 
 
 class Watch:
-    """Holds one evaluation to its bounds; told about each step.
+    """Checks one evaluation against its bounds; the library calls it at each step.
 
     Args:
         bounds: The bounds.
@@ -55,31 +55,31 @@ class Watch:
         self._steps = 0
 
     def enter(self, _expression: Any, _input: Any, _environment: Any) -> None:
-        """A step begins.
+        """Counts the beginning of a step.
 
         Raises:
             TooDeep: The nesting is too deep.
             TooLong: The time is over.
-            Stopped: Somebody wants the evaluation to end.
+            Stopped: The evaluation was stopped from outside.
         """
         self._depth += 1
         if self._depth > self._bounds.depth:
-            raise TooDeep
+            raise TooDeep("nested too deeply")
         self._steps += 1
         if self._steps >= _STEPS_PER_LOOK:
             self._steps = 0
             self._look()
 
     def leave(self, _expression: Any, _input: Any, _environment: Any, _result: Any) -> None:
-        """A step has ended."""
+        """Counts the end of a step."""
         self._depth -= 1
 
     def _look(self) -> None:
-        """Looks at the clock and at who may end the evaluation.
+        """Checks the time, and whether the evaluation is to stop.
 
         Raises:
             TooLong: The time is over.
-            Stopped: Somebody wants the evaluation to end.
+            Stopped: The evaluation was stopped from outside.
         """
         if time.monotonic() > self._deadline:
             raise TooLong

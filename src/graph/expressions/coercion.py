@@ -1,4 +1,4 @@
-"""How JavaScript turns values into each other: https://tc39.es/ecma262/#sec-type-conversion."""
+"""JavaScript's type conversion: https://tc39.es/ecma262/#sec-type-conversion."""
 
 from __future__ import annotations
 
@@ -16,19 +16,32 @@ SPACES: Final = (
 
 _NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _RADIX: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", re.ASCII)
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_INDICES: Final = (1 << 32) - 1
 _MOST_DIGITS: Final = 21
 _FEWEST_ZEROS: Final = -6
 
 
+def indices_first(members: dict[str, Any]) -> dict[str, Any]:
+    """The members in JavaScript's order: keys that are whole numbers come first, in ascending order.
+
+    https://tc39.es/ecma262/#sec-ordinaryownpropertykeys. Without such keys, the object itself is returned.
+    """
+    if not any(map(str.isdecimal, members)):
+        return members
+    indices = [int(key) for key in members if _INDEX.fullmatch(key) and int(key) < _INDICES]
+    return {**{str(index): members[str(index)] for index in sorted(indices)}, **members}
+
+
 def truthy(value: Any) -> bool:
-    """What ``Boolean(value)`` gives: empty arrays and objects are true."""
+    """``Boolean(value)``: empty arrays and objects are true."""
     if isinstance(value, dict | list):
         return True
     return bool(value) and value == value
 
 
 def to_number(value: Any) -> float | int:
-    """What ``Number(value)`` gives."""
+    """``Number(value)``."""
     match value:
         case bool():
             return int(value)
@@ -67,7 +80,7 @@ def _decimal(text: str) -> float:
 
 
 def parse_float(value: Any) -> float:
-    """What ``parseFloat(value)`` gives: the number that the text begins with."""
+    """``parseFloat(value)``: the number with which the text begins."""
     if isinstance(value, float):
         return value or 0.0  # negative zero is written as "0"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -77,7 +90,7 @@ def parse_float(value: Any) -> float:
 
 
 def to_string(value: Any) -> str:
-    """What ``String(value)`` gives."""
+    """``String(value)``."""
     match value:
         case str():
             return value
@@ -100,6 +113,8 @@ def to_string(value: Any) -> str:
 
 def number_text(value: float) -> str:
     """A number as JavaScript writes it: https://tc39.es/ecma262/#sec-numeric-types-number-tostring."""
+    if isinstance(value, int) and abs(value) < 1 << 53:
+        return str(value)
     number = _float(value) if isinstance(value, int) else value
     if math.isnan(number):
         return "NaN"
@@ -158,7 +173,7 @@ def loosely_equal(a: Any, b: Any) -> bool:
 
 
 def less(a: Any, b: Any) -> bool | None:
-    """``a < b``; None where one of them is no number, so that ``>=`` is false as well."""
+    """``a < b``; None if a or b is NaN, so that ``>=`` is false as well."""
     a, b = _primitive(a), _primitive(b)
     if isinstance(a, str) and isinstance(b, str):
         return _units(a) < _units(b)
@@ -167,7 +182,7 @@ def less(a: Any, b: Any) -> bool | None:
 
 
 def _units(text: str) -> bytes:
-    """JavaScript compares the units of UTF-16."""
+    """The text's UTF-16 code units, which JavaScript compares."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""The names of ``jsonata-python`` that are used; its own types say less than they should."""
+"""The used parts of ``jsonata-python``, typed as `Any`, with some of its defects mended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from jsonata import (  # pyright: ignore[reportMissingTypeStubs]
     utils,
 )
 
-# It prints what is called although it is no function: values, into what may be the protocol's own stream.
+# The library prints values that are called although they are not functions. With stdio, that would write
+# into the protocol's stream.
 cast("Any", jsonata).jsonata.print = lambda *_values: None  # pyright: ignore[reportUnknownLambdaType] - any
 
 Jsonata: Final[Any] = cast("Any", jsonata).Jsonata
@@ -28,7 +29,7 @@ Parser: Final[Any] = cast("Any", parser).Parser
 Tokenizer: Final[Any] = cast("Any", tokenizer).Tokenizer
 DateTimes: Final[Any] = cast("Any", datetimeutils).DateTimeUtils
 
-# It looks for a specifier that there is none for with [], and raises errors without their codes.
+# The library looks up presentation modifiers with [], which fails for components that have none.
 DateTimes._default_presentation_modifiers = defaultdict(
     lambda: None, cast("dict[str, Any]", DateTimes._default_presentation_modifiers)
 )
@@ -36,7 +37,7 @@ _analyse: Final = DateTimes._analyse_datetime_picture
 
 
 def _analysed(picture: str) -> Any:
-    """A picture of moments; the library cuts names also where it says no largest width."""
+    """Analyses a date picture; the library shortens names even without a maximum width, as in ``[MNn,3]``."""
     found = _analyse(picture)
     for part in found.parts:
         if part.names is not None and part.width is not None and part.width[1] is None:
@@ -67,7 +68,7 @@ cast("Any", datetimeutils).RuntimeError = _coded
 
 
 class _Tokenizer(Tokenizer):
-    """Finds something behind the last character, where the library's looks without asking first."""
+    """Appends a line feed: the library's tokenizer reads one character past the end of an expression."""
 
     def __init__(self, path: str, *more: Any) -> None:
         Tokenizer.__init__(self, f"{path}\n", *more)

@@ -1,4 +1,4 @@
-"""What is wrong with an expression, or went wrong when it was evaluated."""
+"""Errors of expressions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class ExpressionError(MCPError):
         what: What happened.
         expression: The expression.
         code: JSONata's code of the error, such as ``T2001``.
-        cause: What is wrong, without the expression; `what` if it is not given.
+        cause: The reason without the expression; by default `what`.
 
     Attributes:
         expression: The expression.
-        cause: What is wrong, without the expression.
+        cause: The reason without the expression.
         code: JSONata's code of the error, or None.
     """
 
@@ -32,5 +32,5 @@ class ExpressionError(MCPError):
         return self.what
 
 
-class Stopped(MCPError):  # noqa: N818 - what ends an evaluation is no mistake in it
-    """Whoever watches the evaluation wants it to end."""
+class Stopped(MCPError):  # noqa: N818 - a stop is not a mistake in the expression
+    """The evaluation was stopped from outside."""

@@ -1,7 +1,7 @@
 """JSON Logic (https://jsonlogic.com) with JavaScript's coercions, and JSONata in its ``var``.
 
-What a ``var`` gives is data: it is never applied as a rule, whatever it looks like. Inside of ``map``,
-``filter``, ``all``, ``some`` and ``none`` the entry is ``$item``; inside of ``reduce`` there are ``$current``
+The value of a ``var`` is data and never applied as a rule, even if it looks like one. Inside ``map``,
+``filter``, ``all``, ``some`` and ``none`` the entry is ``$item``; inside ``reduce`` there are ``$current``
 and ``$accumulator``.
 """
 
@@ -25,16 +25,16 @@ _DEEPEST: Final = 200
 _ARRAY_LOOPS: Final = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 _LAZY: Final = frozenset({"if", "?:", "and", "or"})
 
-#: Every operator there is.
+#: All operators.
 OPERATORS: Final = frozenset({"var", "missing", "missing_some", *_ARRAY_LOOPS, *_LAZY, *operations})
 
 
 def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> bool:
-    """Whether a rule holds, as JavaScript's ``Boolean`` sees its value.
+    """Returns whether a rule holds: whether JavaScript's ``Boolean`` of its value is true.
 
     Args:
         rule: The rule, JSON.
-        context: What ``missing`` and ``missing_some`` look into, with dots between keys.
+        context: The data in which ``missing`` and ``missing_some`` look up keys, with dots between them.
         evaluate: Evaluates JSONata against the whole context, with further bindings.
 
     Returns:
@@ -48,7 +48,7 @@ def holds(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], 
 
 
 def apply(rule: Any, context: Any, evaluate: Callable[[str, Mapping[str, Any]], Any]) -> Any:
-    """Gives the value of a rule; see `holds`."""
+    """Returns the value of a rule; see `holds`."""
     try:
         return _Scope(data=context, evaluate=evaluate).apply(rule)
     except Stopped:
@@ -68,7 +68,7 @@ def _is_var(members: dict[str, Any]) -> bool:
 
 
 def wrong_var(value: Any) -> str | None:
-    """Says why something is not what a ``var`` can have, in the reference's words; None if it is."""
+    """The reference's message for an invalid ``var``; None if it is valid."""
     if isinstance(value, str):
         return None
     kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "object"
@@ -77,14 +77,14 @@ def wrong_var(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """A value where rules are expected: what a ``var`` gave, which is never applied."""
+    """The value of a ``var`` in a place where rules are expected; it is never applied."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a part of a rule stands: what it sees and how deep it is."""
+    """The data that a part of a rule sees."""
 
     data: Any
     evaluate: Callable[[str, Mapping[str, Any]], Any]
@@ -123,7 +123,7 @@ class _Scope:
         return operation(arguments)
 
     def _operands(self, value: Any) -> list[Any]:
-        """What an operator works on: a list, also one that a ``var`` gives, or a single value."""
+        """The operands of an operator: a list (also the value of a ``var``), or a single value."""
         if isinstance(value, dict) and _is_var(members := cast("dict[str, Any]", value)):
             value = self._var(members["var"])
             entries = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -137,7 +137,7 @@ class _Scope:
         return _copied(self.evaluate(expression, self.bindings))
 
     def _filled(self, value: Any) -> Any:
-        """An object that is no rule is data, in which each ``var`` stands for its value."""
+        """Replaces each ``var`` by its value in an object that is data, not a rule."""
         if isinstance(value, list):
             return [self._filled(entry) for entry in cast("list[Any]", value)]
         if not isinstance(value, dict):
@@ -207,7 +207,7 @@ class _Scope:
         return [] if there >= to_number(needed) else missing
 
     def _looked_up(self, key: Any) -> Any:
-        """The value at a key with dots; None, or what stands beside the key in a list, if there is none."""
+        """The value at a key with dots; if it is missing, the default from ``[key, default]``, or None."""
         parts = cast("list[Any]", key) if isinstance(key, list) else [key]
         path, default = (*parts, UNDEFINED, UNDEFINED)[:2]
         if path is None or path is UNDEFINED or path == "":
@@ -221,7 +221,7 @@ class _Scope:
 
 
 def _member(value: Any, name: str) -> Any:
-    """``value[name]`` in JavaScript, of what JSON has."""
+    """JavaScript's ``value[name]`` for a JSON value."""
     if isinstance(value, dict):
         return cast("dict[str, Any]", value).get(name, UNDEFINED)
     if not isinstance(value, list | str):
@@ -234,5 +234,5 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """The value with lists of its own: in JavaScript, the lists of two ``var`` are never the same one."""
+    """The value with its lists copied: in JavaScript, two ``var`` never return the same list."""
     return [_copied(entry) for entry in cast("list[Any]", value)] if isinstance(value, list) else value

@@ -1,8 +1,8 @@
 """JSONata, through ``jsonata-python``: bounded, wrapped, and safe to use by many threads.
 
-https://docs.jsonata.org. What the library needs and why: its check of the input costs time in proportion to
-the whole context and is left off; each evaluation has bindings of its own, because the library keeps what it
-binds in the expression otherwise; it raises exceptions of every kind, hence one wrapper around all of them.
+https://docs.jsonata.org. Differences from plain use of the library: its check of the input is switched off,
+as it walks through the whole context; each evaluation has its own bindings, as the library would keep them in
+the expression; all its exceptions, which are of many kinds, become `ExpressionError`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _functions.bindings = FUNCTIONS
 
 
 def check_jsonata(text: str) -> str | None:
-    """Says what is wrong with an expression before it is used.
+    """Checks the syntax of an expression.
 
     Args:
         text: The expression.
 
     Returns:
-        What is wrong, in JSONata's own words and with the position; None if nothing is.
+        JSONata's message with the position; None if the syntax is right.
     """
     found = _compiled(text)
     return found.said if isinstance(found, _Fault) else None
@@ -63,17 +63,17 @@ def evaluate(
 
     Args:
         text: The expression.
-        context: Its input, plain JSON. Never changed.
-        bindings: Functions and values by name, without ``$``; functions as `function` makes them.
-        bounds: How long and how deep it may go.
-        is_marked: The context and the bindings have been through `marked` already.
+        context: The input, plain JSON. Never changed.
+        bindings: Functions (see `function`) and values by name, without ``$``.
+        bounds: The limits of the evaluation.
+        is_marked: Whether the context and the bindings have been through `marked` already.
 
     Returns:
         JSON, or `UNDEFINED` if the expression selects nothing. Parts of it may be parts of the context.
 
     Raises:
         ExpressionError: The expression is wrong, or fails.
-        Stopped: `Bounds.is_stopped` said so.
+        Stopped: `Bounds.is_stopped` returned True.
     """
     found = _compiled(text)
     if isinstance(found, _Fault):
@@ -102,7 +102,8 @@ def function(name: str, signature: str, call: Any) -> Any:
     Args:
         name: Its name, without ``$``.
         signature: JSONata's signature, such as ``<n?:o>``; arguments that violate it fail with T0410.
-        call: Takes and gives what `marked` makes of JSON; None is undefined.
+        call: The Python function. Its arguments and result are in the form that `marked` returns; None is
+            undefined.
     """
     return Checked(Jsonata.JLambda(call), name, _signature(signature))
 
@@ -124,7 +125,7 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
         context = Utils.create_sequence(context)
         context.outer_wrapper = True
     instance = _instance()
-    # What $now() and $millis() give, the same for the whole evaluation.
+    # The time of $now() and $millis(), the same for the whole evaluation.
     instance.timestamp = round(time.time() * 1000)
     outer = Jsonata.CURRENT.jsonata
     Jsonata.CURRENT.jsonata = instance
@@ -135,7 +136,7 @@ def _evaluated(expression: Any, context: Any, bindings: Mapping[str, Any] | None
 
 
 class _PerThread(threading.local):
-    """The library keeps one parser for each thread, too."""
+    """The evaluator of each thread. The library keeps one parser per thread, which is replaced here, too."""
 
     def __init__(self) -> None:
         Jsonata.PARSER.parser = ExpressionParser()
@@ -146,7 +147,7 @@ _per_thread: Final = _PerThread()
 
 
 def _instance() -> Any:
-    """The evaluator of this thread; which expression it was made from makes no difference."""
+    """This thread's evaluator; it evaluates any expression, not only the one that it was made with."""
     if _per_thread.instance is None:
         _per_thread.instance = Evaluator("null", bounded_engine)
     return _per_thread.instance
@@ -154,7 +155,7 @@ def _instance() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """What is wrong with an expression that cannot be compiled, and JSONata's code for it."""
+    """The message and JSONata's code for an expression that cannot be compiled."""
 
     said: str
     code: str | None = None
@@ -162,9 +163,9 @@ class _Fault:
 
 @lru_cache(maxsize=_CACHED)
 def _compiled(text: str) -> Any:
-    """The compiled expression, or what is wrong with it."""
+    """The compiled expression, or a `_Fault`."""
     try:
-        # The library leaves the expression that was compiled last behind as the thread's evaluator.
+        # Compiling makes the new expression the thread's evaluator, so the evaluator before is put back.
         with _compiling:
             _instance()
             outer = getattr(Jsonata.CURRENT, "jsonata", None)
@@ -173,7 +174,7 @@ def _compiled(text: str) -> Any:
                 Jsonata.CURRENT.jsonata = outer
     except RecursionError:
         return _Fault("The expression is nested too deeply")
-    except IndexError:  # the library looked behind the last character
+    except IndexError:  # the library read past the last character
         return _fault_of(text, JException("S0106", -1))
     except KeyError as error:
         return _fault_of(text, JException("S0204", -1, error.args[0]))
@@ -198,11 +199,11 @@ def _reason(error: Exception, bounds: Bounds, watch: Watch) -> tuple[str, str | 
             )
         case TooLong():
             return _timed_out(bounds), "D1012"
-        case _ if isinstance(error, JException) and watch.left <= 0.001:  # $eval hides why it failed
+        case _ if isinstance(error, JException) and watch.left <= 0.001:  # $eval hides the reason
             return _timed_out(bounds), "D1012"
         case _ if isinstance(error, JException):
             return message(error), cast("Any", error).get_error()
-        case TypeError() | AttributeError():  # in the library's words, which say nothing about the expression
+        case TypeError() | AttributeError():  # Python's message says nothing about the expression
             return "A value has another type than what is done with it needs", None
         case ZeroDivisionError() | OverflowError() | OSError():
             return f"Number out of range: {_one_line(error)}", "D1001"
@@ -217,7 +218,7 @@ def _timed_out(bounds: Bounds) -> str:
 def _fault_of(text: str, error: Exception) -> _Fault:
     if isinstance(error, JException):
         given = cast("Any", error)
-        if given.error == "S0301" and given.current is not None:  # how the library refuses an escape
+        if given.error == "S0301" and given.current is not None:  # the library's error for a wrong escape
             error = JException("S0103", given.location, given.current)
         place = position(error)
         where = "" if place is None else f" (position {min(place, len(text))})"
@@ -230,7 +231,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON of what the library gives: None for null, `UNDEFINED` for nothing; functions are nothing."""
+    """Turns a value of the library into JSON; None and functions become `UNDEFINED`."""
     if value is None or _is_function(value):
         return UNDEFINED
     return _converted(value)
@@ -241,7 +242,7 @@ def _converted(value: Any) -> Any:
     if kind is str or kind is bool or value is NULL or value is None:
         return None if value is NULL else value
     if kind is int:
-        # The library makes integers of large numbers; written out they would have up to 300 digits.
+        # The library turns large numbers into integers, which would be written with up to 300 digits.
         is_exact = abs(value) < _LARGEST_EXACT or (
             abs(value) < _LARGEST_INTEGER and int(float(value)) != value
         )
@@ -251,7 +252,7 @@ def _converted(value: Any) -> Any:
     if isinstance(value, dict):
         return _converted_object(cast("dict[str, Any]", value))
     if isinstance(value, Utils.RangeList):
-        # Its own iterator leaves out the last number.
+        # The library's iterator leaves out the last number.
         return list(range(value.a, value.b + 1))
     if isinstance(value, list):
         return _converted_array(cast("list[Any]", value))
@@ -259,7 +260,7 @@ def _converted(value: Any) -> Any:
 
 
 def _converted_object(members: dict[str, Any]) -> dict[str, Any]:
-    """The object itself if nothing in it needs to change: large parts of the context pass through."""
+    """The object as JSON; itself if nothing changes, as large parts of the context pass through."""
     changed: dict[str, Any] = {}
     dropped = False
     for key, member in members.items():
@@ -270,7 +271,7 @@ def _converted_object(members: dict[str, Any]) -> dict[str, Any]:
         if new is not member:
             changed[key] = new
     if not changed and not dropped:
-        return members if type(members) is dict else dict(members.items())  # the context itself goes on
+        return members if type(members) is dict else dict(members.items())
     return {
         key: changed.get(key, member) if key in changed else member
         for key, member in members.items()

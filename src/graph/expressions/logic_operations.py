@@ -13,7 +13,7 @@ Operation = Callable[[list[Any]], Any]
 
 
 class JavaScriptError(Exception):
-    """What would be an exception in JavaScript; the text says what is wrong."""
+    """An error that the JavaScript implementation would throw."""
 
 
 def _two(values: list[Any]) -> tuple[Any, Any]:
@@ -104,7 +104,7 @@ def _substr(values: list[Any]) -> str:
     text = to_string(source)
     if less(end, 0):
         rest = _part(text, start, UNDEFINED)
-        # JavaScript adds a number to text by writing both.
+        # In JavaScript, a number plus a text is the concatenation of both.
         size = len(rest.encode("utf-16-le", "surrogatepass")) // 2
         is_text = isinstance(end, str | list | dict)
         return _part(rest, 0, f"{size}{to_string(end)}" if is_text else size + to_number(end))
@@ -112,7 +112,7 @@ def _substr(values: list[Any]) -> str:
 
 
 def _part(text: str, start: Any, length: Any) -> str:
-    """JavaScript's ``substr``, which counts the units of UTF-16."""
+    """JavaScript's ``substr``, which counts UTF-16 code units."""
     units = text.encode("utf-16-le", "surrogatepass")
     size = len(units) // 2
     begin = _whole(start)
@@ -144,7 +144,7 @@ def _merge(values: list[Any]) -> list[Any]:
 
 
 def logically(value: Any) -> bool:
-    """Whether JSON Logic itself takes a value for true: as JavaScript, but an empty array is not."""
+    """Returns whether a value is true in JSON Logic: as in JavaScript, but an empty array is false."""
     return bool(cast("list[Any]", value)) if isinstance(value, list) else truthy(value)
 
 

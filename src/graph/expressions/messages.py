@@ -1,4 +1,4 @@
-"""What went wrong in an expression, in JSONata's words."""
+"""Messages of JSONata's errors, worded as npm's ``jsonata`` does."""
 
 from __future__ import annotations
 
@@ -13,17 +13,29 @@ from .own_functions import json_of
 _LONGEST_VALUE: Final = 200
 _PLACE: Final = re.compile(r"(\{?)\{\{\w+\}\}\}?")
 
-#: Errors in which the library puts something else first.
+_TYPES: Final = {
+    "a": "arrays",
+    "b": "booleans",
+    "f": "functions",
+    "n": "numbers",
+    "o": "objects",
+    "s": "strings",
+}
+"""The types that the letters in signatures stand for."""
+
+#: Errors whose values the library stores in another order than its texts use them.
 _REORDERED: Final = {"D1002": ("expected",), "D3100": ("location",), "T2007": ("expected", "current")}
-#: Errors that the library places somewhere else than in the expression.
+#: Errors of ``$eval``; their messages contain the error of the inner expression.
+_WITH_CAUSE: Final = frozenset({"D3120", "D3121"})
+#: Errors whose location is not a position in the expression.
 _PLACELESS: Final = frozenset({"D3100"})
 
 
 def message(error: Exception) -> str:
-    """Says what a `JException` means.
+    """Words the message of a `JException`.
 
     Args:
-        error: The error. Its own text has values as Python writes them, and ``Object`` for function.
+        error: The error. Its own text has values as Python writes them, and ``Object`` instead of function.
     """
     found = cast("Any", error)
     template: str | None = cast("Any", JException).error_codes.get(found.error)
@@ -33,24 +45,34 @@ def message(error: Exception) -> str:
     values = iter([getattr(found, name) for name in names])
     if found.error == "S0213" and found.current is None:
         values = iter([NULL])
+    elif found.error == "T0412":
+        values = iter([found.current, found.expected, _TYPES.get(found.extra[0], found.extra)])
+    elif found.error in _WITH_CAUSE:
+        values = iter([_cause(found.__context__)])
     text = _PLACE.sub(lambda place: _shown(next(values, None), plain=bool(place[1])), _as_npm(template))
     return text.removesuffix(": undefined")
 
 
 def position(error: Exception) -> int | None:
-    """Where in the expression something is wrong, in characters; None if that is not known."""
+    """The position of the error in the expression, in characters; None if it is not known."""
     found = cast("Any", error)
     return found.location if found.location > 0 and found.error not in _PLACELESS else None
 
 
+def _cause(error: BaseException | None) -> str:
+    if isinstance(error, JException):
+        return message(error)
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _as_npm(template: str) -> str:
-    # The range operator gives more than the library's text says.
+    # The library's text says 1e6, but its range operator allows up to 1e7 entries.
     template = template.replace('"', "'")
     return template.replace(" Object ", " function ").replace("a Object", "a function").replace("1e6", "1e7")
 
 
 def _shown(value: Any, *, plain: bool) -> str:
-    """A value as JSON; long ones are cut, because they are data of whoever calls."""
+    """A value as JSON; long values are cut, as they are the caller's data."""
     if value is None:
         return "undefined"
     if plain and isinstance(value, str):

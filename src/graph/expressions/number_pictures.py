@@ -1,6 +1,6 @@
-"""``$formatNumber``: numbers as a picture says, rounded and refused as npm's ``jsonata`` 2.2 does.
+"""``$formatNumber``: writes numbers by a picture, with the rounding and the errors of npm's ``jsonata`` 2.2.
 
-What a picture means: https://www.w3.org/TR/xpath-functions-31/#formatting-numbers.
+The syntax of pictures: https://www.w3.org/TR/xpath-functions-31/#formatting-numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_DIGITS: Final = 400
 
 @dataclass(frozen=True, kw_only=True)
 class _Signs:
-    """What stands for something in a picture; the function's third argument may name other signs."""
+    """The special characters of a picture; the function's third argument may change them."""
 
     decimal_separator: str = "."
     grouping_separator: str = ","
@@ -35,17 +35,17 @@ class _Signs:
 
     @cached_property
     def digits(self) -> str:
-        """The ten digits; each of them stands for one that is always written."""
+        """The ten digits; in a picture, each of them stands for a digit that is always written."""
         return "".join(chr(ord(self.zero_digit[0]) + number) for number in range(10))
 
     @cached_property
     def active(self) -> frozenset[str]:
-        """What a picture begins and ends with, but for prefix and suffix."""
+        """The characters of the number itself; everything before and after them is prefix and suffix."""
         others = (self.decimal_separator, self.grouping_separator, self.digit, self.pattern_separator)
         return frozenset((*self.digits, *others))
 
     def count(self, part: str, *, optional: bool = False) -> int:
-        """How many digits a part of a picture has."""
+        """The number of digits in a part of a picture."""
         return sum(char in self.digits or (optional and char == self.digit) for char in part)
 
 
@@ -55,7 +55,7 @@ _NAMES: Final = {field.name.replace("_", "-"): field.name for field in fields(_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Picture:
-    """One picture, taken apart; `exponent` is None where it has none."""
+    """The parts of a picture; `exponent` is None if the picture has no exponent."""
 
     text: str
     prefix: str
@@ -70,11 +70,11 @@ def format_number(value: float, picture: str, options: Mapping[str, Any] | None)
 
     Args:
         value: The number.
-        picture: How it is written; behind the pattern separator, how it is written if it is negative.
-        options: Other signs than the usual ones, by XPath's names for them.
+        picture: The format; the part after the pattern separator, if any, is for negative numbers.
+        options: Signs that replace the usual ones, by XPath's names for them.
 
     Raises:
-        JException: The picture is none, or the number is infinite.
+        JException: The picture is invalid, or the number is infinite or NaN.
     """
     if not math.isfinite(value):
         raise JException("D1001", -1, value)
@@ -114,7 +114,7 @@ def _taken_apart(text: str, signs: _Signs) -> _Picture:
 
 
 def _mistakes(picture: _Picture, signs: _Signs) -> Iterator[str]:
-    """The codes of what is wrong with a picture; the last one is reported."""
+    """Codes of the mistakes in a picture; the caller reports the last one."""
     text, whole, fraction = picture.text, picture.whole, picture.fraction
     once = (signs.decimal_separator, signs.percent, signs.per_mille)
     for sign, code in zip(once, ("D3081", "D3082", "D3083"), strict=True):
@@ -147,7 +147,7 @@ def _mistakes(picture: _Picture, signs: _Signs) -> Iterator[str]:
 
 
 def _number(number: float, picture: _Picture, signs: _Signs) -> str:
-    """The digits of a number that is not negative, and what stands between them."""
+    """A number that is not negative, with separators and exponent."""
     fewest_whole = signs.count(picture.whole)
     fewest_places = signs.count(picture.fraction)
     most_places = signs.count(picture.fraction, optional=True)
@@ -181,7 +181,7 @@ def _number(number: float, picture: _Picture, signs: _Signs) -> str:
 
 
 def _scaled(number: float, digits: int) -> tuple[float, int]:
-    """Mantissa and exponent; the mantissa has so many digits before its point."""
+    """Mantissa and exponent; the mantissa has `digits` digits before its point."""
     least, most = 10.0 ** (digits - 1), 10.0**digits
     exponent = 0
     while number and number < least:
@@ -192,13 +192,13 @@ def _scaled(number: float, digits: int) -> tuple[float, int]:
 
 
 def _rounded(number: float, places: int) -> str:
-    """Halves go to the even neighbour, as the number is written in decimal digits."""
+    """The number's shortest decimal text, rounded; halves go to the even neighbour."""
     exact = Context(prec=_MOST_DIGITS + places)
     return f"{Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, exact):f}"
 
 
 def _grouped(whole: str, picture: str, signs: _Signs) -> str:
-    """The whole part with separators; those at the same distance from each other go on to the left."""
+    """The whole part with separators; if they are evenly spaced in the picture, they repeat to the left."""
     parts = picture.split(signs.grouping_separator)
     sizes = [signs.count(part, optional=True) for part in parts[1:]]
     from_right = [sum(sizes[index:]) for index in range(len(sizes))]
@@ -215,6 +215,6 @@ def _grouped_places(places: str, picture: str, signs: _Signs) -> str:
 
 
 def _separated(digits: str, places: Collection[int], signs: _Signs) -> str:
-    """Digits with a separator before those at these places, the first of all excepted."""
+    """Digits with a separator before each of these places, except before the first digit."""
     group = signs.grouping_separator
     return "".join(group + digit if at and at in places else digit for at, digit in enumerate(digits))

@@ -1,7 +1,7 @@
-"""``$toMillis`` with a picture, as npm's ``jsonata`` 2.2 reads moments.
+"""``$toMillis`` with a picture, as npm's ``jsonata`` 2.2 reads dates and times.
 
-The library takes fractions of seconds for milliseconds, refuses days and months that are too large, and takes
-years of two digits as they are.
+The library reads fractions of seconds as milliseconds, refuses days and months that are too large, and does
+not add a century to years of two digits.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _MINUTE: Final = 60_000
 
 
 def millis_of(text: str, picture: str) -> int | None:
-    """Reads a moment.
+    """Reads a date and time.
 
     Args:
-        text: The moment.
-        picture: How it is written: https://docs.jsonata.org/date-time-functions#tomillis.
+        text: The date and time.
+        picture: The format: https://docs.jsonata.org/date-time-functions#tomillis.
 
     Returns:
-        Milliseconds since 1970, or None if the text is not written so.
+        Milliseconds since 1970, or None if the text does not match the picture.
 
     Raises:
-        JException: The picture says too little.
+        JException: The parts of the picture do not determine a date and time.
     """
     parts = _read(text, picture)
     if parts is None:
         return None
-    said = {part for part, value in parts.items() if value}  # what is zero decides nothing
+    said = {part for part, value in parts.items() if value}  # parts that are 0 do not count, as in 2.2
     dates, times = said & set("YXMxWwdD"), said & set("PHhmsf")
     if dates and (dates <= set("Xxw") or dates <= set("XW")):
         raise JException("D3136", -1)
@@ -50,7 +50,7 @@ def millis_of(text: str, picture: str) -> int | None:
 
 
 def _read(text: str, picture: str) -> dict[str, Any] | None:
-    """What the text says for each part that the picture names; None if it is not written so."""
+    """The text's value for each part of the picture; None if the text does not match."""
     specification = DateTimes._analyse_datetime_picture(picture)
     matchers = DateTimes._generate_regex(specification).parts
     parts = [*specification.parts, None]
@@ -64,7 +64,7 @@ def _read(text: str, picture: str) -> dict[str, Any] | None:
         if matcher.component == "f":
             values["f"] = int(float(f"0.{said[:3]}") * 1000)
         elif matcher.component is not None:
-            with suppress(KeyError, ValueError):  # a name that is none counts as left out
+            with suppress(KeyError, ValueError):  # an unknown name counts as missing
                 values[matcher.component] = matcher.parse(said)
     return values
 
@@ -75,7 +75,7 @@ def _pattern(part: Any, following: Any, matcher: Any) -> str:
     digits = part.integerFormat
     if digits is None or part.component in "Zz" or digits.primary is not DateTimes.Formats.DECIMAL:
         return matcher.regex
-    # Digits that follow each other are told apart by their number.
+    # Where numbers follow each other directly, the picture's number of digits separates them.
     adjacent = (
         following is not None and following.integerFormat is not None and following.component not in "Zz"
     )
@@ -84,10 +84,10 @@ def _pattern(part: Any, following: Any, matcher: Any) -> str:
 
 
 def _complete(values: dict[str, Any], order: str) -> None:
-    """Fills in what is left out: now before the first part that is there, the least after it.
+    """Fills in missing parts: from the current time before the first given part, the lowest values after it.
 
     Raises:
-        JException: Something is left out between two parts.
+        JException: A part is missing between two given parts.
     """
     now = _EPOCH + timedelta(milliseconds=Jsonata.CURRENT.jsonata.timestamp)
     current = {"Y": now.year, "M": now.month, "D": now.day, "H": now.hour, "h": now.hour, "m": now.minute}
@@ -106,7 +106,7 @@ def _complete(values: dict[str, Any], order: str) -> None:
 
 
 def _moment(values: dict[str, Any]) -> int:
-    """Milliseconds since 1970; parts that are too large go over into the next one, as in JavaScript."""
+    """Milliseconds since 1970; a part that is too large carries over into the next one, as in JavaScript."""
     year, month = values["Y"], max(values["M"] - 1, 0)
     year += 1900 if 0 <= year <= 99 else 0
     first = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""Functions of JSONata that the library answers differently from JavaScript's, written anew.
+"""JSONata's functions whose results in the library differ from JavaScript's, implemented again.
 
-https://docs.jsonata.org says what they do; where it leaves room, npm's ``jsonata`` 2.2 does.
+They follow https://docs.jsonata.org and, where it leaves room, npm's ``jsonata`` 2.2.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final, cast
 
 from .arguments import Checked
-from .coercion import number_text, truthy
+from .coercion import indices_first, number_text, truthy
 from .engine import Functions, JException, Jsonata, Utils
-from .nulls import NULL
+from .nulls import NULL, marked
 from .own_dates import millis_of
 from .own_numbers import OwnNumbers
 
@@ -36,10 +36,10 @@ def json_of(value: Any, line: str = "") -> str:
 
     Args:
         value: The value.
-        line: What each line of it begins with, the line's end before it included; empty for one line.
+        line: The line feed and indent before each line; empty for JSON in one line.
 
     Raises:
-        JException: A number is infinite or none at all.
+        JException: A number is infinite or NaN.
     """
     kind: Any = cast("Any", type)(value)
     if kind is str:
@@ -81,7 +81,7 @@ def _number(value: float) -> str:
 
 
 def _merge_sorted(entries: list[Any], is_after: Any) -> list[Any]:
-    """Sorts by merging, in JavaScript's order of questions: an answer need not be one that sorts."""
+    """Merge sort with the same comparisons as npm's ``jsonata``: a user's comparison may be inconsistent."""
     if len(entries) <= 1:
         return entries
     middle = len(entries) // 2
@@ -100,7 +100,7 @@ def _merge_sorted(entries: list[Any], is_after: Any) -> list[Any]:
 
 
 def _identity(value: Any) -> Any:
-    """Something that is equal for what JSONata takes for the same; Python takes true for one."""
+    """A key that is the same for values that are equal in JSONata; in Python, True equals 1."""
     if isinstance(value, bool) or value is None or value is NULL:
         return ("constant", repr(value))
     if isinstance(value, int | float):
@@ -124,7 +124,7 @@ def _comparable(value: Any) -> Any:
 
 
 class OwnFunctions:
-    """The functions, by the names that the library looks them up by."""
+    """The functions, under the method names by which the library finds them."""
 
     @staticmethod
     def string(value: Any, prettify: Any) -> str | None:
@@ -142,6 +142,11 @@ class OwnFunctions:
         return json_of(value, "\n" if prettify else "")
 
     @staticmethod
+    def clone(value: Any) -> Any:
+        """``$clone``: keeps ``null``, which the library loses."""
+        return None if value is None else marked(json.loads(OwnFunctions.string(value, None) or "null"))
+
+    @staticmethod
     def contains(text: Any, token: Any) -> Any:
         """``$contains``."""
         if token is None or not isinstance(text, str) or isinstance(token, str):
@@ -155,7 +160,7 @@ class OwnFunctions:
 
     @staticmethod
     def replace(text: Any, pattern: Any, replacement: Any, limit: Any) -> Any:
-        """``$replace``: a pattern that is text is replaced by exactly what is given."""
+        """``$replace``: ``$1`` stands for a group only if the pattern is a regular expression."""
         if pattern == "" and isinstance(text, str):
             raise JException("D3010", -1)
         if limit is not None and limit < 0:
@@ -183,7 +188,7 @@ class OwnFunctions:
 
     @staticmethod
     def split(text: Any, separator: Any, limit: Any) -> Any:
-        """``$split``: an array also if nothing separates."""
+        """``$split``: returns an array even if the separator does not occur."""
         if limit is not None and limit < 0:
             raise JException("D3020", -1, limit)
         if not isinstance(text, str) or isinstance(separator, str):
@@ -193,7 +198,7 @@ class OwnFunctions:
 
     @staticmethod
     def sort(entries: Any, after: Any) -> Any:
-        """``$sort``: entries that are equal stay in their order."""
+        """``$sort``: equal entries keep their order."""
         if entries is None or len(entries) <= 1:
             return entries
         if after is not None:
@@ -204,8 +209,23 @@ class OwnFunctions:
         return sorted(entries)
 
     @staticmethod
+    def keys(value: Any) -> Any:
+        """``$keys``: for an array, the keys of all objects in it."""
+        if not isinstance(value, list):
+            return Functions.keys(value)
+        entries = cast("list[Any]", value)
+        return Functions.keys(
+            indices_first({key: None for entry in entries for key in OwnFunctions.keys(entry)})
+        )
+
+    @staticmethod
+    def merge(entries: Any) -> Any:
+        """``$merge``."""
+        return None if entries is None else indices_first(Functions.merge(entries))
+
+    @staticmethod
     def base64decode(text: Any) -> Any:
-        """``$base64decode``: as Node reads base64, which passes over what is none."""
+        """``$base64decode``: like Node, it skips characters that are not base64."""
         if text is None:
             return None
         digits = _NO_BASE64.sub("", text.partition("=")[0].translate(_URL_BASE64))
@@ -238,7 +258,7 @@ class OwnFunctions:
 
     @staticmethod
     def distinct(entries: Any) -> Any:
-        """``$distinct``: an array stays one."""
+        """``$distinct``: an array stays an array, even with one entry."""
         if not isinstance(entries, list) or len(cast("list[Any]", entries)) <= 1:
             return cast("Any", entries)
         is_sequence = isinstance(entries, Utils.JList) and cast("Any", entries).sequence
@@ -253,7 +273,7 @@ class OwnFunctions:
 
     @staticmethod
     def to_millis(text: Any, picture: Any) -> Any:
-        """``$toMillis``: a time in ISO 8601, of which all but the year may be missing."""
+        """``$toMillis``: reads a time in ISO 8601, in which everything except the year may be missing."""
         if not isinstance(text, str) or picture is not None:
             return None if text is None else millis_of(text, picture)
         found = _TIME.fullmatch(text)
@@ -277,8 +297,11 @@ class OwnFunctions:
         return Functions.datetime_from_millis(millis, picture, zone)
 
 
+Functions.function_clone = OwnFunctions.clone  # transforms call it, too
+
+
 def _pattern(token: Any, function: str) -> Any:
-    """The token, unless it is a function that is no regular expression."""
+    """Checks that a token is a regular expression, and returns it."""
     if not Functions.is_regex(token):
         raise JException("T1010", -1, function)
     return token
@@ -287,7 +310,7 @@ def _pattern(token: Any, function: str) -> Any:
 def _encoded(text: Any, name: str, encode: Any) -> Any:
     try:
         return encode(text)
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         raise JException("D3140", -1, name, text) from None
 
 
@@ -307,12 +330,15 @@ _SIGNATURES: Final = {
     "decodeUrl": ("<s-:s>", "decode_url"),
     "decodeUrlComponent": ("<s-:s>", "decode_url_component"),
     "string": ("<x-b?:s>", "string"),
+    "clone": ("<(oa)-:o>", "clone"),
     "contains": ("<s-(sf):b>", "contains"),
     "match": ("<s-f<s:o>n?:a<o>>", "match"),
     "replace": ("<s-(sf)(sf)n?:s>", "replace"),
     "split": ("<s-(sf)n?:a<s>>", "split"),
     "sort": ("<af?:a>", "sort"),
     "distinct": ("<x:x>", "distinct"),
+    "keys": ("<x-:a<s>>", "keys"),
+    "merge": ("<a<o>:o>", "merge"),
     "toMillis": ("<s-s?:n>", "to_millis"),
     "fromMillis": ("<n-s?s?:s>", "from_millis"),
 }

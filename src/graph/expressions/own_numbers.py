@@ -1,4 +1,4 @@
-"""Functions of numbers that the library answers differently from JavaScript's; see `own_functions`."""
+"""JSONata's number functions whose results in the library differ from JavaScript's; see `own_functions`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_PLACES: Final = 400
 
 
 class OwnNumbers:
-    """The functions, by the names that the library looks them up by."""
+    """The functions, under the method names by which the library finds them."""
 
     @staticmethod
     def number(value: Any) -> Any:
@@ -37,12 +37,12 @@ class OwnNumbers:
 
     @staticmethod
     def sum(values: Any) -> Any:
-        """``$sum``: one after the other, as JavaScript adds; Python's own sum is more exact since 3.12."""
+        """``$sum``: adds one by one, as JavaScript does; Python's ``sum`` is more exact since 3.12."""
         return None if values is None else reduce(add, values, 0)
 
     @staticmethod
     def average(values: Any) -> Any:
-        """``$average``: of the sum above."""
+        """``$average``."""
         return OwnNumbers.sum(values) / len(values) if values else None
 
     @staticmethod
@@ -55,7 +55,7 @@ class OwnNumbers:
 
     @staticmethod
     def round(value: Any, places: Any) -> Any:
-        """``$round``: to a number of places that is no whole number, there is no result."""
+        """``$round``: NaN if the number of places is not a whole number."""
         if value is None or places is None:
             return Functions.round(value, places)
         if places != int(places) or abs(places) > _MOST_PLACES:
@@ -64,12 +64,12 @@ class OwnNumbers:
 
     @staticmethod
     def format_integer(value: Any, picture: Any) -> Any:
-        """``$formatInteger``: of the whole number below."""
+        """``$formatInteger``: rounds down."""
         return None if value is None else Functions.format_integer(math.floor(value), picture)
 
     @staticmethod
     def parse_integer(text: Any, picture: Any) -> Any:
-        """``$parseInteger``: the digits that a text begins with, if the picture is of digits, too."""
+        """``$parseInteger``: with a decimal picture, a text that does not fit gives its leading digits."""
         try:
             return Functions.parse_integer(text, picture)
         except RuntimeError:

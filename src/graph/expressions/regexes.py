@@ -1,7 +1,7 @@
-"""Regular expressions of JSONata, bounded: one that backtracks for ever must not stop the whole process.
+"""Regular expressions of JSONata with a time limit: endless backtracking must not stop the whole process.
 
-The engine is ``regex``, which looks at a deadline while it matches and lets other threads run; the standard
-library's does neither.
+The engine is ``regex``, which checks a deadline while it matches and lets other threads run; Python's ``re``
+does neither.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OTHER_BACKSLASH: Final = regex.compile(r"\\(?!g<\d+>)")
 _SPACES: Final = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _LETTERS: Final = frozenset("bBDWSfnrtvxu")
-"""Letters that mean something behind a backslash; every other one stands for itself."""
+"""Letters with a meaning after a backslash; every other letter stands for itself."""
 
 _MEANINGS: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "{": r"\{", "[]": "(?!)", "[^]": "(?s:.)"}
 _SIGN: Final = regex.compile(r"\\(?:k<\w+>|c[A-Za-z]|.)|\[\^?\]?|[\].$]|\{(?!\d+(?:,\d*)?\})", regex.DOTALL)
 
 
 def _as_javascript(pattern: str, *, multiline: bool) -> str:
-    r"""The pattern, in JavaScript's signs: ``\d`` is of ASCII, ``$`` is the very end, ``\z`` is a letter."""
+    r"""Translates JavaScript's pattern: ``\d`` is ASCII, ``$`` is the very end, ``\z`` is the letter z."""
     inside = False
 
     def put(found: Any) -> str:
@@ -51,7 +51,7 @@ def _as_javascript(pattern: str, *, multiline: bool) -> str:
 
 
 def _escaped(said: str, *, inside: bool) -> str:
-    """What stands behind a backslash."""
+    """Translates one escape, given without its backslash."""
     if said[0] == "k" and len(said) > 1:
         return f"(?P={said[2:-1]})"
     if said[0] == "c" and len(said) > 1:
@@ -66,7 +66,7 @@ def _escaped(said: str, *, inside: bool) -> str:
 
 
 class Matching(threading.local):
-    """Which evaluation matches in this thread.
+    """The evaluation that runs in this thread.
 
     Attributes:
         watch: The watch of the evaluation, or None.
@@ -79,7 +79,7 @@ matching: Final = Matching()
 
 
 class BoundedPattern(Jsonata.JLambda):
-    """A compiled pattern as `jsonata` uses one, also as a function of a text that gives its first match.
+    """A compiled pattern in the form that `jsonata` expects; called with a text, it returns the first match.
 
     Args:
         pattern: The pattern's text.
@@ -101,10 +101,10 @@ class BoundedPattern(Jsonata.JLambda):
         return self._within(self._pattern.search, text)
 
     def finditer(self, text: str) -> Iterator[Any]:
-        """All matches, in order; each is given when the next one is known.
+        """All matches, in order; each match is yielded when the next one is known.
 
         Raises:
-            JException: After the first match there is an empty one: there is no way on from it.
+            JException: A match before the end of the text is empty, which would repeat for ever.
         """
         matches = self._within(self._pattern.finditer, text)
         match = self._next(matches)
@@ -148,9 +148,10 @@ class BoundedPattern(Jsonata.JLambda):
         return "".join([*parts, text[start:]])
 
     def _template(self, replacement: str) -> str:
-        r"""What `jsonata` made of a replacement, in which every other backslash stands for itself.
+        r"""The template for ``expand``, from the replacement that `jsonata` prepared.
 
-        It writes ``\\g<2>`` for the group ``$2``, and shortens the number when it is told that there is none.
+        `jsonata` writes ``\\g<2>`` for ``$2``, and shortens the number on a ValueError, which says that the
+        pattern has no such group. Every other backslash stands for itself.
         """
         for group in _GROUP.finditer(replacement):
             if int(group[1]) > self._pattern.groups:
@@ -166,7 +167,7 @@ class BoundedPattern(Jsonata.JLambda):
 
 
 def _described(matches: Iterator[Any]) -> dict[str, Any] | None:
-    """The next of the matches, as an expression sees it."""
+    """The next match, as the object that expressions see."""
     match = next(matches, None)
     if match is None:
         return None

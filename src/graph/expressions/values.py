@@ -1,4 +1,4 @@
-"""Values of expressions: JSON, and nothing at all."""
+"""Values of expressions: JSON and `UNDEFINED`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Undefined(Enum):
 
 
 UNDEFINED: Final = Undefined.UNDEFINED
-"""What selects nothing, as ``undefined`` in JavaScript. None is ``null``, which is a value."""
+"""The result of an expression that selects nothing, as ``undefined`` in JavaScript. None is ``null``."""
 
 
 def plain_number(number: float) -> float | int:
-    """A number as JSON writes it in JavaScript: without a fraction where it has none.
+    """Turns a whole float into an int, as JavaScript's JSON has no ``.0``.
 
     Args:
         number: A finite number.
 
     Returns:
-        An int where the value is whole and JavaScript would write its digits.
+        An int if the number is whole and JavaScript writes it without an exponent, otherwise the number.
     """
     if not number.is_integer() or abs(number) >= _LARGEST_PLAIN:
         return number
@@ -42,14 +42,14 @@ def plain_number(number: float) -> float | int:
 
 
 def json_value(value: Any) -> Any:
-    """What is left of a value when it is written as JSON in JavaScript.
+    """Makes a value plain JSON, by the rules of JavaScript's ``JSON.stringify``.
 
     Args:
         value: JSON in which `UNDEFINED`, infinity and NaN may occur.
 
     Returns:
-        The value itself if it is JSON already, otherwise a copy: undefined members are left out, undefined
-        entries and numbers that JSON does not have are null.
+        The value itself if it is JSON already, otherwise a copy: undefined members are left out; undefined
+        entries, infinity and NaN become null.
     """
     match value:
         case str() | bool() | int() | None:

@@ -1,4 +1,4 @@
-"""Takes over changes of a document while it is served."""
+"""Applies changes of a document while it is served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class Reload:
-    """Takes over changes of a document's file. One with errors is not taken over; the log says what they are.
+    """Applies changes of a document's file. Invalid versions are not applied; the log lists their errors.
 
     Looks at the files now and then: that works on every file system, and ends at once.
 
@@ -59,7 +59,7 @@ class Reload:
         _log.info("The changed document is served now")
 
     def _state(self) -> list[tuple[int, ...] | None]:
-        """What is different after a change: times, sizes and, where files are replaced, numbers."""
+        """The values that change with a file: its time, its size, and its inode if it is replaced."""
         return [_stamp(file) for file in self._files]
 
 

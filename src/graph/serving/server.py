@@ -1,4 +1,4 @@
-"""The official SDK's server over the tools of a document: over HTTP in both eras, and on other streams."""
+"""Serves the tools of a document through the official SDK: over HTTP, and over its message streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Server(Server[Any]):
-    """Says over every transport that its list of tools may change."""
+    """Announces over every transport that the list of tools may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
@@ -66,7 +66,7 @@ class GraphServer:
         await self.server.run(reader, writer, self.server.create_initialization_options())
 
     def end_streams(self) -> None:
-        """Tells clients that listen for changes that there will be none."""
+        """Tells subscribed clients that the subscription has ended."""
         self._listeners.close()
 
     async def _tell_of_change(self) -> None:

@@ -17,9 +17,9 @@ import anyio
 
 from ...stdio.session import Asked, Info, Report
 from ...types.canonical import without_surrogates
-from ..execution.brief import BriefRuns
 from ..execution.control import Hooks
 from ..execution.failures import RunError
+from ..execution.quick_runs import QuickRuns
 from ..execution.spans import is_traced
 from ..schemas import compiled
 
@@ -62,17 +62,17 @@ class GraphService:
 
     def _serve(self, api: McpGraphApi) -> None:
         self._api = api
-        self._brief = BriefRuns(api.executor)
+        self._quick_runs = QuickRuns(api.executor)
 
     @property
     def info(self) -> Info:
-        """What the document's server says about itself."""
+        """The description of the document's server."""
         told = self._api.server_info
         return Info(name=told.name, title=told.title, version=told.version, instructions=told.instructions)
 
     @property
     def is_observed(self) -> bool:
-        """Whether somebody wants spans of what is done here."""
+        """Whether spans are wanted."""
         return self._api.executor.spans is not None or is_traced()
 
     def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ class GraphService:
             What MCP has as the result of a call, also where it says why the run failed.
         """
         if report is None:
-            found = self._brief.run(asked.tool, asked.arguments)
+            found = self._quick_runs.run(asked.tool, asked.arguments)
             return await self._run(asked, None) if found is None else _answer(asked, found)
         async with anyio.create_task_group() as group:
             reporter = _Reporter()

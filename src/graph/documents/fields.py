@@ -1,4 +1,4 @@
-"""Reads a document's mappings key by key: every misfit in words, with its place."""
+"""Reads a document's mappings key by key and notes each value that does not fit, with its place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What may stand behind a key.
+    """A kind of value that a key may have.
 
     Attributes:
         words: What it is called.
@@ -55,11 +55,11 @@ class Findings:
         self.problems: list[Problem] = [replace(problem, file=file) for problem in source.problems]
 
     def error(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Notes something that keeps the document from being served."""
+        """Reports an error that keeps the document from being served."""
         self._add(message, self.source.at(path), Severity.ERROR, fix)
 
     def warn(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Notes something that is probably not meant."""
+        """Reports a warning."""
         self._add(message, self.source.at(path), Severity.WARNING, fix)
 
     def fields(self, value: Any, path: Path) -> Fields | None:
@@ -77,7 +77,7 @@ class Findings:
 
 
 class Fields:
-    """The keys of one mapping. What does not fit is noted when it is read; something that fits is given then.
+    """Reads the keys of one mapping. A value that does not fit is noted, and a default is returned instead.
 
     Args:
         findings: Takes what is wrong.
@@ -103,7 +103,7 @@ class Fields:
 
     @property
     def position(self) -> Position:
-        """Where it stands."""
+        """The place in the document."""
         return self._findings.source.at(self.path)
 
     def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
@@ -148,7 +148,7 @@ class Fields:
         return self.get(key, MAPPING, default=default) or {}
 
     def inside(self, key: str) -> Fields:
-        """The keys of a mapping; if there is none, whatever is asked for is nothing more to note."""
+        """The keys of an inner mapping. If it is missing, that alone is noted, not each of its keys."""
         found = self.get(key, MAPPING)
         inner = Fields(self._findings, found or {}, (*self.path, key), self)
         inner._quiet = found is None
@@ -165,7 +165,7 @@ class Fields:
         ]
 
     def number(self, key: str, *kinds: Kind, default: Any, least: float = 0) -> Any:
-        """A number above zero (or from a least one), or what else the kinds say."""
+        """A number above zero, or at least `least` if that is given; values of other kinds as they are."""
         value = self.get(key, *kinds, default=default)
         if _is_number(value) and value is not default:
             relation = "at least" if least else "greater than"
@@ -176,7 +176,7 @@ class Fields:
         return value
 
     def end(self) -> bool:
-        """Notes the keys that were not read; says whether everything fits."""
+        """Reports keys that were not read; returns whether everything is valid."""
         for key in self._values:
             if key not in self._known and not key.startswith("x-"):
                 fix = did_you_mean(key, self._known)
@@ -195,7 +195,7 @@ class Fields:
         return False
 
     def misfit(self, message: str, path: Path, fix: str | None = None) -> None:
-        """Notes something that does not fit."""
+        """Reports an error."""
         if not self._quiet:
             self._findings.error(message, path, fix)
         fields: Fields | None = self

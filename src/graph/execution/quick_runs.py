@@ -1,4 +1,4 @@
-"""Runs that are over in a moment, in the thread that asks: for an event loop, a thread would cost more."""
+"""Runs short tools in the calling thread: handing them to another thread costs an event loop more."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from ..model import ToolDefinition
     from .executor import GraphExecutor, RunResult
 
-_MILLISECONDS: Final = 5
-"""A moment: as long as Python lets one thread go on before it looks at the others."""
+_MOST_MILLISECONDS: Final = 5
+"""Longest time of such a run: Python itself lets a thread go on for so long before it switches."""
 
-_CALLS_PER_MOMENT: Final = 16
-"""Calls that a tool is left alone for each moment it took: the next arguments may ask for less."""
+_PAUSE: Final = 16
+"""Calls for which a tool is not tried again, for each `_MOST_MILLISECONDS` that it took."""
 
 
-class BriefRuns:
-    """Runs tools that only compute, as long as they are quick. For one thread.
+class QuickRuns:
+    """Tries tools that only compute, and gives up those that take long. For one thread.
 
-    What is given up has had no effect, and may be run anew.
+    A run that is given up has had no effect, so it can be repeated in another thread.
 
     Args:
-        executor: Runs the tools. One that is observed is left alone: what is given up would be seen.
+        executor: Runs the tools. With spans nothing is tried: they would show runs that are given up.
     """
 
     def __init__(self, executor: GraphExecutor) -> None:
@@ -35,14 +35,14 @@ class BriefRuns:
         self._pauses = {tool.name: 0 for tool in tools if _only_computes(tool)}
 
     def run(self, tool: str, arguments: Mapping[str, Any] | None) -> RunResult | None:
-        """Runs a tool, if that is a matter of moments.
+        """Runs a tool if it is quick.
 
         Args:
             tool: Name of the tool.
             arguments: Its arguments, JSON.
 
         Returns:
-            The result; None if the tool has to be run in the usual way, also to say why it fails.
+            The result. None if there is none yet: the tool was not tried, took too long, or failed.
         """
         pause = self._pauses.get(tool)
         if pause != 0:
@@ -51,13 +51,13 @@ class BriefRuns:
             return None
         before = time.monotonic()
         try:
-            return self._executor.run(tool, arguments, most_milliseconds=_MILLISECONDS)
-        except Exception:  # nothing is swallowed: the run in the usual way meets it again, and says why
+            return self._executor.run(tool, arguments, most_milliseconds=_MOST_MILLISECONDS)
+        except Exception:  # the run in another thread fails as well, and says why
             return None
         finally:
-            moments = (time.monotonic() - before) * 1000 / _MILLISECONDS
-            if moments > 0.5:
-                self._pauses[tool] = round(_CALLS_PER_MOMENT * moments)
+            share = (time.monotonic() - before) * 1000 / _MOST_MILLISECONDS
+            if share > 0.5:
+                self._pauses[tool] = round(_PAUSE * share)
 
 
 def _only_computes(tool: ToolDefinition) -> bool:

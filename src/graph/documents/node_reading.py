@@ -1,4 +1,4 @@
-"""Makes the nodes of the model from what a document says, in either dialect."""
+"""Reads the nodes of a document, in either dialect."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ..nodes import (
     key_path,
 )
 from .dialect import looks_like_jsonata
-from .fitting import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean
+from .fields import MAPPING, NUMBER, TEXT, TRUTH, WHOLE, Fields, did_you_mean
 from .shapes import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .fitting import Findings
+    from .fields import Findings
     from .yaml_source import Path
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)\s*")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class NodeBuilder:
-    """Builds the nodes of one document.
+class NodeReading:
+    """Reads the nodes of one document.
 
     Args:
         findings: Takes what is wrong.
@@ -63,7 +63,7 @@ class NodeBuilder:
         }
 
     def node(self, raw: Any, path: Path) -> Node | None:
-        """Builds one node.
+        """Reads one node.
 
         Args:
             raw: What the document says.
