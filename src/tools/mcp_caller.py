@@ -15,7 +15,7 @@ from . import audit_workflow, connection, connection_settings, tool_settings
 from .caller import settings
 
 if TYPE_CHECKING:
-    from ..audit.dispatch import Dispatcher
+    from ..audit.call import Dispatcher
     from .caller.calls import CallPlan
     from .caller.results_layout import ResultsLayout
     from .caller.sessions import Sessions

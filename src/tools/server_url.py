@@ -1,4 +1,4 @@
-"""The URL of a server: what it must look like before anything is sent there, and its origin."""
+"""Checks the URL of a server before anything is sent there, and finds its origin."""
 
 import ipaddress
 import re
@@ -7,15 +7,15 @@ from urllib.parse import urlsplit
 
 from ..types.errors import SettingInvalid
 
-_NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is no number
+_NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
 
 
 def checked_url(server_uri: str) -> str:
     """The URL to send requests to.
 
     Raises:
-        SettingInvalid: It is empty, malformed, not http(s), or carries a login. The message does not show it:
-            nobody knows which part of a malformed URL is a secret.
+        SettingInvalid: The URL is empty, malformed, not http(s), or has a login. The message does not show
+            the URL, as any part of a malformed URL may be a secret.
     """
     url = server_uri.strip().partition("#")[0]
     fix = "Enter the full URL, such as https://host/mcp"
@@ -43,7 +43,7 @@ def checked_url(server_uri: str) -> str:
             "The server URL holds a space or control character", setting="server_url", fix=fix
         )
     if "[" in parts.netloc or not _is_plain(host):
-        from .transports.http_channel import is_usable  # only here: most hosts need no HTTP to be understood
+        from .transports.http_channel import is_usable  # imported here, as only unusual hosts need it
 
         if not is_usable(url):
             raise SettingInvalid(
@@ -53,7 +53,7 @@ def checked_url(server_uri: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, in one spelling. Empty for one that has none."""
+    """Scheme, host and port of a URL in normalized form; empty for a URL without an origin."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -63,7 +63,7 @@ def origin_of(url: str) -> str:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Returns whether a host's name says that it is this machine (RFC 6761 §6.3, RFC 8252 §7.3)."""
+    """Returns whether a host is a loopback name or address (RFC 6761 §6.3, RFC 8252 §7.3)."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

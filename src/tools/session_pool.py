@@ -15,11 +15,11 @@ _Key = tuple[object, ...]
 class SessionPool:
     """Clients by route. Safe for use by many threads at once.
 
-    State that a server keeps for a session lives as long as the pool: for a whole run of an agent or a batch.
+    A session's state on the server lives as long as the pool: for a whole run of an agent or a batch.
 
     Args:
-        connect: Makes the client of a route; resolves its credential. Called once per server and caller, and
-            again if it raised.
+        connect: Makes the client of a route, with its credential. Called once per server and caller, and
+            again after an exception.
     """
 
     def __init__(self, connect: Callable[[ServerRoute], MCPClient]) -> None:
@@ -30,10 +30,10 @@ class SessionPool:
         self._closed = False
 
     def client(self, route: ServerRoute) -> MCPClient:
-        """The client of a route; the tool and pin in it do not matter.
+        """The client of a route; the route's tool and pin do not matter.
 
         Raises:
-            MCPError: What `connect` raises, or `ConnectError` once the pool is closed.
+            MCPError: `connect` failed, or the pool is closed (`ConnectError`).
         """
         key = _key(route)
         client = self._clients.get(key)
@@ -41,7 +41,7 @@ class SessionPool:
             return client
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
-        with making:  # servers do not wait for each other
+        with making:  # a lock per server, so that servers do not wait for each other
             client = self._clients.get(key)
             if client is None:
                 client = self._connect(route)

@@ -54,18 +54,18 @@ def pinning() -> Any:
 
 
 def labelled(choices: Iterable[tuple[str, str, str]]) -> list[Any]:
-    """Makes choices of value, label and description; KNIME before 5.8 takes no more than the values."""
+    """Makes choices of value, label and description; before KNIME 5.8 choices are plain values."""
     choice = getattr(knext.StringParameter, "Choice", None)
     return [entry[0] if choice is None else choice(*entry) for entry in choices]
 
 
 def column_choices(first: str, columns: Callable[[list[Any]], list[str]]) -> Callable[[Any], list[str]]:
-    """Makes what KNIME asks for the choices of a parameter that names a column.
+    """Makes the function that gives KNIME the choices of a parameter that names a column.
 
     Args:
-        first: What can be chosen instead of a column; the default.
-        columns: The names of the columns, from the specs of the node's inputs. If it fails, there are none:
-            the dialog has to open.
+        first: The first choice and default, which stands for no column.
+        columns: Gives the names of the columns from the specs of the node's inputs. If it raises, no columns
+            are offered, so that the dialog opens.
     """
 
     def offered(context: Any) -> list[str]:
@@ -85,7 +85,7 @@ def chosen_column(name: str | None) -> str | None:
 
 
 def _tool_columns(schema: Any) -> list[str]:
-    """The tool columns; where there is none, every column that could hold tools as JSON."""
+    """The tool columns; without any, every column that could hold tools as JSON."""
     from ..types.columns import may_hold_tools, tool_column_names
 
     if schema is None:

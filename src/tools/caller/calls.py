@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...audit.dispatch import Call
+from ...audit.call import Call
 from ...types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from .cells import Unreadable, values_of
 from .mapping import (

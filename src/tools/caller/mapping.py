@@ -202,8 +202,9 @@ def arguments_from_pairs(
 ) -> dict[str, Any]:
     """Reads arguments that a person entered as names and values.
 
-    A value is text where the schema takes text or does not say; elsewhere it is read as JSON (``5``,
-    ``true``, ``["a", "b"]``). A value that is not JSON stays text, which the schema check then refuses.
+    A value is text if the schema takes text or does not say. Otherwise it is read as JSON (``5``, ``true``,
+    ``["a", "b"]``); booleans may be written in any case, as Excel (``TRUE``) and pandas (``True``) do. A
+    value that is not JSON stays text, which the schema check then refuses.
 
     Args:
         pairs: Names and values; pairs without a name are skipped.
@@ -313,6 +314,8 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
 def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
     value: Any = text
     if parameter.kinds and "string" not in parameter.kinds:
+        if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
+            return text.strip().lower() == "true"
         with suppress(ValueError):  # the schema says what is wanted, better than a parser can
             value = _parse(text)
     return cell_to_json(value, parameter, pointer)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...audit.dispatch import CallOutcome
+    from ...audit.call import CallOutcome
     from ...audit.record import CallRecord
     from .results_layout import Kind, ResultsLayout, StructuredColumn
 

@@ -6,7 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.dispatch import Call, CallOutcome, Dispatcher, failed_call, recorded_call
+from ...audit.call import Call, CallOutcome, Dispatcher
+from ...audit.dispatch import failed_call, recorded_call
 from ...audit.journal import SUFFIX, Journal, JournalWriteError
 from ...audit.record import CallStatus
 from ...audit.resume import latest_to_resume, repeated_calls

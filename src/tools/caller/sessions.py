@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, assert_never
 
+from ...audit.call import Dispatcher
 from ...audit.definitions import Definitions, Pinning
-from ...audit.dispatch import Dispatcher
 from ...audit.secrets import SecretMarker
 from ...types.columns import knime_value
 from ...types.errors import MCPError
@@ -25,7 +25,7 @@ from .run import JOURNALS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...audit.dispatch import Call, WorkflowRunner
+    from ...audit.call import Call, WorkflowRunner
     from ...types.routing import ServerRoute
     from ...types.tool import Tool
     from ..credentials import Credential

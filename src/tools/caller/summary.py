@@ -17,7 +17,7 @@ from ..words import beginning, counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...audit.dispatch import CallOutcome
+    from ...audit.call import CallOutcome
     from ...audit.record import CallRecord
     from ...types.tool import Tool
 

@@ -1,7 +1,7 @@
 """Calls that a server of the modern era answers with a task: the extension ``io.modelcontextprotocol/tasks``.
 
-https://github.com/modelcontextprotocol/ext-tasks. Since the client declares the extension, a server may answer
-any call so. The task is polled; its result, its error and its questions come with the poll.
+https://github.com/modelcontextprotocol/ext-tasks. Since the client declares the extension, a server may
+answer any call so. The task is polled; its result, its error and its questions come with the poll.
 """
 
 from typing import Any

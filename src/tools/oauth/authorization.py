@@ -304,7 +304,7 @@ class OAuth:
         return self._keep(Login(issuer, found.resource, client, tokens, scope, self._grant.name))
 
     def _count_login(self) -> None:
-        """Limits logins, so that a server that refuses every token does not ask the person again and again."""
+        """Counts logins, as a server that refuses every token would ask the person again and again."""
         now = time.monotonic()
         self._logins = [at for at in self._logins if now - at < _WINDOW_SECONDS]
         if len(self._logins) >= _MOST_LOGINS:

@@ -24,7 +24,7 @@ def choose_scope(
         challenged: The scope in the server's challenge, which takes precedence over metadata.
         resource_scopes: ``scopes_supported`` of the protected resource.
         server_scopes: ``scopes_supported`` of the authorization server.
-        refreshable: True if the grant can use a refresh token, for which ``offline_access`` is added if listed.
+        refreshable: True if the grant can use a refresh token; see `with_offline`.
 
     Returns:
         Scopes separated by spaces; None to leave the parameter out.
@@ -34,7 +34,7 @@ def choose_scope(
 
 
 def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refreshable: bool) -> str | None:
-    """Adds ``offline_access`` to the scopes if the authorization server lists it, else removes it.
+    """Adds ``offline_access`` for a grant with refresh tokens if the server lists it, else removes it.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
     """

@@ -175,7 +175,7 @@ def _require_keyring() -> None:
         raise SettingInvalid(
             "The package 'keyring' is not installed, so there is nowhere safe to keep a login",
             setting="credentials",
-            fix="Install it with: pip install 'knime-mcp[oauth]'",
+            fix="Install it with: pip install keyring",
         ) from None
     backend = keyring.get_keyring()
     # Insecure backends ("fail", files in plain text) have a priority below 1.

@@ -85,7 +85,7 @@ def choose_method(client: Client, server: ServerMetadata) -> AuthMethod:
     if client.method is not None and client.method in possible:
         return client.method
     for method in possible:
-        # Servers often accept public clients without listing "none"; a private key is no server's default.
+        # A server without a list gets the first possible method: a private key is no server's default.
         if offered is None or method in offered:
             return method
     if possible == ("none",) and client.method is None:
@@ -123,9 +123,9 @@ def _assertion(client: Client, server: ServerMetadata) -> str:
         import jwt  # imported here: loads cryptography, which most clients do not need
     except ModuleNotFoundError:
         raise SettingInvalid(
-            "Logging in with a private key needs the extra 'oauth'",
+            "The package 'PyJWT' is not installed; it signs logins with a private key",
             setting="credentials",
-            fix="Install it with: pip install 'knime-mcp[oauth]'",
+            fix="Install it with: pip install 'pyjwt[crypto]'",
         ) from None
     if client.algorithm not in _ALGORITHMS:
         raise SettingInvalid(

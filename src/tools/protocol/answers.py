@@ -1,4 +1,4 @@
-"""The possible answers to a request, as values from which the protocol decides."""
+"""The possible answers to a request: a JSON-RPC response or a refusal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Response:
 
     Attributes:
         message: The response.
-        headers: HTTP response headers, case-insensitive; empty where there are none.
+        headers: HTTP response headers, case-insensitive; empty for transports without headers.
         body: The JSON text that the message was read from.
     """
 
@@ -21,9 +21,10 @@ class Response:
     body: bytes | str = field(default=b"", repr=False)
 
     def may_mention(self, word: str) -> bool:
-        """Returns whether a text without special characters can be anywhere in the message.
+        """Returns whether the message may contain a word without special characters.
 
-        A look at the text is a hundred times cheaper than a walk over the values. Escapes could hide it.
+        Searching the text is a hundred times cheaper than walking over the values. True for every text with
+        Unicode escapes.
         """
         if isinstance(self.body, str):
             return word in self.body or "\\u" in self.body
@@ -32,17 +33,17 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The peer answered, but not with a successful HTTP status and a JSON-RPC response.
+    """An answer without a successful HTTP status or without a JSON-RPC response.
 
     Attributes:
         status: HTTP status.
-        media_type: Type of the body, lower case, without parameters.
-        excerpt: Start of the body in one line, or the title of a web page; never long.
-        error: The JSON-RPC error in the body, if there was one. Its id does not matter: servers put null or
+        media_type: Media type of the body, in lower case, without parameters.
+        excerpt: Start of the body in one line, or the title of a web page; short.
+        error: The JSON-RPC error in the body, if there was one. Its id is not checked, as servers put null or
             texts there.
         challenge: ``WWW-Authenticate``, all challenges joined by commas.
         retry_after: Seconds from ``Retry-After``.
-        sent_session: The request carried a session id.
+        sent_session: True if the request had a session id.
         message: The JSON-RPC message in the body, if there was one.
     """
 
@@ -57,7 +58,7 @@ class Refusal:
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return self.status in {408, 429} or self.status >= 500
 
 

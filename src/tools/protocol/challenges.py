@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"  # noqa: S105 - a grammar rule
-# Possessive, because a server could make backtracking take seconds.
+# Possessive quantifiers, as a server could otherwise make backtracking take seconds.
 _PART: Final = re.compile(
     rf'\s*+(?:(?P<name>{_TOKEN})\s*+=\s*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<bare>[^\s,"=]++))'
     rf"|(?P<scheme>{_TOKEN})(?:\s++(?P<token68>[A-Za-z0-9._~+/-]++=*+)(?=\s*+(?:,|$)))?)(?:\s*+(?:,|$)|(?=\s))"
@@ -18,16 +18,16 @@ _LONGEST: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge: a scheme and its parameters, names in lower case."""
+    """A challenge: a scheme and its parameters, with names in lower case."""
 
     scheme: str
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def parse_challenges(header: str | None) -> list[Challenge]:
-    """The challenges of a header, several of them possibly joined into one.
+    """Reads the challenges of a header, which may be several headers joined by commas.
 
-    Lenient: what cannot be read is skipped, because servers write this header by hand.
+    Unreadable parts are skipped, as many servers do not write this header correctly.
     """
     challenges: list[Challenge] = []
     text = (header or "")[:_LONGEST]
@@ -49,7 +49,7 @@ def parse_challenges(header: str | None) -> list[Challenge]:
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from a number of seconds or a date; None if there is neither."""
+    """Seconds to wait, from a number of seconds or a date; None if the value is neither."""
     if value is None:
         return None
     text = value.strip()

@@ -1,7 +1,7 @@
 """HTTP headers that mirror parts of a request (revision 2026-07-28).
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports#custom-headers-from-tool-parameters.
-Header values must survive proxies, so anything but visible ASCII travels as base64 in a marked form.
+Header values must survive proxies, so any value that is not visible ASCII is sent as marked base64.
 """
 
 import base64
@@ -12,16 +12,16 @@ from typing import Any, Final, cast
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""What a header name may consist of (RFC 9110 §5.6.2)."""
-_NAME_PARAMETER: Final = {  # of the requests that this client sends
+"""The characters of a header name (RFC 9110 §5.6.2)."""
+_NAME_PARAMETER: Final = {  # by method, for the requests that this client sends
     "tools/call": "name",
     # The extension io.modelcontextprotocol/tasks, *Routing Headers*.
     "tasks/get": "taskId",
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-# Keywords whose values are schemas, lists of schemas, or maps of schemas. Payload keywords (default, enum,
-# const, examples) are not among them, and $ref is not followed.
+# Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
+# (default, enum, const, examples) are left out, and $ref is not followed.
 _SCHEMAS: Final = frozenset(
     [
         "additionalItems",
@@ -45,16 +45,16 @@ _SCHEMA_MAPS: Final = frozenset(
 
 
 class InvalidAnnotationError(ValueError):
-    """An ``x-mcp-header`` that makes its tool unusable over HTTP; the message says why."""
+    """An invalid ``x-mcp-header``, which makes its tool unusable over HTTP; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """An argument that is repeated as a header.
+    """An argument that is repeated in a header.
 
     Attributes:
-        header: ``Mcp-Param-…``.
-        path: Property names from the arguments' root to the value.
+        header: The header's name, ``Mcp-Param-…``.
+        path: Property names from the root of the arguments to the value.
     """
 
     header: str
@@ -62,7 +62,7 @@ class Mirrored:
 
 
 def encode_header_value(value: str) -> str:
-    """A value as header text: plain where it is safe, else ``=?base64?…?=``."""
+    """A value as header text: unchanged if that is safe, else as ``=?base64?…?=``."""
     plain = all(" " <= character <= "~" for character in value) and value == value.strip(" ")
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
@@ -82,7 +82,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
     """The arguments that a tool's input schema wants repeated as headers.
 
     Raises:
-        InvalidAnnotationError: The specification demands that such a tool is left out.
+        InvalidAnnotationError: An annotation is not valid; the specification demands to leave out the tool.
     """
     found: list[Mirrored] = []
     seen: set[str] = set()
@@ -108,7 +108,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:
-    """All subschemas, with the path of properties that leads to one or None if it is reached otherwise."""
+    """All subschemas, each with its path if it is reached by properties only, else None."""
     stack: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
     while stack:
         current, path = stack.pop()
@@ -128,7 +128,7 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
 
 
 def argument_headers(mirrored: tuple[Mirrored, ...], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Headers for the arguments of one call; null and absent ones have none."""
+    """Headers for the arguments of one call; null and absent arguments have no header."""
     headers: dict[str, str] = {}
     for entry in mirrored:
         value: Any = arguments

@@ -1,6 +1,6 @@
-"""JSON text as values, also as sloppy servers write it: ``NaN``, lone surrogates, byte order marks.
+"""Reads JSON text, including common errors of servers: ``NaN``, lone surrogates, byte order marks.
 
-What leaves this module has no lone surrogates: one would make a whole table unreadable.
+The values have no lone surrogates, as a single one would make a whole table unreadable.
 """
 
 import json
@@ -17,31 +17,31 @@ from ...types.errors import ProtocolError
 _fast: Callable[[bytes], Any] | None
 try:
     from orjson import loads as _fast
-except ImportError:  # LangChain brings it, where a platform has it
+except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
     _fast = None
 
 DEEPEST: Final = 200
-"""Levels of a JSON value at most. What is read here is written, copied and compared elsewhere, by code that
-calls itself once or twice per level; Python ends that after a thousand."""
+"""The maximum depth of a JSON value. Other code that writes, copies or compares values recurses once or twice
+per level, and Python allows a thousand levels of recursion."""
 
 _CONTAINERS: Final = (dict, list)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _FEW: Final = 1000
 _LARGE: Final = 10_000  # characters
-_SURROGATE: Final = re.compile(r"\\u[dD]")  # in one search, which takes a fifth of what two by `in` take
-# orjson makes a float of an integer with more than 64 bits; only one of 19 digits can be one.
+_SURROGATE: Final = re.compile(r"\\u[dD]")  # one search takes a fifth of the time of two with `in`
+# orjson reads an integer of more than 64 bits as a float; such an integer has at least 19 digits.
 _DIGITS: Final = bytes(ord("0") if chr(i).isdecimal() and i < 128 else ord(" ") for i in range(256))
 _MANY_DIGITS: Final = b"0" * 19
 _UNREAD: Final = object()
 
 
 def _no_constant(_name: str) -> None:
-    # NaN and Infinity are not JSON, but Python servers send them. As null they reach tables and hashes.
+    # NaN and Infinity are not JSON, but Python servers send them; they are read as null.
     return None
 
 
 def _finite(text: str) -> float | None:
-    # A number beyond all floats (1e999) would be read as infinity.
+    # A number larger than any float (1e999) would be read as infinity.
     value = float(text)
     return value if math.isfinite(value) else None
 
@@ -49,7 +49,7 @@ def _finite(text: str) -> float | None:
 def _integer(text: str) -> int | None:
     try:
         return int(text)
-    except ValueError:  # of thousands of digits, which Python refuses to read
+    except ValueError:  # Python refuses to read thousands of digits
         return None
 
 
@@ -71,14 +71,14 @@ def decode(data: bytes | str) -> Any:
             value = _read(text)
     if len(data) > DEEPEST and is_deeper(value, DEEPEST, data):
         raise _too_deep()
-    # Only an escape can bring a lone surrogate in, and the fast reader takes none.
+    # Only escapes can be lone surrogates, and orjson refuses them.
     if text is not None and _SURROGATE.search(text) and not _is_encodable(value):
         return map_texts(value, without_surrogates)
     return value
 
 
 def _read_fast(data: bytes | str) -> Any:
-    """The value that orjson reads; `_UNREAD` if it refuses the text, or reads another value than `json`."""
+    """The value that orjson reads; `_UNREAD` if it refuses the text, or may read long integers as floats."""
     if _fast is None:
         return _UNREAD
     octets = data.encode("utf-8", "replace") if isinstance(data, str) else data
@@ -95,7 +95,7 @@ def _read(text: str, decoder: json.JSONDecoder = _decoder) -> Any:
         return decoder.decode(text.lstrip("\ufeff \t\r\n"))
     except json.JSONDecodeError as error:
         raise ProtocolError(f"The server sent something that is not valid JSON ({error.msg})") from None
-    except ValueError:  # an integer that is too long
+    except ValueError:  # an integer has too many digits
         return _read(text, _slow_decoder)
     except RecursionError:
         raise _too_deep() from None
@@ -106,17 +106,17 @@ def _too_deep() -> ProtocolError:
 
 
 def is_surely_shallow(data: bytes | str, levels: int) -> bool:
-    """Returns whether brackets are nested at most that deep, by a look at the text.
+    """Returns whether brackets are nested at most that deep, by searching the text.
 
-    A few searches in C, for a fraction of what a walk over many values costs. What is left after all strings
-    are taken out are brackets; taking out pairs that hold nothing, over and over, leaves nothing. False means
-    that it is not known: the text may be no JSON.
+    A few searches in C are much faster than walking over many values. Strings and all other characters except
+    brackets are removed, and then, level by level, empty pairs of brackets; if nothing is left, the text is
+    shallow. False means that the depth is unknown, as the text may not be JSON.
     """
     text = data.encode("utf-8", "replace") if isinstance(data, str) else data
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two quotes with nothing in between: a string without a bracket, or the end of one and the next one's
-    # beginning. Either way nothing changes for the others.
+    # Two adjacent quotes are a string without brackets, or the end of one string and the beginning of the
+    # next. In both cases the other strings stay whole.
     brackets = text.translate(None, _NO_BRACKETS).replace(b'""', b"")
     if b'"' in brackets:
         brackets = b"".join(brackets.split(b'"')[::2])
@@ -137,8 +137,8 @@ def is_deeper(value: Any, levels: int, text: bytes | str | None = None) -> bool:
 
     Args:
         value: A JSON value.
-        levels: How many levels are fine.
-        text: The JSON text of the value, which is looked at where that is faster: when the values are many.
+        levels: The number of allowed levels.
+        text: The JSON text of the value, which is searched instead if that is faster: for many values.
     """
     level: list[Any] = [value] if type(value) in _CONTAINERS else []
     seen = 0
@@ -166,7 +166,7 @@ def _is_encodable(value: Any) -> bool:
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with every text in it changed, the names of members included."""
+    """A JSON value with all its texts changed, the names of members included."""
     match value:
         case str():
             return change(value)

@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 messages.
 
-https://www.jsonrpc.org/specification, with the leniency that real MCP servers need: error bodies with foreign
-ids, numbers that came back as text.
+https://www.jsonrpc.org/specification, tolerating deviations of MCP servers: error bodies with other ids, ids
+that are returned as text.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
-# https://modelcontextprotocol.io/specification/2026-07-28/basic: only a server of that revision says these.
+# https://modelcontextprotocol.io/specification/2026-07-28/basic: only servers of that revision send these.
 MODERN_CODES: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 
 Message = dict[str, Any]
@@ -33,12 +33,12 @@ class RpcError:
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """A JSON object as it is, and anything else as an empty one."""
+    """The value if it is a JSON object, else an empty object."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_text(value: object) -> str | None:
-    """A text as it is, and anything else as none."""
+    """The value if it is a text, else None."""
     return value if isinstance(value, str) else None
 
 
@@ -46,19 +46,19 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """Writes a message as UTF-8 JSON without line breaks.
 
     Raises:
-        ValueError: A value that JSON does not have (NaN, an object of ours).
-        TypeError: Likewise.
+        ValueError: The message has a value that JSON does not have, such as NaN.
+        TypeError: The message has an object of another class.
     """
     return compact_json(message).encode()
 
 
 def request(request_id: int, method: str, params: Mapping[str, Any]) -> Message:
-    """A request. ``params`` is always there: some servers refuse a request without."""
+    """A request. It always has ``params``, as some servers refuse requests without."""
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
-    """A notification; ``params`` left out where there are none, never null."""
+    """A notification; ``params`` is left out if None, never null."""
     message: Message = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         message["params"] = params
@@ -66,17 +66,17 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> Messag
 
 
 def result_response(request_id: Any, result: Mapping[str, Any]) -> Message:
-    """Our answer to a server's request."""
+    """A response with a result to a server's request."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
 def error_response(request_id: Any, code: int, message: str) -> Message:
-    """Our refusal of a server's request."""
+    """A response with an error to a server's request."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
 
 
 def is_response(message: Message) -> bool:
-    """Returns whether the message answers a request. Some libraries write null for absent members."""
+    """Returns whether the message answers a request, even if a library wrote null for absent members."""
     return message.get("method") is None and ("result" in message or "error" in message)
 
 
@@ -86,7 +86,7 @@ def has_result(message: Message) -> bool:
 
 
 def messages_of(value: Any) -> list[Message]:
-    """The messages of one text: itself, or those of a batch; nothing else is one."""
+    """The messages in a JSON value: an object is one message, a list is a batch of them."""
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [item for item in items if isinstance(item, dict)]
 
@@ -100,9 +100,9 @@ def answers(message: Message, request_id: int) -> bool:
 
 
 def answers_another(message: Message, request_id: int) -> bool:
-    """Returns whether a response names another request of ours: its id is a number, and not this one.
+    """Returns whether a response answers another request: its id is a number, and not this one.
 
-    An error may come without an id, or with a text for one, if the server could not read the request.
+    An error may have no id, or a text as id, if the server could not read the request.
     """
     found = message.get("id")
     is_number = isinstance(found, int | float) or (isinstance(found, str) and found.isdecimal())
@@ -110,10 +110,10 @@ def answers_another(message: Message, request_id: int) -> bool:
 
 
 def error_of(message: Any) -> RpcError | None:
-    """The error that a message reports, or None. Accepts any code and any data.
+    """The error in a message, or None. Accepts any code and any data.
 
-    An error without a code has code 0; only in what says that it is JSON-RPC, because many web servers have
-    an ``error`` in their bodies.
+    An error without a code gets code 0, but only in a JSON-RPC message, as many web servers send bodies with
+    an ``error``.
     """
     if not isinstance(message, dict):
         return None

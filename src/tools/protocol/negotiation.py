@@ -1,15 +1,15 @@
 """Negotiation of the revision and the HTTP transport: the decisions, without the I/O.
 
-A `Negotiation` says what to try, is told what came of it, and says what to try next, until both sides agree
-or nothing is left. The order is that of the specification's compatibility rules
+A `Negotiation` names the first step and, given the outcome of each step, the next one, until both sides agree
+or all steps have failed. The order is that of the specification's compatibility rules
 (https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning and
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility):
 
-1. ``server/discover``; a result with a revision that we know settles it.
-2. Errors that only a modern server says are acted upon; an outage or a refused login is no verdict.
-3. Anything else means a server of the handshake era: ``initialize``.
-4. If that gets a 4xx, the URL may be one of the old HTTP+SSE transport: open the stream there, and ask the
-   same two questions over it. Where the first one ends the stream, the second one is asked over another one.
+1. ``server/discover``; a result with a known revision ends the negotiation.
+2. Errors that only modern servers send are handled; an outage or a refused login ends the negotiation.
+3. Any other answer means a server of the handshake era: ``initialize``.
+4. If ``initialize`` gets a 4xx, the URL may be one of the old HTTP+SSE transport: open the stream there, and
+   send the same two requests over it. If the first request ends the stream, the second one uses a new stream.
 """
 
 from collections.abc import Mapping
@@ -29,37 +29,37 @@ from .versions import (
     newest,
 )
 
-_MOST_VERSIONS, _LONGEST_VERSION = 20, 40  # in the words of an error
+_MOST_VERSIONS, _LONGEST_VERSION = 20, 40  # number and characters of versions in an error
 _NO_SSE_AFTER: Final = frozenset({401, 403, 407, 408, 429})
 
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """Send ``server/discover`` naming this revision."""
+    """The step to send ``server/discover`` with this revision."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Initialize:
-    """Send ``initialize`` offering this revision."""
+    """The step to send ``initialize`` with this revision."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSse:
-    """Open the URL as a stream of the old HTTP+SSE transport and go on over it."""
+    """The step to open the URL as a stream of the old HTTP+SSE transport and to continue over it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Both sides agree.
+    """Success: both sides agree on a revision.
 
     Attributes:
         version: The revision.
-        result: Result of the request that settled it.
-        headers: HTTP headers of that response; the session id is among them.
+        result: The result of the last request.
+        headers: The HTTP headers of that response, with the session id.
     """
 
     version: str
@@ -69,14 +69,14 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The negotiation has failed, by an error or by the server's last answer."""
+    """Failure, with an error or the server's last answer as cause."""
 
     cause: MCPError | Answer
 
 
 @dataclass(frozen=True, slots=True)
 class SseOpened:
-    """Outcome of `OpenSse`: the stream stands."""
+    """The outcome of a successful `OpenSse`: the stream is open."""
 
 
 Try = Discover | Initialize | OpenSse
@@ -96,10 +96,10 @@ class Negotiation:
     """The state of a negotiation.
 
     Args:
-        transport: ``http`` and ``sse`` rule the other one out.
+        transport: ``http`` and ``sse`` allow that transport only.
         pinned: The only revision to accept.
-        remembered: Where to begin.
-        looks_like_sse: The URL ends like one of the old transport; it is tried first then.
+        remembered: The outcome to begin with.
+        looks_like_sse: True if the URL ends like those of the old transport, which is then tried first.
     """
 
     def __init__(
@@ -125,15 +125,15 @@ class Negotiation:
         self._tried_http = not begin_with_sse
         self._discovered = 0
         self._initialized = 0
-        self._is_unsure = False  # the probe was not answered: it may not have been heard
+        self._is_unsure = False  # the probe got no answer: perhaps it did not arrive
         self._refused_initialize: Refusal | None = None
 
     def start(self) -> Try:
-        """The first thing to try."""
+        """The first step."""
         return self._last
 
     def after(self, outcome: Outcome) -> Action:
-        """The next step after the outcome of the last one."""
+        """The next step, given the outcome of the last step."""
         match self._last:
             case Discover():
                 self._discovered += 1
@@ -150,7 +150,7 @@ class Negotiation:
 
     def _after_discover(self, outcome: Outcome) -> Action:
         if isinstance(outcome, ProtocolError):
-            return self._initialize_or(outcome)  # some answer anything to a method that they do not know
+            return self._initialize_or(outcome)  # some servers send nonsense for an unknown method
         if isinstance(outcome, SseOpened | MCPError):
             return self._after_silence(outcome)
         if isinstance(outcome, Response) and isinstance(outcome.message.get("result"), dict):
@@ -168,7 +168,7 @@ class Negotiation:
             may_be_about_the_method = outcome.status == 403 and outcome.challenge is None
             if not may_be_about_the_method:
                 return Failed(outcome)
-        # Some gateways of legacy servers answer such a 403, or a 5xx, to methods that they do not know.
+        # Some gateways of legacy servers answer unknown methods with 403 without a challenge, or with 5xx.
         self._is_unsure = isinstance(outcome, Refusal) and outcome.is_transient
         return self._initialize_or(outcome)
 
@@ -177,7 +177,7 @@ class Negotiation:
             outcome.kind == "idle" or (outcome.kind == "connect" and self._over_stream)
         )
         self._is_unsure = True
-        # Over stdio: the process has ended. Some servers do so on a method that they do not know.
+        # Over stdio: the process has ended, as some servers do on an unknown method.
         where = "protocol" if self._transport == "stdio" else "http"
         closed = isinstance(outcome, ConnectError) and outcome.phase == where
         closed = closed or (isinstance(outcome, SessionLost) and self._over_stream)
@@ -185,7 +185,7 @@ class Negotiation:
             return Failed(cast("MCPError", outcome))
         action = self._initialize_or(cast("MCPError", outcome))
         if self._over_stream and self._transport != "stdio" and isinstance(action, Initialize):
-            # The official Python SDK 1.0 to 1.6 ends the stream on a method that it does not know.
+            # The official Python SDK 1.0 to 1.6 ends the stream on an unknown method.
             self._first_request = action
             return OpenSse()
         return action
@@ -197,7 +197,7 @@ class Negotiation:
             return Failed(outcome)
         supported = _supported(error.data)
         version = newest(supported, (self._pinned,) if self._pinned else MODERN_VERSIONS)
-        # Once more even with the same revision: a server may need a second look.
+        # Asks once more, even if the server offers the revision that it has just refused.
         if version is not None and self._discovered < 2:
             return Discover(version)
         if supported and newest(supported, HANDSHAKE_VERSIONS) is None:
@@ -224,7 +224,7 @@ class Negotiation:
             if action is not None:
                 return action
         if self._is_unsure and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
-            # A modern server that was slow to wake up, or was being restarted.
+            # Probably a modern server that was starting when it got the probe.
             return Discover(self._pinned or LATEST_MODERN)
         if self._may_be_sse(outcome, modern=error is not None and error.code in MODERN_CODES):
             self._refused_initialize = outcome if isinstance(outcome, Refusal) and error is not None else None
@@ -238,7 +238,7 @@ class Negotiation:
         version = newest(supported, tuple(v for v in known if v in HANDSHAKE_VERSIONS))
         if version is not None and self._initialized < 2:
             return Initialize(version)
-        # A stdio server that was slow to answer our probe has locked itself to the modern era meanwhile.
+        # A stdio server that answers the probe late has meanwhile fixed the modern era for the connection.
         version = newest(supported, tuple(v for v in known if v in MODERN_VERSIONS))
         if version is not None and self._discovered < 2:
             return Discover(version)
@@ -263,7 +263,7 @@ class Negotiation:
             self._tried_http = True
             return self._first_request
         if isinstance(outcome, Refusal) and self._refused_initialize is not None:
-            return Failed(self._refused_initialize)  # it knows the protocol, so this was no other transport
+            return Failed(self._refused_initialize)  # a JSON-RPC error: the server speaks streamable HTTP
         return Failed(outcome)
 
     def _no_common_version(self, supported: list[Any]) -> VersionError:
@@ -284,7 +284,7 @@ def _supported(data: object) -> list[Any] | None:
 
 
 def _is_no_stream(outcome: Outcome) -> bool:
-    """The URL answered, but is no event stream, or never says where to post."""
+    """Returns whether the URL answered, but not as an event stream that names an address to post to."""
     if isinstance(outcome, Refusal):
         return outcome.status not in _NO_SSE_AFTER
     return isinstance(outcome, TimedOut) and outcome.kind == "connect"

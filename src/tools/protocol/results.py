@@ -1,7 +1,7 @@
 """Results of tool calls: typed content blocks, structured content, and text for people and models.
 
-https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result. What is unknown is kept,
-what is missing is tolerated, and ``structuredContent: null`` is a value, not an absence.
+https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result. Unknown parts are kept,
+missing parts are tolerated, and ``structuredContent: null`` is a value, not an absence.
 """
 
 import base64
@@ -17,7 +17,7 @@ from .jsonrpc import as_text
 
 
 class Absent(Enum):
-    """Type of `ABSENT`, so that type checkers can tell it from every value."""
+    """Type of `ABSENT`, so that type checkers can distinguish it from all values."""
 
     ABSENT = "absent"
 
@@ -35,7 +35,7 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Text."""
+    """A text."""
 
     text: str
     raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
@@ -61,7 +61,7 @@ class AudioContent:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink:
-    """A resource that can be read from the server; untrusted, never fetched on its own."""
+    """A link to a resource of the server; untrusted, and never fetched automatically."""
 
     uri: str
     name: str = ""
@@ -74,7 +74,7 @@ class ResourceLink:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    """A resource with its content: ``text`` or ``blob``, the other one None."""
+    """A resource with its content: either ``text`` or ``blob`` is None."""
 
     uri: str
     mime_type: str | None = None
@@ -85,7 +85,7 @@ class EmbeddedResource:
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """A block of a kind that this client does not know, or that is malformed; kept as it came."""
+    """A block of an unknown kind, or a malformed block, kept unchanged."""
 
     type: str
     raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
@@ -96,12 +96,12 @@ ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | Embedd
 
 @dataclass(frozen=True)
 class CallToolResult:
-    """What a tool answered.
+    """The result of a tool call.
 
     Attributes:
         content: The blocks, in order.
         structured_content: Any JSON value, or `ABSENT`.
-        is_error: The tool itself reports a failure; its text says which.
+        is_error: True if the tool itself reports a failure, which its text describes.
         meta: ``_meta`` of the result.
         raw: The whole result, unknown fields included.
     """
@@ -114,15 +114,15 @@ class CallToolResult:
 
     @classmethod
     def from_raw(cls, raw: Mapping[str, Any], *, null_is_absent: bool = False) -> "CallToolResult":
-        """Reads the ``result`` of ``tools/call``. Never fails: what cannot be read is kept as unknown.
+        """Reads the ``result`` of ``tools/call``. Never fails: unreadable blocks are kept as unknown.
 
         Args:
             raw: The result.
-            null_is_absent: Structured content that is null means that there is none: until 2025-11-25 it was
-                an object, and libraries write null where they have nothing.
+            null_is_absent: True if null means no structured content: until 2025-11-25 it had to be an object,
+                and libraries write null for a missing one.
         """
         content = raw.get("content")
-        if isinstance(content, dict | str):  # one block where a list of them is due
+        if isinstance(content, dict | str):  # a single block instead of a list
             content = [cast("object", content)]
         blocks = cast("list[Any]", content) if isinstance(content, list) else []
         meta = raw.get("_meta")
@@ -137,10 +137,10 @@ class CallToolResult:
 
     @cached_property
     def text(self) -> str:
-        """Text in order, everything else named and sized, never base64.
+        """The texts of the blocks in order; other blocks as their kind and size, never as base64.
 
-        A result without any block is its structured content as JSON, so that nothing is lost; or its
-        ``toolResult``, which was in the place of both before the first revision of the protocol.
+        Without blocks it is the structured content as JSON, or ``toolResult``, which servers from before the
+        first revision of the protocol send instead.
         """
         if not self.content:
             other = self.structured_content
@@ -191,7 +191,7 @@ def parse_block(raw: Any) -> ContentBlock:
 
 
 def describe_block(block: ContentBlock) -> str:
-    """A block as text: its text, or what it is and how large."""
+    """A block as text: its text, or its kind and size."""
     match block:
         case TextContent():
             return block.text
@@ -226,10 +226,9 @@ def format_size(count: int) -> str:
 
 
 def _base64(encoded: str) -> bytes | None:
-    """Decoded bytes; None where the text is no base64.
+    """Decodes base64; None if the text is not base64.
 
-    Tolerated are line breaks, as MIME has them, the alphabet for URLs, padding that is missing, and the head
-    of a data URL.
+    Line breaks as in MIME, the alphabet for URLs, missing padding, and the head of a data URL are tolerated.
     """
     try:
         return base64.b64decode(encoded, validate=True)

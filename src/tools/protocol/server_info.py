@@ -15,13 +15,13 @@ class ServerInfo:
     """A connected server.
 
     Attributes:
-        name: Its name; empty if it gave none.
-        title: Its name for people.
-        version: Its version; empty if it gave none.
-        instructions: How to use it, in its own words.
+        name: The server's name; empty if missing.
+        title: The server's name for people.
+        version: The server's version; empty if missing.
+        instructions: The server's instructions for its use.
         protocol_version: The negotiated revision.
-        transport: How it is reached.
-        capabilities: As declared.
+        transport: The transport in use.
+        capabilities: The declared capabilities.
         url: Origin and path, without query or secrets.
     """
 
@@ -40,8 +40,8 @@ def read_server_info(
 ) -> ServerInfo:
     """Reads the result of ``initialize`` or ``server/discover``.
 
-    ``serverInfo`` is a member of the result in the handshake era and of its ``_meta`` since 2026-07-28;
-    drafts of that revision had it in the old place too. It may be absent or malformed.
+    ``serverInfo`` is a member of the result in the handshake era and in drafts of 2026-07-28, and of its
+    ``_meta`` since 2026-07-28. It may be absent or malformed.
     """
     meta = as_object(result.get("_meta"))
     info = as_object(meta.get(SERVER_INFO_KEY)) or as_object(result.get("serverInfo"))

@@ -1,9 +1,9 @@
-"""Answers to what a server asks of its client.
+"""Answers to a server's requests.
 
-A client that calls tools has little to offer: it answers ``ping``, has no roots, no model and, unless it is
-told to accept the defaults of a form, nobody to ask. It declares no capability that it does not have, so that
-a conforming server never asks. The same answers serve the handshake era (requests from the server) and the
-modern one (``input_required`` rounds).
+This client answers ``ping``. It has no roots and no model. It cannot ask a person to fill in a form, but may
+accept the form's defaults. It declares only its capabilities, so a conforming server does not ask for others.
+The answers are the same in the handshake era (requests from the server) and in the modern era
+(``input_required`` rounds).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _NAMED: Final = 3
 
 
 class ServerRequests:
-    """Answers requests by what this client can do.
+    """Answers a server's requests according to this client's capabilities.
 
     Args:
         elicitation: ``unsupported``: the capability is not declared. ``decline``: every form is declined.
@@ -37,11 +37,11 @@ class ServerRequests:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The capabilities to declare: those that have a handler."""
+        """The capabilities to declare: those with a handler."""
         return {} if self._elicitation == "unsupported" else {"elicitation": {}}
 
     def respond(self, message: Message) -> Message | None:
-        """The response to a server's JSON-RPC request; None if it cannot be answered (no id)."""
+        """The response to a server's JSON-RPC request; None for a message without an id."""
         if "id" not in message:
             return None
         answer = self.answer(message.get("method"), as_object(message.get("params")))
@@ -71,7 +71,7 @@ class ServerRequests:
         required = schema.get("required")
         names = cast("list[Any]", required) if isinstance(required, list) else []
         if not content.keys() >= {name for name in names if isinstance(name, str)}:
-            return {"action": "decline"}  # only a person could say what has no default
+            return {"action": "decline"}  # a required field has no default, and there is nobody to ask
         return {"action": "accept", "content": content}
 
 
@@ -79,7 +79,7 @@ def answer_inputs(requests: ServerRequests, wanted: Mapping[str, Any]) -> dict[s
     """Answers to ``inputRequests`` (2026-07-28, *Multi Round-Trip Requests*), by their keys.
 
     Raises:
-        ProtocolError: One of them asks for something that this client cannot give.
+        ProtocolError: A request needs a capability that this client does not have.
     """
     answers: dict[str, dict[str, Any]] = {}
     unanswered: list[str] = []

@@ -1,8 +1,8 @@
 """Server-sent events out of a stream of bytes, with a bound on their size.
 
-The event rules are httpx-sse's (https://html.spec.whatwg.org/multipage/server-sent-events.html); here are the
-things that it leaves to its caller: a byte order mark, UTF-8 whatever the header says, and an event that
-never ends, which it would buffer for ever.
+httpx-sse parses the events (https://html.spec.whatwg.org/multipage/server-sent-events.html). This module adds
+what httpx-sse does not do: it removes a byte order mark, always decodes as UTF-8, and limits an event that
+never ends.
 """
 
 import logging
@@ -18,26 +18,26 @@ from .json_text import decode
 from .jsonrpc import Message, messages_of
 
 TOO_LARGE: Final = "too large"
-"""Name of the event that stands for one beyond the limit; its data lacks the middle."""
+"""The name of an event that replaces one beyond the limit; its data lacks the middle part."""
 
 _logger = logging.getLogger(__name__)
 _BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b"\n\n"
 _LARGE: Final = 16 * 1024
-_KEPT: Final = 8192  # bytes of an event that is too large, at its beginning and its end
+_KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
 _LIKE_MESSAGES: Final = ("{", "[{", "[[")
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
-_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; 0 would be a loop without a pause
+_SHORTEST_RETRY, _LONGEST_RETRY = 0.02, 24 * 3600.0  # seconds; with 0 the client would not pause at all
 
 
 @dataclass(slots=True)
 class Cursor:
-    """Where a stream was left, and when it may be taken up again.
+    """The position in a stream, for resuming it.
 
     Attributes:
-        last_id: Id of the last event that had a usable one, else empty.
-        retry: Seconds to wait before the next attempt, as the server said.
-        seen: Messages so far.
+        last_id: Id of the last event with a usable id, else empty.
+        retry: The server's pause before the stream is resumed, in seconds.
+        seen: The number of messages so far.
     """
 
     last_id: str = ""
@@ -45,12 +45,13 @@ class Cursor:
     seen: int = 0
 
     def take(self, event: ServerSentEvent) -> list[Message]:
-        """Notes the event; its messages, none for priming events, pings and what is no message.
+        """Notes the position and returns the event's messages.
 
-        More than one is a batch, which revision 2025-03-26 allows.
+        Priming events, pings and events of other names have none; a batch, which revision 2025-03-26 allows,
+        has several.
 
         Raises:
-            ProtocolError: The data looks like a message and is no JSON.
+            ProtocolError: The data looks like a message, but is not JSON.
         """
         if event.id:
             self.last_id = event.id if event.id.isprintable() else ""
@@ -63,10 +64,10 @@ class Cursor:
 
 
 def read_event(data: str) -> list[Message]:
-    """The messages of an event; none where it is none, such as a ``ping`` or a ``[DONE]`` as plain text.
+    """The messages in an event's data; none for other data, such as ``ping`` or ``[DONE]`` as plain text.
 
     Raises:
-        ProtocolError: The data looks like a message and is no JSON.
+        ProtocolError: The data looks like a message, but is not JSON.
     """
     try:
         return messages_of(decode(data))
@@ -86,14 +87,13 @@ def iter_events(
 ) -> Iterator[ServerSentEvent]:
     """The events of a stream as they arrive.
 
-    A last event that lacks its blank line counts if it is whole, against the standard: servers that write the
-    stream by hand forget that line.
+    Against the standard, a complete last event counts without its blank line, which some servers forget.
 
     Args:
-        chunks: Decompressed bytes, cut anywhere.
+        chunks: Decompressed bytes in chunks of any size.
         limit: Bytes of one event at most.
         on_growth: Called when a chunk made a large event larger.
-        goes_on: An event that exceeds the limit becomes one of the name `TOO_LARGE`, and others follow it.
+        goes_on: True to replace an event beyond the limit by one named `TOO_LARGE` and to continue.
 
     Raises:
         ResultTooLarge: An event exceeds the limit.
@@ -124,7 +124,7 @@ def _is_whole(data: str) -> bool:
 
 
 class _Bounded(httpx.SyncByteStream):
-    """Passes bytes on, and counts them from one blank line to the next."""
+    """Passes bytes on, and counts the bytes of each event."""
 
     def __init__(
         self, chunks: Iterable[bytes], limit: int, on_growth: Callable[[], None] | None, *, goes_on: bool
@@ -133,8 +133,8 @@ class _Bounded(httpx.SyncByteStream):
         self._limit = limit
         self._on_growth = on_growth
         self._goes_on = goes_on
-        self._size = 0  # of the event that is arriving
-        self._last = b""  # the last byte of it
+        self._size = 0  # bytes of the arriving event
+        self._last = b""  # the last byte of the arriving event
         self.is_cut = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -145,7 +145,7 @@ class _Bounded(httpx.SyncByteStream):
                 if not self._goes_on:
                     raise too_large(self._limit)
                 shortened, data = _skip(self._last + data, chunks)
-                # The last name that an event gives itself holds.
+                # If an event has several event fields, the last one counts.
                 yield shortened[len(self._last) :] + f"\nevent:{TOO_LARGE}\n\n".encode()
                 self._size, self._last = 0, b""
             yield data
@@ -153,9 +153,9 @@ class _Bounded(httpx.SyncByteStream):
         yield b"\n\n"
 
     def _fits(self, data: bytes) -> bool:
-        """Counts the bytes; False, and not counted, if the event that they go on with is too large."""
-        text = self._last + data  # a blank line may be cut in two
-        # One byte is found ten times as fast as two, and JSON on one line holds no line end at all.
+        """Counts the bytes. If they make the arriving event too large, returns False and counts nothing."""
+        text = self._last + data  # a blank line may be split between two chunks
+        # Searching one byte is ten times as fast as two, and JSON on one line has no line end.
         first = text.find(_BLANK) if b"\n" in data else -1
         last = text.rfind(_BLANK) + len(_BLANK) if first >= 0 else 0
         if self._size + (len(data) if first < 0 else first + len(_BLANK) - len(self._last)) > self._limit:
@@ -168,7 +168,7 @@ class _Bounded(httpx.SyncByteStream):
 
 
 def _skip(text: bytes, more: Iterator[bytes]) -> tuple[bytes, bytes]:
-    """The rest of an event without its middle, and what follows it."""
+    """The rest of an event without its middle part, and the bytes after the event."""
     start = text.partition(_BLANK)[0][:_KEPT]
     while (end := text.find(_BLANK)) < 0:
         following = next(more, None)
@@ -180,9 +180,9 @@ def _skip(text: bytes, more: Iterator[bytes]) -> tuple[bytes, bytes]:
 
 
 def _with_line_feeds(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The bytes without a byte order mark, and with a line feed for every line end.
+    """Removes a byte order mark, and writes every line end as a line feed.
 
-    A carriage return ends its line at once: a line feed that belongs to it, if there is one, comes later.
+    A carriage return becomes a line feed at once; a line feed that follows in a later chunk is dropped.
     """
     start: bytes | None = b""
     after_return = False

@@ -16,13 +16,13 @@ from .jsonrpc import as_text
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """A tool as its server describes it. All of it is untrusted text.
+    """A tool as its server describes it. All texts are untrusted.
 
     Attributes:
-        name: Name that is sent; any text, case-sensitive.
-        title: Name for people, if declared.
-        description: As declared, None if absent.
-        input_schema: JSON Schema of the arguments, as it came.
+        name: The name to send; any text, case-sensitive.
+        title: The name for people, if declared.
+        description: The declared description, None if absent.
+        input_schema: JSON Schema of the arguments, unchanged.
         output_schema: JSON Schema of the structured result, None if absent or not an object.
         annotations: Hints (``readOnlyHint`` …), None if absent.
         raw: The whole definition, unknown fields included.
@@ -38,7 +38,7 @@ class ToolDefinition:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> "ToolDefinition":
-        """Reads one entry of ``tools``, which is kept; only the name is indispensable.
+        """Reads one entry of ``tools``. Only the name is required; the entry is kept as `raw`.
 
         Raises:
             ProtocolError: The entry has no name.
@@ -46,7 +46,7 @@ class ToolDefinition:
         name = raw.get("name")
         if not isinstance(name, str) or not name:
             raise ProtocolError("The server lists a tool without a name")
-        # A frozen class sets its attributes one by one; thousands of tools are listed at once.
+        # Faster than a frozen class's constructor, as thousands of tools may be listed at once.
         tool = object.__new__(cls)
         get = raw.get
         values: dict[str, Any] = {
@@ -63,7 +63,7 @@ class ToolDefinition:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything that a person saw when choosing the tool."""
+        """SHA-256 of all parts of the definition that a person sees when choosing the tool."""
         return definition_digest(
             name=self.name,
             title=self.title,
@@ -98,11 +98,11 @@ class ToolDefinition:
         """The tool as a value for a table cell.
 
         Args:
-            route: Where the tool lives; holds no secret.
-            shown_name: Name for people and models, unique in its table.
+            route: The tool's server, without secrets.
+            shown_name: The name for people and models, unique in its table.
 
         Returns:
-            A tool that keeps the server's schema text and order.
+            A tool whose schema text keeps the server's order of keys.
         """
         return MCPTool(
             name=shown_name,
@@ -120,17 +120,17 @@ def parse_page(result: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | N
     """Entries and cursor of one page of ``tools/list``.
 
     Returns:
-        The raw entries and the cursor of the next page. An empty text *is* a cursor; only null or absence
-        ends the listing.
+        The raw entries and the cursor of the next page. An empty text *is* a cursor; only null or a missing
+        cursor ends the listing.
 
     Raises:
-        ProtocolError: There is something else than a list of tools.
+        ProtocolError: The result has no list of tools.
     """
     entries = result.get("tools")
     if entries is None and result.get("resultType", "complete") in ("complete", None):
-        entries = []  # an empty list in the words of libraries that write null or nothing for it
+        entries = []  # some libraries write null or nothing for an empty list
     if isinstance(entries, dict) and all(key.isdecimal() for key in cast("dict[str, Any]", entries)):
-        entries = list(cast("dict[str, Any]", entries).values())  # PHP's list, if some were taken out of it
+        entries = list(cast("dict[str, Any]", entries).values())  # PHP's form of a list with gaps
     if not isinstance(entries, list):
         raise ProtocolError("The server's list of tools is not a list")
     cursor = result.get("nextCursor")

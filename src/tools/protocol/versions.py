@@ -1,4 +1,4 @@
-"""The revisions of the protocol that this client speaks, in their two eras.
+"""The protocol revisions that this client speaks, in two eras.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. Revisions are an enumerated set,
 not an ordered string. The era belongs to the server, not to a request.
@@ -12,17 +12,17 @@ MODERN_VERSIONS: Final = ("2026-07-28",)
 ALL_VERSIONS: Final = HANDSHAKE_VERSIONS + MODERN_VERSIONS
 LATEST_HANDSHAKE: Final = HANDSHAKE_VERSIONS[-1]
 LATEST_MODERN: Final = MODERN_VERSIONS[-1]
-# JSON-RPC batches exist in one revision only; older servers may not know better either.
+# JSON-RPC batches exist in revision 2025-03-26 only; servers of the older one may send them, too.
 BATCH_VERSIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 
 
 class Era(Enum):
-    """The ways in which a conversation is begun and kept."""
+    """The two ways in which client and server begin and keep a conversation."""
 
     LEGACY = "legacy"
     """``initialize``, sessions, requests from the server, resumable streams."""
     MODERN = "modern"
-    """No handshake: every request says who speaks which revision."""
+    """No handshake: every request names the client and the revision."""
 
 
 def era_of(version: str) -> Era:
@@ -31,7 +31,7 @@ def era_of(version: str) -> Era:
 
 
 def newest(offered: object, known: tuple[str, ...]) -> str | None:
-    """The newest of our revisions that a server offers, None if there is none or it sent no list."""
+    """The newest known revision that a server offers; None without one, or if `offered` is not a list."""
     if not isinstance(offered, list):
         return None
     return next((version for version in reversed(known) if version in offered), None)

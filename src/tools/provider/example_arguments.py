@@ -1,8 +1,8 @@
 """Example arguments made from a tool's schema, ready to copy into the Caller and to change.
 
-The example holds what is required, and what the schema itself gives a default or an example for, because an
-invented value for something optional would change what the tool does. It is built from the schema alone:
-references are followed within it and nowhere else, and recursion ends where nothing is required any more.
+The example holds the required properties, and those for which the schema has a default or an example: an
+invented value for an optional property would change what the tool does. Only references within the schema are
+followed, and recursion ends where no property is required.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
         schema: A part of it.
 
     Returns:
-        The part that is meant, keywords beside ``$ref`` included; an empty schema where the reference leads
-        nowhere, elsewhere, or in a circle.
+        The referenced part, with the keywords beside ``$ref``; an empty schema if the reference leads
+        nowhere, out of the schema, or in a cycle.
     """
     seen: set[str] = set()
     beside: dict[str, Any] = {}
@@ -77,19 +77,19 @@ def resolve(root: dict[str, Any], schema: Any) -> dict[str, Any]:
 
 
 def required_names(schema: Mapping[str, Any]) -> set[str]:
-    """Names the properties that a schema requires; what is no name in its list is passed over."""
+    """The names of the properties that a schema requires; entries that are not texts are skipped."""
     return {name for name in _list(schema.get("required")) if isinstance(name, str)}
 
 
 def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Lists parameters by name, also behind references and in alternatives, and those that must be there."""
+    """Lists parameters by name, also behind references and in alternatives, and the required names."""
     whole = resolve(schema, schema)
     parts = [whole, *(resolve(schema, part) for part in _list(whole.get("allOf")))]
     return properties_in(schema, schema), {name for part in parts for name in required_names(part)}
 
 
 def type_of(value: Any) -> str:
-    """Names the JSON type of a value; a number without a fraction is an ``integer``, too."""
+    """The name of a value's JSON type; a number without a fraction is an ``integer``, too."""
     match value:
         case None:
             return "null"
@@ -104,12 +104,12 @@ def type_of(value: Any) -> str:
 
 
 class _Example:
-    """Makes one example; counts its parts, so that a hostile schema cannot make it grow without end."""
+    """Makes one example. Counts its parts, so that a hostile schema cannot make the example huge."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._nodes = 0
-        self._looks = 0  # at properties
+        self._looks = 0  # the number of properties examined
 
     def of(self, part: Any, depth: int) -> Any:
         schema = self._merged(part, depth)
@@ -182,7 +182,7 @@ class _Example:
 
     def _array(self, schema: dict[str, Any], depth: int) -> list[Any]:
         declared = schema.get("items", schema.get("contains"))
-        prefix = _list(schema.get("prefixItems")) or _list(declared)  # the second in drafts before 2020-12
+        prefix = _list(schema.get("prefixItems")) or _list(declared)  # `items` in drafts before 2020-12
         rest = schema.get("additionalItems") if isinstance(declared, list) else declared
         items = [self.of(part, depth + 1) for part in prefix[:_MAX_ITEMS]]
         least = min(_length(schema.get("minItems"), 0), _MAX_ITEMS)
@@ -196,7 +196,7 @@ class _Example:
 
 
 def _given(schema: dict[str, Any], *, telling: bool = False) -> list[Any]:
-    """What the schema itself proposes; with `telling`, only what says something about what to send."""
+    """The value that the schema proposes, if any; with `telling`, no null default and no mere enumeration."""
     allowed = [*(schema[key] for key in ("const",) if key in schema), *_list(schema.get("enum"))]
     proposed = [
         *(schema[key] for key in ("default",) if key in schema and not (telling and schema[key] is None)),
@@ -220,7 +220,7 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def _is_of(value: Any, schema: dict[str, Any]) -> bool:
-    """Returns whether a value has one of the types that a schema names; true where it names none."""
+    """Returns whether a value has one of the types that a schema names, or the schema names no type."""
     declared, kind = schema.get("type"), type_of(value)
     kinds = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
     return declared is None or kind in kinds or (kind == "integer" and "number" in kinds)

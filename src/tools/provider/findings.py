@@ -1,10 +1,10 @@
-"""A scan of tool definitions for what people would want to know before a model reads them.
+"""A scan of tool definitions for suspicious texts that people should see before a model reads them.
 
-A model takes a tool's description, and every text in its schemas, as if the person had written it. The scan
-therefore looks at every string of a definition, names of properties included, and reports what is suspicious
-and where, with hidden characters made visible. It reports and never edits: an edited definition would be a
-different one from what the server and the digest know. A finding is a reason to look, not a verdict, and no
-finding is no proof of good will.
+A model reads a tool's description, and every text in its schemas, as if the person had written them. The scan
+therefore checks every string of a definition, names of properties included, and reports suspicious ones with
+their places, hidden characters made visible. It never edits a definition, which would then differ from the
+one that server and digest know. A finding is a reason to look, not a verdict, and a tool without findings is
+not proven harmless.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Finding:
     Attributes:
         kind: ``hidden characters``, ``instruction``, ``private file``, ``hidden markup``, ``out of sight``,
             ``names another server's tool``, ``look-alike name``, ``contradiction`` or ``unusable schema``.
-        where: JSON pointer into the definition as the server sent it; the name of a property is pointed to by
-            the pointer of its value.
-        what: What is there, as a sentence, hidden characters made visible.
+        where: JSON pointer into the definition as the server sent it; for the name of a property, the pointer
+            of its value.
+        what: A sentence about the finding, hidden characters made visible.
     """
 
     kind: str
@@ -106,7 +106,7 @@ def scan(
         foreign_names: Names of tools of *other* servers in the same table, with the server of each.
 
     Returns:
-        What was found, at most 50, in the order of the definition.
+        The findings, at most 50, in the order of the definition.
     """
     found: dict[Finding, None] = {}
     leads_elsewhere = False
@@ -131,15 +131,15 @@ def findings_json(findings: Iterable[Finding]) -> str | None:
 
 
 def foreign_identifiers(names: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str]]:
-    """Collects for each server the names that it has no business to mention.
+    """Collects for each server the tool names of other servers, which it should not mention.
 
-    Ordinary words (``search``, ``add``) are left out: only what looks like an identifier is a mention.
+    Ordinary words (``search``, ``add``) are left out; only names that look like identifiers count.
 
     Args:
         names: The names of each server's tools.
 
     Returns:
-        For each server, the identifiers that are names of other servers' tools and not of its own.
+        For each server, the identifiers of other servers' tools that are not names of its own tools.
     """
     identifiers = {
         server: {name for name in of_server if len(name) >= 4 and _IDENTIFIER.search(name)}
@@ -182,7 +182,7 @@ def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterato
 
 
 def _suspicious_in(text: str) -> list[tuple[str, str]]:
-    """Kind and sentence of everything suspicious in a text that can be seen without the rest."""
+    """Kind and sentence of each suspicious part of a text that can be found in the text alone."""
     found: list[tuple[str, str]] = []
     hidden = "".join(character for _, character in hidden_characters(text))
     if hidden:
@@ -198,7 +198,7 @@ def _suspicious_in(text: str) -> list[tuple[str, str]]:
     return found
 
 
-# Definitions repeat short texts, such as the names of types, hundreds of times.
+# Cached, as definitions repeat short texts, such as the names of types, hundreds of times.
 _suspicious_in_short = lru_cache(maxsize=4096)(_suspicious_in)
 
 
@@ -226,7 +226,7 @@ def _in_schema(definition: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _scripts(name: str) -> set[str]:
-    # Latin, Cyrillic and Greek have letters that nobody can tell apart; other scripts do not.
+    # Only Latin, Cyrillic and Greek have letters that look the same.
     if name.isascii():
         return set()
     families = ("LATIN", "CYRILLIC", "GREEK")

@@ -1,7 +1,7 @@
 """A short text for the ``pattern`` of a schema, built from the pattern itself.
 
-Nothing is searched for a match: a pattern by a stranger could make that take for ever. It is read once, from
-left to right, and of every choice the first one is taken.
+The text is not found by matching, as a stranger's pattern could make that take forever. The pattern is read
+once, from left to right, and the first alternative of every choice is taken.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FAVOURITES: Final = "a0A-_ .:/"
 
 
 class _UnknownError(ValueError):
-    """The pattern says something that is not read here: what looks around or back, classes of Unicode."""
+    """The pattern has a part that is not supported: look-around, back-references, Unicode classes."""
 
 
 def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST_TEXT) -> str | None:
-    """Makes a text of that many characters that matches an ECMA-262 pattern; None if none was found."""
+    """Makes a text of an allowed length that matches an ECMA-262 pattern; None if that did not succeed."""
     if len(pattern) > _LONGEST_PATTERN:
         return None
     for times in dict.fromkeys((1, shortest)):
@@ -50,14 +50,14 @@ def text_for_pattern(pattern: str, *, shortest: int = 0, longest: int = _LONGEST
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Makes a function that looks for a server's pattern in a text, in linear time; `re` may take for ever.
+    """Makes a function that searches a text for a server's pattern in linear time; `re` may take forever.
 
     Args:
         pattern: A regular expression.
 
     Returns:
-        Tells of a text whether the pattern is found in it; never, where the pattern looks around or back, or
-        is none.
+        A function that returns whether a text contains the pattern; always False for invalid patterns and for
+        look-around and back-references.
     """
     import jsonschema_rs
 
@@ -73,7 +73,7 @@ class _Reader:
 
     Args:
         pattern: The pattern.
-        times: How often to repeat what may be repeated at will.
+        times: The number of repetitions of parts that may be repeated any number of times.
     """
 
     def __init__(self, pattern: str, times: int) -> None:
@@ -152,7 +152,7 @@ class _Reader:
             self._at = braces.end()
             least = int(braces[1])
             most = int(braces[3] or _MANY) if braces[2] else least
-        self._takes("?")  # greedy or not is the same for a single text
+        self._takes("?")  # a lazy quantifier gives the same text
         return max(least, min(most, self._times))
 
     def _escaped(self) -> list[tuple[str, str]]:
@@ -164,7 +164,7 @@ class _Reader:
         return [(character, character)]
 
     def _set(self) -> str:
-        """A character that is in a set, or is not."""
+        """A character that is in a set, or for a negated set, not in it."""
         is_excluded = self._takes("^")
         ranges: list[tuple[str, str]] = []
         while not self._takes("]"):
@@ -183,7 +183,7 @@ class _Reader:
 
 
 def _one_of(ranges: list[tuple[str, str]], *, is_excluded: bool = False) -> str:
-    """A character that is in one of the ranges, or in none."""
+    """A character in one of the ranges, or with `is_excluded`, in none of them."""
     fits = [c for c in _FAVOURITES if any(low <= c <= high for low, high in ranges) is not is_excluded]
     if not fits and not is_excluded:
         fits = [low for low, _ in ranges]

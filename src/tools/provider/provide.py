@@ -1,9 +1,8 @@
-"""Listing the tools of one or many servers: the work of the Provider, for node and command line alike.
+"""Lists the tools of one or many servers: the work of the Provider, for node and command line.
 
-Servers are asked side by side, a bounded number at a time, and one that fails does not lose the others:
-every server has an outcome, with either its tools or the error, and with every step of connecting. What must
-be known about all of them together (names that are unique in the table, tools that speak of other servers'
-tools) is worked out when all have answered.
+Servers are asked concurrently, a bounded number at a time, and a failure of one does not affect the others:
+every server has an outcome, with its tools or the error, and with every step of connecting. Unique names in
+the table, and mentions of other servers' tools, are determined after all servers have answered.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from ..protocol.tools import ToolDefinition
 
     OpenClient = Callable[["ServerRequest", Callable[[Step], None]], MCPClient]
-    # The outcome of a server without its tools, and the definitions of these.
+    # The outcome of a server, still without tools, and the definitions of its tools.
     _Listing = tuple["ServerOutcome", list[ToolDefinition]]
 
 _CONCURRENCY: Final = 8
@@ -52,10 +51,10 @@ class ServerRequest:
 
     Attributes:
         row: RowID in the *Servers* table.
-        route: How to reach it, None if its settings cannot work.
-        prefix: What is put in front of its tools' names.
-        credential: What proves to it who is calling, None for nothing.
-        error: What is wrong with its settings, None if nothing is.
+        route: The route to the server, None if its settings cannot work.
+        prefix: The text in front of its tools' names.
+        credential: The credential to send, None to send none.
+        error: The error in its settings, None without one.
     """
 
     row: str
@@ -66,7 +65,7 @@ class ServerRequest:
 
     @property
     def server(self) -> str:
-        """URL without secrets; empty where the URL itself is unusable."""
+        """The URL without secrets; empty if the URL is not valid."""
         return self.route.display if self.route else ""
 
 
@@ -76,8 +75,8 @@ class ProvidedTool:
 
     Attributes:
         definition: The tool as the server defines it.
-        tool: The value for the tool cell, pinned to that definition.
-        findings: What the security scan found.
+        tool: The value for the tool cell, pinned to the definition.
+        findings: The findings of the security scan.
     """
 
     definition: ToolDefinition
@@ -95,15 +94,15 @@ class ServerOutcome:
     """The outcome of one server.
 
     Attributes:
-        request: What was asked.
-        server: What the server says about itself, None if it was not reached.
-        tools: Its tools that the filter keeps.
-        offered: How many tools it lists in all.
-        dropped: Name and reason of each tool that cannot be used as it is defined.
-        findings: What the security scan found in the server's own instructions.
-        error: Why there are no tools, None if it answered.
+        request: The request.
+        server: The server's description of itself, None if it was not reached.
+        tools: The server's tools that the filter keeps.
+        offered: The number of all its tools.
+        dropped: Name and reason of each tool whose definition cannot be used.
+        findings: The findings of the security scan in the server's instructions.
+        error: The reason why there are no tools, None if the server answered.
         steps: Every step of connecting, in order.
-        seconds: How long it took.
+        seconds: The time that connecting and listing took.
     """
 
     request: ServerRequest
@@ -118,7 +117,7 @@ class ServerOutcome:
 
     @property
     def phase(self) -> str | None:
-        """The phase that failed, None if none did."""
+        """The failed phase; None without an error."""
         return None if self.error is None else _phase(self.error, self.steps)
 
 
@@ -128,7 +127,7 @@ class Provision:
 
     Attributes:
         outcomes: One per request, in the order of the requests.
-        names: What had to be done to make names unique.
+        names: The shown names, with notes on how they were made unique.
         useless_patterns: Patterns of the filter that match no tool.
     """
 
@@ -159,13 +158,13 @@ def provide(
     """Lists the tools of servers.
 
     Args:
-        requests: The servers; those with an error are passed through.
-        open_client: Makes the client of a request, to be told every step of connecting. Called from other
-            threads; a credential that it cannot find must be an error.
-        name_filter: Which tools to keep; None keeps all.
-        on_progress: Is told the fraction that is done, and in words, from the caller's thread.
-        is_canceled: Asked from the caller's thread, several times a second.
-        concurrency: How many servers to ask at once.
+        requests: The servers; those with an error are not asked.
+        open_client: Makes the client of a request, with a callback for every step of connecting. Called in
+            other threads; must raise if a credential is missing.
+        name_filter: Selects the tools to keep; None keeps all.
+        on_progress: Called in the caller's thread with the finished fraction and a text.
+        is_canceled: Called in the caller's thread, several times a second.
+        concurrency: The number of servers to ask at once.
 
     Returns:
         The outcome of every server.
@@ -215,7 +214,7 @@ def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _
     error, started = request.error, monotonic()
     if error is None:
         try:
-            # Not the client's own `with`, which would connect out of reach of the cancel button.
+            # Not `with client`, which would connect without checking the cancel button.
             with closing(open_client(request, steps.append)) as client:
                 server = client.connect(is_canceled=stop.is_set)
                 definitions = client.list_tools(is_canceled=stop.is_set)

@@ -1,7 +1,7 @@
-"""What a person is told after servers were listed: the error that stops a node, or one combined warning.
+"""Messages after listing servers: the error that stops a node, or one combined warning.
 
-A node that fails has no output in KNIME, so its message carries everything: the phase that failed, why, and
-what to do next.
+A failed node has no output in KNIME, so its message contains all information: the failed phase, the reason,
+and what to do next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def failure(provision: Provision) -> MCPError:
     """Makes the error for a person who wants all servers or none.
 
-    It says of the first failed server in which phase it failed, why, and what to do next.
+    It describes the first failed server: the failed phase, the reason, and what to do next.
     """
     failed = provision.failed
     first = failed[0]
@@ -46,7 +46,7 @@ def failure(provision: Provision) -> MCPError:
 
 
 def warnings(provision: Provision) -> list[str]:
-    """Collects what a person should know although there is a result; the most important first."""
+    """Collects the warnings, the most important first."""
     if not provision.outcomes:
         return ["The Servers table has no rows, so no server was asked."]
     failed = provision.failed
@@ -75,7 +75,7 @@ def warnings(provision: Provision) -> list[str]:
         for outcome in provision.outcomes
         if not outcome.tools and outcome.error is None
     ]
-    return [visible(text) for text in said]  # names and messages are texts by strangers
+    return [visible(text) for text in said]  # names and messages are texts of servers
 
 
 def _finding_warnings(provision: Provision) -> list[str]:

@@ -1,9 +1,9 @@
-"""The names under which tools are shown: unique in their table, stable, and telling where a tool comes from.
+"""The shown names of tools: unique in their table, stable, and with the server where that is needed.
 
-A tool has two names, the one its server knows and the one that people and models see. The second is the
-RowID of the tool (KNIME fails on duplicate RowIDs) and what the Caller and the agents offer, so two servers
-with a tool of the same name, or one server with the same name twice, must not collide. The server never
-decides how a name is made unique: otherwise one server could take the name of another's tool.
+A tool has two names: the server's, and the shown name for people and models. The shown name is the RowID of
+the tool (KNIME fails on duplicate RowIDs) and the name that the Caller and the agents offer. It must be
+unique even if two servers have a tool of the same name, or one server lists a name twice. Servers have no
+influence on how names are made unique: otherwise one could take the name of another server's tool.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SEPARATORS: Final = re.compile(r"[,;\n]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:
-    """A server's part in the table.
+    """A server and the names of its tools.
 
     Attributes:
         server: The server's URL without secrets, or ``stdio:<name>``.
-        prefix: What is put in front of each of its names, as it is.
-        names: The names that the server knows, in its order.
+        prefix: The text in front of each name.
+        names: The server's names of its tools, in its order.
     """
 
     server: str
@@ -55,17 +55,17 @@ class ShownNames:
 
 
 def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
-    """Names all tools of a table.
+    """Makes the shown names of all tools of a table.
 
-    The shown name is the prefix and the server's name. Where several servers then have the same one, each of
-    them is shown as ``name @ host``; the order of the servers does not matter. What is still the same (one
-    server that lists a name twice) is numbered in the server's order: ``name``, ``name (2)``.
+    The shown name is the prefix and the server's name. If several servers then have the same name, each tool
+    is shown as ``name @ host``, whatever the order of the servers. Names that are still equal (one server
+    lists a name twice) are numbered in the server's order: ``name``, ``name (2)``.
 
     Args:
         servers: The servers of the table.
 
     Returns:
-        The names, and what had to be done to them.
+        The names, and the names that had to be changed.
     """
     wanted = [[_wanted(server.prefix, name) for name in server.names] for server in servers]
     owners = Counter(name for names in wanted for name in set(names))
@@ -88,7 +88,7 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
 
 
 def server_labels(servers: Sequence[str]) -> list[str]:
-    """The shortest distinct names of servers: host and port, with the path where two share these."""
+    """The shortest distinct names of servers: host and port, with the path if two servers share both."""
     parts = [urlsplit(server) for server in servers]
     hosts = [part.netloc.rpartition("@")[2] or server for part, server in zip(parts, servers, strict=True)]
     paths_of_host: dict[str, set[str]] = {}
@@ -106,8 +106,8 @@ class NameFilter:
 
     Attributes:
         include: Patterns separated by commas, semicolons or line breaks; ``*`` stands for any text,
-            ``?`` for one character; upper and lower case do not matter. Empty keeps all.
-        exclude: Patterns in the same form; what they match is dropped even if it is included.
+            ``?`` for one character; case does not matter. Empty keeps all tools.
+        exclude: Patterns in the same form; tools that match are dropped even if they are included.
     """
 
     include: str = ""
@@ -121,7 +121,7 @@ class NameFilter:
         )
 
     def useless(self, names: Iterable[str]) -> list[str]:
-        """Finds patterns that match none of the names that servers know: usually typing errors."""
+        """Finds patterns that match none of the server's names, usually because of typing errors."""
         known = list(names)
         patterns = [*_split(self.include), *_split(self.exclude)]
         return [
@@ -143,7 +143,7 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 
 def _translated(pattern: str) -> str:
-    # "**" means what "*" means, and would only make the search slow.
+    # "**" means the same as "*", but would make the search slow.
     return re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
 
 
@@ -152,7 +152,7 @@ def _wanted(prefix: str, name: str) -> str:
 
 
 def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:
-    # First come the names that need no number, so that "a (2)" of a server keeps its name.
+    # Names that need no number come first, so that a tool that its server calls "a (2)" keeps its name.
     taken = {name for of_server in names for name in of_server}
     numbers: dict[str, Iterator[int]] = {}
 

@@ -1,7 +1,7 @@
-"""The tables *Tools* and *Servers*: their columns, which are a contract, and their rows.
+"""The tables *Tools* and *Servers*: their columns and rows. The names and types of columns must not change.
 
-``configure`` promises the schemas made here and ``execute`` delivers the tables made here, from one list of
-columns each, so that they cannot differ.
+The schemas for ``configure`` and the tables for ``execute`` are made from the same lists of columns, so that
+they cannot differ.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def servers_table(outcomes: Sequence[ServerOutcome]) -> pa.Table:
 
 
 def _context_tokens(definition: ToolDefinition, shown_name: str) -> int:
-    """Estimates what a tool costs in a model's context, used or not.
+    """Estimates the tokens that a tool takes in a model's context.
 
-    A quarter of the UTF-8 bytes of name, description and schema as they are sent to a model, rounded up: a
-    rule of thumb that is right within a third for English and JSON.
+    A quarter of the UTF-8 bytes of name, description and schema as sent to a model, rounded up: a rule of
+    thumb that is right within a third for English and JSON.
     """
     said = {"name": shown_name, "description": definition.description or ""}
     return -(-len(compact_json(said | {"parameters": definition.input_schema}).encode()) // 4)

@@ -1,6 +1,6 @@
-"""Sends answers to a server's requests, in threads of their own.
+"""Sends answers to a server's requests, in separate threads.
 
-A server that does not read an answer must not hold up the thread that reads the replies to all calls.
+A server that does not read an answer must not block the thread that reads the replies to all calls.
 """
 
 import logging
@@ -21,12 +21,12 @@ _MOST_THREADS: Final = 16
 
 
 class AnswerQueue:
-    """Answers on their way to one server. Safe for use by many threads at once.
+    """A queue of answers to one server. Safe for use by many threads at once.
 
-    There are threads only while there is something to send.
+    Its threads run only while there are answers to send.
 
     Args:
-        send: Posts a message under clocks.
+        send: Posts a message under the clocks of a `Wait`.
     """
 
     def __init__(self, send: Callable[[bytes, Wait], None]) -> None:
@@ -37,7 +37,7 @@ class AnswerQueue:
         self._lock = threading.Lock()
 
     def put(self, answer: Message) -> None:
-        """Sends an answer soon. Returns at once; what a server does not take is given up after a while."""
+        """Adds an answer and returns at once. One that the server does not read is dropped after a while."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -51,7 +51,7 @@ class AnswerQueue:
         threading.Thread(target=self._send_all, name="knime-mcp-answer", daemon=True).start()
 
     def close(self) -> None:
-        """Sends no more; what is under way ends soon."""
+        """Stops sending; answers under way end soon."""
         with self._lock:
             self._closed.set()
             self._waiting.clear()

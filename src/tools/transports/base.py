@@ -1,7 +1,7 @@
-"""What the client needs from a transport, whatever carries the bytes.
+"""The interface of transports, as the client uses it.
 
-Streamable HTTP, HTTP+SSE and stdio differ in how a reply finds its request; above this protocol they are the
-same. A transport knows no tools: it moves JSON-RPC messages and says what it saw.
+Streamable HTTP, HTTP+SSE and stdio differ in how a reply finds its request; above this interface they are the
+same. A transport does not know about tools: it moves JSON-RPC messages and reports their outcomes.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ class Step:
     """A step of connecting, for finding out why a connection fails.
 
     Attributes:
-        phase: Which part of connecting.
-        what: What was tried, as a phrase.
-        ok: Whether it worked.
-        detail: What came of it.
-        seconds: How long it took.
+        phase: The part of connecting.
+        what: The action, as a phrase.
+        ok: True if the step succeeded.
+        detail: The outcome, in words.
+        seconds: The duration.
     """
 
     phase: ConnectPhase
@@ -45,9 +45,9 @@ class Call:
         id: The request's id.
         body: The message, encoded.
         headers: HTTP headers of this request alone; other transports ignore them.
-        is_handshake: The request is ``initialize`` or a probe; it is never canceled or resumed.
-        listens: The server may have something to say about it before it replies: progress, questions.
-        wants_progress: Somebody waits for that progress.
+        is_handshake: True for ``initialize`` and probes, which are never canceled or resumed.
+        listens: True if the server may send progress or requests about the call before its reply.
+        wants_progress: True if the caller wants progress reports.
     """
 
     id: int
@@ -59,19 +59,19 @@ class Call:
 
 
 def client_closed() -> ConnectError:
-    """The error of calls that wait when the client is closed, or come later."""
+    """The error for calls that are waiting when the client is closed, and for later calls."""
     return ConnectError("The client was closed", phase="protocol", fix="Open it again")
 
 
 class Inbox(Protocol):
-    """Takes messages that are not the reply to a call."""
+    """Handles messages that are not the reply to a call."""
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """A notification arrived. Must not raise and must return quickly."""
+        """Handles a notification. Must not raise and must return quickly."""
         ...
 
     def server_request(self, message: Message) -> Message | None:
-        """A server's request arrived.
+        """Handles a server's request.
 
         Returns:
             The response to send, or None to send nothing.
@@ -83,52 +83,52 @@ class Transport(Protocol):
     """Moves messages to one server and back. Safe for use by many threads at once.
 
     Attributes:
-        kind: Which transport this is.
+        kind: The kind of transport.
     """
 
     kind: TransportKind
 
     @property
     def is_broken(self) -> bool:
-        """Whether a request needs a new connection."""
+        """True if the next request needs a new connection."""
         ...
 
     def listen(self) -> None:
-        """Listens from now on to what the server sends unasked, if that takes a stream of its own."""
+        """Opens the stream for messages that the server sends unasked, if the transport has such a stream."""
         ...
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
-        """Sends a request and waits for its answer, handing everything else to the inbox.
+        """Sends a request and waits for its answer, passing all other messages to the inbox.
 
         Raises:
-            MCPError: No answer: no connection, a broken stream, a clock, cancel, a limit.
+            MCPError: There is no answer: no connection, a broken stream, a clock, cancel, a limit.
         """
         ...
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """Sends a notification or a response. No answer is awaited, and no login is renewed for it.
+        """Sends a notification or a response, without waiting for an answer or renewing a login.
 
         Raises:
-            MCPError: It could not be sent.
+            MCPError: The message could not be sent.
         """
         ...
 
     def adopt(self, version: str, session_id: str | None) -> None:
-        """The negotiation is over: from now on messages are of this revision and belong to this session."""
+        """Takes the outcome of the negotiation: revision and session id of all later messages."""
         ...
 
     def end_session(self, wait: Wait) -> None:
-        """Says goodbye where the transport has a way to.
+        """Tells the server that the session ends, if the transport has a message for that.
 
         Raises:
-            MCPError: It could not be said.
+            MCPError: The message could not be sent.
         """
         ...
 
     def retire(self) -> None:
-        """Closes as soon as no call is under way: another transport has taken its place."""
+        """Closes as soon as no call is under way; new requests use another transport."""
         ...
 
     def close(self) -> None:
-        """Closes everything. Calls under way fail soon."""
+        """Closes the transport. Calls under way fail soon."""
         ...

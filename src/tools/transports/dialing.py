@@ -1,4 +1,4 @@
-"""Opening a TCP connection to a host that may have several addresses."""
+"""Opens a TCP connection to a host that may have several addresses."""
 
 import errno
 import os
@@ -10,24 +10,24 @@ from typing import Any, Final, cast
 from ..clock import Wait
 
 Address = tuple[Any, ...]
-"""As `socket.getaddrinfo` gives them."""
+"""An address as returned by `socket.getaddrinfo`."""
 
-_RACE_SECONDS: Final = 0.25  # RFC 8305 §5: head start of one address before the next one is tried
+_RACE_SECONDS: Final = 0.25  # RFC 8305 §5: head start of an address before the next address is tried
 _KEEP_ALIVE_SECONDS: Final = 60
 
 
 def dial(addresses: list[Address], wait: Wait) -> tuple[socket.socket, Address]:
-    """Races the addresses of a host, each with a head start over the next one (RFC 8305).
+    """Connects to the first address of a host that answers; each has a head start over the next (RFC 8305).
 
     Args:
-        addresses: Where to connect to, the best one first.
+        addresses: The addresses, the best first.
         wait: Clocks and cancel.
 
     Returns:
-        A connected socket, and to which address.
+        A connected socket, and its address.
 
     Raises:
-        OSError: None of them can be reached; that of the last one.
+        OSError: No address can be reached; the error of the last address.
     """
     waiting_for = list(addresses)
     last_error: OSError = OSError("no address")
@@ -63,7 +63,7 @@ def _begin(address: Address) -> socket.socket:
     family, kind, protocol, _, target = address
     sock = socket.socket(family, kind, protocol)
     try:
-        _set_options(sock)  # now: a connection that the server has reset at once takes none any more
+        _set_options(sock)  # before connecting, as a connection that was reset at once takes no options
         sock.setblocking(False)
         code = sock.connect_ex(target)
         if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
@@ -76,7 +76,7 @@ def _begin(address: Address) -> socket.socket:
 
 def _set_options(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Routers forget a call on which nothing is said for minutes: so the system says that we are there.
+    # Keep-alive packets, as routers drop connections without traffic after minutes.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # names differ between systems
         if hasattr(socket, option):

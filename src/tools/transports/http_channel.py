@@ -1,8 +1,8 @@
 """An HTTP connection pool to one origin: requests out, bounded replies in.
 
-Both HTTP transports send through here. This is where the security duties of a client sit: credentials and
-custom headers go to the server's own origin only, redirects are followed only where nothing can leak or
-change, and no reply grows beyond its bound, compressed or not.
+Both HTTP transports send through this module. It keeps the security rules of a client: credentials and custom
+headers go to the server's own origin only, redirects are followed only where nothing can leak or change, and
+no reply exceeds its limit, compressed or not.
 """
 
 import logging
@@ -28,7 +28,7 @@ from .connections import Connections
 from .http_reply import Reply
 from .sockets import Backend, is_waiting, waiting
 
-_MOST_COOKIES: Final = 50  # RFC 6265 §6.1; every one of them is sent with every request
+_MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every request
 _LONGEST_SHOWN: Final = 200
 _OURS: Final = frozenset(
     {
@@ -56,15 +56,15 @@ class HttpChannel:
 
     Args:
         url: The server's URL, secrets in its query included.
-        authorization: Who calls.
+        authorization: The caller's authorization.
         headers: Custom headers for every request.
         network: Trust store and proxy.
-        limits: Sizes and redirects.
-        trace: Told about each step of opening connections, while it is set.
-        backend: Opens connections, instead of one that goes wherever the URL leads.
+        limits: Limits of sizes and redirects.
+        trace: Called with each step of opening connections, until `stop_tracing`.
+        backend: Opens connections; by default a backend that does not check addresses.
 
     Raises:
-        SettingInvalid: A URL or custom header that cannot be sent, or settings of the network.
+        SettingInvalid: A custom header cannot be sent, or the URL or a setting of the network is not valid.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HttpChannel:
         ]
         if not any(name.lower() == "user-agent" for name in headers):
             self._base.append(("User-Agent", f"knime-mcp/{VERSION}"))
-        self._cookies = httpx.Cookies()  # load balancers keep a session on its machine by a cookie
+        self._cookies = httpx.Cookies()  # load balancers tie a session to its machine by a cookie
         self._has_cookies = False
         self._network = network
         self._proxy = network.proxy_for(url)
@@ -106,12 +106,12 @@ class HttpChannel:
                 fix="Enter it as http://host:port",
             )
         self._backend = Backend(network, self._proxy, trace) if backend is None else backend
-        self._connections: dict[bool, Connections] = {}  # by whether they are encrypted
+        self._connections: dict[bool, Connections] = {}  # by whether they use TLS
         self._lock = threading.Lock()
         self._closed = False
 
     def stop_tracing(self) -> None:
-        """Connecting is over."""
+        """Ends the trace, as connecting is over."""
         self._backend.trace = None
 
     def close(self) -> None:
@@ -132,15 +132,15 @@ class HttpChannel:
         *,
         may_log_in: bool = True,
     ) -> Reply:
-        """Sends a request and returns as soon as the reply's headers are there.
+        """Sends a request and returns as soon as the reply's headers have arrived.
 
-        Follows redirects by our own rule, and repeats the request as long as the authorization can renew
-        itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times;
-        unless the request is not worth a login, such as a good-bye.
+        Follows redirects according to `_redirected`. Repeats the request as long as the authorization can
+        renew itself after 401 or 403 (a login may be followed by a step-up), at most `Limits.attempts` times,
+        and only with `may_log_in`.
 
         Raises:
             ConnectError: No connection, no complete reply, or a redirect that must not be followed.
-            AuthError: No other login is to be had.
+            AuthError: No new login could be obtained.
         """
         target = url
         redirects = 0
@@ -155,19 +155,19 @@ class HttpChannel:
                 continue
             if reply.status in {401, 403} and logins and self._renewed(reply, wait):
                 logins -= 1
-                wait.reset_idle()  # whoever logs in takes as long as it takes
+                wait.reset_idle()  # the time of a login does not count as silence of the server
                 continue
             if target != self.url == url and reply.is_message:
-                self.url = target  # spares the detour from now on; not to where nobody speaks the protocol
+                self.url = target  # later requests go there directly, as an MCP server answered there
             elif not reply.is_success:
-                self.url = self._entered  # who stands there may know another place by now
+                self.url = self._entered  # the original URL may redirect to another place by now
             return reply
 
     def _renewed(self, reply: Reply, wait: Wait) -> bool:
-        """Returns whether the authorization has found another way in; the reply serves as refusal if not."""
+        """Returns whether the authorization was renewed. If not, the reply can still be read as a refusal."""
         if self._authorization is None:
             return False
-        reply.settle()  # a person may be asked to log in: no connection is held meanwhile
+        reply.settle()  # frees the connection, as a login by a person may take long
         started = time.monotonic()
         try:
             challenge = reply.headers.get("www-authenticate")
@@ -181,7 +181,7 @@ class HttpChannel:
     def exchange(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes | None, wait: Wait
     ) -> Reply:
-        """Sends one request and returns whatever comes back: no redirect is followed, no login renewed.
+        """Sends one request and returns its reply, without following redirects or renewing a login.
 
         Raises:
             ConnectError: No connection, or no reply.
@@ -191,7 +191,7 @@ class HttpChannel:
             sent.extend(self._authorization.headers(wait.is_over).items())
         request = httpx.Request(method, url, headers=httpx.Headers(sent, encoding="utf-8"), content=body)
         if self._has_cookies:
-            request.headers.encoding = "utf-8"  # httpx would have ASCII, and raises for any other cookie
+            request.headers.encoding = "utf-8"  # with ASCII, httpx raises for cookies of other characters
             with self._lock:
                 self._cookies.set_cookie_header(request)
         core = httpcore.Request(
@@ -210,7 +210,7 @@ class HttpChannel:
             with waiting(wait):
                 response = self._open_connections(url).handle_request(core, wait)
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
-            wait.look()  # it may be us who ended it
+            wait.look()  # raises if the connection ended because of a cancel
             raise self._no_reply(error) from None
         reply = Reply(response, wait, self._limits)
         if "set-cookie" in reply.headers:
@@ -218,7 +218,7 @@ class HttpChannel:
         return reply
 
     def _keep_cookies(self, response: httpx.Response) -> None:
-        with self._lock:  # a jar cannot be counted while another thread puts something in
+        with self._lock:  # cookies cannot be counted while another thread adds some
             if len(self._cookies.jar) < _MOST_COOKIES:
                 self._cookies.extract_cookies(response)
             self._has_cookies = True
@@ -263,7 +263,7 @@ class HttpChannel:
         """The target of a redirect, if it may be followed.
 
         Same scheme, host and port, or http to https on the default ports; method and body unchanged; no
-        login in the target. Anything else could hand credentials or arguments to somebody else.
+        login in the target. Other redirects could send credentials or arguments to another server.
         """
         if not location:
             raise ConnectError(f"The server redirects ({status}) without saying where", phase="http")
@@ -329,14 +329,14 @@ def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def resolved(url: str, reference: str) -> str | None:
-    """The URL that a server names, without its fragment.
+    """Resolves a URL that a server names.
 
     Args:
-        url: Where the server said so.
-        reference: What it said.
+        url: The URL of the request.
+        reference: The URL in the server's reply, absolute or relative.
 
     Returns:
-        An absolute URL, None if there is none that could be asked for.
+        An absolute URL without fragment; None if no request can be sent to it.
     """
     try:
         target = urljoin(url, reference)
@@ -347,10 +347,10 @@ def resolved(url: str, reference: str) -> str | None:
 
 
 def is_usable(url: str) -> bool:
-    """Returns whether a request could be sent to a URL. httpx decodes the host only when it is used."""
+    """Returns whether a request could be sent to a URL. Reads the host, which httpx decodes only then."""
     try:
         _ = httpx.URL(url).host
-    except (ValueError, httpx.InvalidURL):  # idna's errors are ValueErrors
+    except (ValueError, httpx.InvalidURL):  # idna's errors are subclasses of ValueError
         return False
     return True
 
@@ -366,6 +366,6 @@ def _hide_own_traffic(_record: logging.LogRecord) -> bool:
     return not is_waiting()
 
 
-# httpcore logs response headers at DEBUG, session ids and cookies among them.
+# httpcore logs response headers at DEBUG, with session ids and cookies.
 for _name in ("httpcore.connection", "httpcore.http11", "httpcore.proxy"):
     logging.getLogger(_name).addFilter(_hide_own_traffic)

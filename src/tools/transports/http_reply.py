@@ -36,7 +36,7 @@ _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
 class Reply:
-    """An HTTP reply whose body has not been read yet. Close it, or read it to its end."""
+    """An HTTP reply whose body has not been read yet. Must be closed, or read to its end."""
 
     def __init__(self, response: httpcore.Response, wait: Wait, limits: Limits) -> None:
         self.status = response.status
@@ -51,22 +51,22 @@ class Reply:
 
     @property
     def media_type(self) -> str:
-        """Type of the body in lower case, without parameters."""
-        # A proxy that adds the header once more makes a list of it.
+        """Media type of the body in lower case, without parameters."""
+        # If a proxy repeats the header, its value is a list.
         return self.headers.get("content-type", "").partition(";")[0].partition(",")[0].strip().lower()
 
     @property
     def is_success(self) -> bool:
-        """2xx."""
+        """True for the status 2xx."""
         return 200 <= self.status < 300
 
     @property
     def is_message(self) -> bool:
-        """Whether the reply is an MCP server's, and not a web page from something in between."""
+        """True if the reply looks like an MCP server's, and not like the web page of a proxy."""
         return self.is_success and (self.status == 202 or self.media_type in {_JSON, EVENTS})
 
     def holds_json(self) -> bool:
-        """Returns whether the body is one JSON message. Some servers do not say so: then it is read."""
+        """Returns whether the body is JSON. If the media type does not tell, the body is read."""
         kind = self.media_type
         if kind in {_JSON, EVENTS} or not (kind.startswith("text/") or "json" in kind or not kind):
             return kind == _JSON
@@ -74,12 +74,12 @@ class Reply:
         return self._settled.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._settled
 
     def close(self) -> None:
-        """Gives the connection up; for a stream that is not over, this is how the server learns of it.
+        """Ends the reply. If its body is incomplete, the connection is closed, which tells the server.
 
         A connection on which the server sent more than its reply is not used again: the surplus would be
-        taken for the reply to the next request.
+        read as the reply to the next request.
         """
-        if self._closed:  # somebody else may be using the connection by now
+        if self._closed:  # another request may already use the connection
             return
         self._closed = True
         if _has_surplus(self._response):
@@ -87,23 +87,23 @@ class Reply:
         self._response.close()
 
     def abandon(self) -> None:
-        """Gives up the reply and its connection, where the next bytes may belong to another request."""
+        """Closes the reply and its connection, whose next bytes may belong to another request."""
         if not self._closed:
             self.shut_down()
         self.close()
 
     def wait_forever(self) -> None:
-        """The stream outlives the call that opened it; `shut_down` ends it."""
+        """Removes the clocks, as the stream outlives the call that opened it; `shut_down` ends it."""
         self._wait = Wait(LISTENING)
 
     def drain(self, seconds: float = _REST_SECONDS) -> bool:
-        """Reads a body that does not matter, or what is left of it, so that the connection can be used again.
+        """Reads and ignores the rest of the body, so that the connection can be used again.
 
         Args:
-            seconds: How long to wait for the end.
+            seconds: The time to wait for the end.
 
         Returns:
-            Whether the end came. If not, the reply is closed, and its connection with it.
+            True if the end arrived. Otherwise the connection is closed.
         """
         self._wait = Wait(Timeouts(connect=seconds, idle=seconds, total=seconds))
         try:
@@ -116,21 +116,21 @@ class Reply:
         return True
 
     def shut_down(self) -> None:
-        """Wakes the thread that reads this reply, from another one."""
+        """Ends the connection, which wakes the thread that reads this reply. For other threads."""
         stream = cast("Any", self._response).extensions["network_stream"]  # untyped in httpcore
         shut_down(stream.get_extra_info("socket"))
 
     def chunks(self) -> Iterator[bytes]:
-        """The decompressed body as it arrives, unbounded in length; decompressed in chunks of at most 64 KiB.
+        """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB.
 
         Raises:
             ConnectError: The connection broke before the end.
-            ProtocolError: A compression that we did not ask for.
+            ProtocolError: The compression is not one of those that the request allowed.
         """
         raw = self._raw()
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         match encoding:
-            case "" | "identity" | "none" | "utf-8" | "utf8":  # the last three are what people mistake it for
+            case "" | "identity" | "none" | "utf-8" | "utf8":  # the last three are common mistakes
                 return raw
             case "gzip" | "x-gzip" | "deflate":
                 return self._under_clocks(_decompressed(raw, encoding))
@@ -140,7 +140,7 @@ class Reply:
                 )
 
     def _under_clocks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        # What is received at once may be a thousand times as much afterwards.
+        # A small compressed chunk may become a thousand times larger, so the clocks are checked per chunk.
         for chunk in chunks:
             self._wait.slice()
             yield chunk
@@ -154,7 +154,7 @@ class Reply:
                     return
                 yield chunk
         except (httpcore.NetworkError, httpcore.ProtocolError):
-            self._wait.look()  # it may be us who ended it
+            self._wait.look()  # raises if the connection ended because of a cancel
             raise ConnectError(
                 "The server closed the connection in the middle of its reply",
                 phase="http",
@@ -165,7 +165,7 @@ class Reply:
         """The whole body.
 
         Raises:
-            ResultTooLarge: It exceeds the limit (`Limits.result_bytes` unless given).
+            ResultTooLarge: The body exceeds the limit (`Limits.result_bytes` unless given).
         """
         if self._settled is not None:
             return self._settled
@@ -185,7 +185,7 @@ class Reply:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def settle(self) -> None:
-        """Closes the connection of a refusal at once; `read` and `refusal` work afterwards, too."""
+        """Reads the beginning of a refusal's body for later use by `read` and `refusal`, and closes the reply."""
         self._wait = self._wait.narrowed(idle=_SETTLE_SECONDS)
         try:
             self._settled = self._words()
@@ -198,13 +198,13 @@ class Reply:
             if self.media_type != EVENTS:
                 return self.read(_ERROR_BODY_BYTES)
         except (ResultTooLarge, ConnectError, ProtocolError):
-            pass  # the status says enough
+            pass  # the status is enough for an error message
         finally:
             self.close()
         return b""
 
     def refusal(self, *, sent_session: bool = False) -> Refusal:
-        """The reply as a refusal, with as much of its body as helps; closes it."""
+        """The reply as a refusal, with the beginning of its body. Closes the reply."""
         body = self._words().removeprefix(_BOM)
         media_type = self.media_type
         message = None
@@ -224,14 +224,14 @@ class Reply:
 
 
 def _has_surplus(response: httpcore.Response) -> bool:
-    # httpcore keeps to itself what it has read beyond the reply, and goes on with it.
+    # httpcore keeps bytes after the reply internally, and reads them as part of the next reply.
     connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
     state = getattr(connection, "_h11_state", None)
     return state is not None and bool(state.trailing_data[0])
 
 
 def _excerpt(body: bytes, media_type: str) -> str:
-    """A line that describes the body: the title of a page, else its beginning."""
+    """The body in one line: the title of a web page, else the beginning of the text."""
     start = body.lstrip()[:2048]
     if media_type == "text/html" or start[:15].lower().startswith((b"<!doctype html", b"<html")):
         title = _TITLE.search(body)
@@ -242,11 +242,11 @@ def _excerpt(body: bytes, media_type: str) -> str:
 
 
 def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    """Decompresses in bounded steps: a small bomb must not become a large chunk.
+    """Decompresses in bounded steps, so that a small compressed chunk does not become a large one.
 
-    Ends with the compressed data. What follows is not read, as zlib would hold all of it.
+    Ends with the compressed data. Bytes after it are not read, as zlib would keep all of them in memory.
     """
-    decoder = zlib.decompressobj(47)  # gzip or zlib, by its header
+    decoder = zlib.decompressobj(47)  # 47 detects gzip or zlib by the header
     raw_deflate_possible = encoding == "deflate"
     try:
         for chunk in chunks:
@@ -255,13 +255,13 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 if decoder.eof:
                     if not data.startswith(_GZIP):
                         return
-                    decoder = zlib.decompressobj(47)  # RFC 1952 §2.2: one member after the other
+                    decoder = zlib.decompressobj(47)  # RFC 1952 §2.2: gzip members may follow each other
                 try:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
                 except zlib.error:
                     if not raw_deflate_possible:
                         raise
-                    # RFC 9110 §8.4.1.2: some servers send deflate without its zlib wrapper.
+                    # RFC 9110 §8.4.1.2: some servers send deflate without the zlib format around it.
                     decoder = zlib.decompressobj(-zlib.MAX_WBITS)
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
                 raw_deflate_possible = False

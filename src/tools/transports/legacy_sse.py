@@ -1,8 +1,8 @@
 """HTTP+SSE, the transport of revision 2024-11-05: requests are posted, replies come over one long stream.
 
 https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse. One reader thread per
-connection hands each reply to the call that waits for it. A stream that ends takes all of them with it: there
-is no resumption.
+connection passes each reply to the call that waits for it. If the stream ends, all waiting calls fail, as this
+transport cannot resume streams.
 """
 
 import logging
@@ -38,8 +38,8 @@ class LegacySse:
 
     Args:
         channel: Connections to the server; not closed with the transport.
-        limits: Sizes and numbers.
-        inbox: Takes what belongs to no call, and hears every notification.
+        limits: Limits of sizes and numbers.
+        inbox: Handles the server's requests and all notifications.
     """
 
     kind: TransportKind = "sse"
@@ -57,7 +57,7 @@ class LegacySse:
         """Opens the stream and waits, under the connect clock, for the address to post to.
 
         Returns:
-            None when the stream stands, or the server's refusal.
+            None if the stream is open, or the server's refusal.
 
         Raises:
             MCPError: No connection, no address in time, or an address on another origin.
@@ -96,7 +96,7 @@ class LegacySse:
                 "The server wants messages to be posted to something that is no usable URL",
                 fix="Ask whoever runs the server",
             )
-        # Credentials and arguments are sent there.
+        # Credentials and arguments are sent to the endpoint, so it must be on the server's origin.
         if origin_of(self._channel.url) != origin_of(endpoint):
             raise ProtocolError(
                 "The server wants messages to be posted to another server, which must not get them",
@@ -106,14 +106,14 @@ class LegacySse:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class: the stream has ended."""
+        """See the protocol class. True once the stream has ended."""
         return self._calls.ended is not None
 
     def listen(self) -> None:
-        """See the protocol class: the one stream there is is read all the time."""
+        """See the protocol class. Does nothing, as the only stream is read all the time."""
 
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
-        """See the protocol class: revisions and sessions are not in headers here."""
+        """See the protocol class. This transport has no headers for revision and session."""
         self._calls.adopt(version)
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
@@ -126,7 +126,7 @@ class LegacySse:
                 if refusal.status != 404:
                     return refusal
                 self._calls.remove(call.id)
-                # Others may wait in vain, unless the stream brings what was posted before.
+                # The other waiting calls may be lost, too, unless the stream still brings their replies.
                 self._is_lost = True
                 self._calls.hurry(_LOST_SECONDS)
                 raise SessionLost(
@@ -148,11 +148,11 @@ class LegacySse:
         return Response(pending.message, body=pending.body)
 
     def _post_call(self, call: Call, pending: Pending) -> Refusal | None:
-        """Posts a call; once its reply has come by the stream, nothing else matters."""
+        """Posts a call. If its reply arrives on the stream, the outcome of the POST is ignored."""
         try:
             refusal = self._post(call.body, call.headers.items(), pending.wait)
         except (ConnectError, TimedOut):
-            # It may be in the other thread's hands at this moment.
+            # The reader thread may be handling the reply at this moment.
             if pending.wait.unsent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
                 raise
             refusal = None
@@ -179,10 +179,10 @@ class LegacySse:
         return None
 
     def end_session(self, wait: Wait) -> None:
-        """See the protocol class: closing the stream ends the session."""
+        """See the protocol class. Does nothing, as closing the stream ends the session."""
 
     def retire(self) -> None:
-        """See the protocol class: replies to what was posted still come by the stream."""
+        """See the protocol class. Waits for calls under way, whose replies still come on the stream."""
         self._calls.retire(self.close)
 
     def close(self) -> None:
@@ -192,12 +192,12 @@ class LegacySse:
             self._reply.shut_down()
 
     def _end(self, error: MCPError) -> None:
-        # For calls that come later nothing was sent: they may open a new session and go on.
+        # Later calls were not sent yet, so they get `SessionLost` and may continue in a new session.
         self._calls.end(error, SessionLost(error.what, fix="Call again: a new session is opened"))
         self._answers.close()
 
     def _read(self, events: Iterator[ServerSentEvent]) -> None:
-        """The reader thread: until the stream ends."""
+        """The work of the reader thread, until the stream ends."""
         error: MCPError = ConnectError(
             "The server closed its event stream before it replied",
             phase="http",

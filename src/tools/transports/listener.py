@@ -1,4 +1,4 @@
-"""A thread that listens to what a server sends unasked, until it is stopped."""
+"""A thread that listens to messages that a server sends unasked, until `stop` is called."""
 
 import threading
 import time
@@ -9,16 +9,16 @@ from typing import Final
 from ..clock import Wait
 from ..limits import LISTENING
 
-_ATTEMPTS: Final = 2  # in a row that brought nothing
-_STOOD_SECONDS: Final = 10.0  # a proxy that cuts quiet streams after a while does no harm
+_ATTEMPTS: Final = 2  # attempts in a row without a message
+_STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
 _JOIN_SECONDS: Final = 1.0
 
 
 class Listener:
-    """Base of what listens in the background: `_run` is the thread.
+    """Base of background listeners; `_run` is the thread's work.
 
     Args:
-        name: Of the thread.
+        name: The thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,11 +29,11 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Listens from now on."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Listens no more; the thread follows soon."""
+        """Stops listening; the thread ends soon."""
         self._stopped.set()
         with self._lock:
             wake = self._wait.wake if self._wait is not None else None
@@ -41,9 +41,9 @@ class Listener:
                 wake()
 
     def close(self) -> None:
-        """Listens no more, and waits for the thread."""
+        """Stops listening, and waits for the thread."""
         self.stop()
-        if self._thread is not threading.current_thread():  # what was heard may be what led here
+        if self._thread is not threading.current_thread():  # a message's handler may close the listener
             self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
@@ -51,7 +51,7 @@ class Listener:
 
     @contextmanager
     def _waiting(self) -> Generator[Wait]:
-        """The clocks of one attempt, which ends when `stop` is called."""
+        """A context with the clocks of one attempt, which ends when `stop` is called."""
         wait = Wait(LISTENING, is_canceled=self._stopped.is_set)
         with self._lock:
             self._wait = wait
@@ -59,10 +59,10 @@ class Listener:
             yield wait
         finally:
             with self._lock:
-                self._wait = None  # the connection may serve others from now on
+                self._wait = None  # other requests may use the connection from now on
 
     def _gives_up(self, *, since: float, heard: bool) -> bool:
-        """Returns whether another attempt is not worth it, after one that began then."""
+        """Returns whether to stop trying: too many short attempts in a row brought nothing."""
         lively = heard or time.monotonic() - since > _STOOD_SECONDS
         self._failures = 0 if lively else self._failures + 1
         return self._failures == _ATTEMPTS

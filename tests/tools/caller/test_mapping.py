@@ -180,6 +180,14 @@ def test_typed_pairs_are_read_by_the_schema():
     assert arguments_from_pairs([("n", "five")], parameters) == {"n": "five"}
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("TRUE", True), ("True", True), ("FALSE", False), (" false ", False), ("yes", "yes")]
+)
+def test_booleans_are_read_as_spreadsheets_and_pandas_write_them(text, value):
+    parameters = parameters_of(tool({"properties": {"b": {"type": "boolean"}, "s": {"type": "string"}}}))
+    assert arguments_from_pairs([("b", text), ("s", text)], parameters) == {"b": value, "s": text}
+
+
 @pytest.mark.parametrize("value", [None, "", "  ", "{}", {}])
 def test_empty_json_is_no_arguments(value):
     assert arguments_from_json(value, source="column 'A'") == {}

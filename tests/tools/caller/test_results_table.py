@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from knime_mcp.audit.dispatch import CallOutcome
+from knime_mcp.audit.call import CallOutcome
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.tools.caller.results_layout import plan_results
 from knime_mcp.tools.caller.results_table import ResultsWriter

@@ -1,6 +1,6 @@
 """What a run has to say stays short, however much there is to say."""
 
-from knime_mcp.audit.dispatch import CallOutcome
+from knime_mcp.audit.call import CallOutcome
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.tools.caller.summary import RunSummary
 from knime_mcp.tools.views.calls import calls_page

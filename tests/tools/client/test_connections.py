@@ -50,6 +50,22 @@ def test_a_connection_is_not_kept_for_as_long_as_the_server_keeps_it(said, conne
         assert server.connections == connections
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.02])
+def test_a_server_that_closes_after_each_reply_and_does_not_say_so_costs_no_call(era, pause):
+    def closing(reply):
+        return lambda request: [*(reply(request) if callable(reply) else reply), pause, Part.CLOSE]
+
+    script = {method: closing(reply) for method, reply in era().items()}
+    with (
+        ScriptedServer(script) as server,
+        MCPClient(server.url) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        client.list_tools()
+        assert list(threads.map(lambda _: client.call_tool("echo").text, range(100))) == ["hi"] * 100
+    assert server.methods.count("tools/call") == 100
+
+
 @pytest.mark.parametrize("ending", [[Part.CLOSE], [Part.RESET]])
 @pytest.mark.parametrize(
     ("hints", "calls"),
