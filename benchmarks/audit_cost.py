@@ -19,7 +19,8 @@ from batch import dispatcher
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
-from knime_mcp.audit.dispatch import Call, Trace, recorded_call, run_call
+from knime_mcp.audit.call import Call, Trace
+from knime_mcp.audit.dispatch import recorded_call, run_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.tools import MCPClient

@@ -16,8 +16,9 @@ from batch import dispatcher
 from processes import fast_server
 from timing import Row, Table, Way
 
+from knime_mcp.audit.call import Call
 from knime_mcp.audit.definitions import pinned_tool
-from knime_mcp.audit.dispatch import Call, recorded_call
+from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.replay.options import ReplayOptions
 from knime_mcp.audit.replay.replayer import Replayer

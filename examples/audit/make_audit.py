@@ -7,8 +7,9 @@ would in three turns, and writes the journal, the table *Tool calls* and the aud
 import sys
 from pathlib import Path
 
+from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
+from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal, new_run_id
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.table import read_calls, write_calls

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 WorkflowRunner: TypeAlias = (
     "Callable[[WorkflowTool, dict[str, Any], tuple[Any, ...]], tuple[str, tuple[Any, ...]]]"
 )
-"""Runs a workflow tool: the tool, its parameters, a table per input port; gives message and output tables."""
+"""Runs a workflow tool with its parameters and a table per input port; returns message and output tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataInput:
-    """A table that a workflow tool is given.
+    """An input table of a workflow tool.
 
     Attributes:
         port: Name of the port.
@@ -47,11 +47,11 @@ class Call:
 
     Attributes:
         tool: The tool.
-        arguments: The arguments, as far as they could be read.
+        arguments: The arguments; None if they could not be read.
         input_row: RowID of the row of parameters, or None.
-        error: What is wrong with the call already, so that it must not be made.
+        error: An error that was found before the call, so that the call must not be made.
         denied: Whether the error is that a policy does not allow the call.
-        name: The name that was asked for, where there is no such tool.
+        name: The requested name, if there is no such tool.
         iteration: The agent's turn, or None outside an agent.
         data: The tables for a workflow's inputs, in the order of its ports.
     """
@@ -73,10 +73,10 @@ class Answer:
     Attributes:
         text: Text for people and models.
         structured: JSON value, or ``ABSENT`` of the client's results.
-        is_error: The tool itself says that it failed.
+        is_error: Whether the tool reported that it failed.
         blocks: The blocks of an MCP result.
         outputs: The output tables of a workflow.
-        error: What is wrong with the answer, which is kept beside it.
+        error: A problem with the answer; the answer is kept as well.
     """
 
     text: str
@@ -95,12 +95,12 @@ class Trace:
         tool: The tool as it was called.
         arguments: The arguments as sent.
         data: The tables for a workflow's inputs.
-        coercions: What had to be done to the arguments, in words.
-        note: Something to warn of.
-        digest: Digest of the workflow that was run; that of an MCP tool is in the tool.
-        attempts: How often the call was sent.
-        server_version: What the server says that it is.
-        protocol: The protocol revision that was spoken.
+        coercions: Descriptions of the changes that were necessary to the arguments.
+        note: A warning.
+        digest: Digest of the workflow that was run; the digest of an MCP tool is in the tool.
+        attempts: The number of times that the call was sent.
+        server_version: The server's name and version, as the server reports them.
+        protocol: The protocol revision that was used.
         started_at: When the call began.
         duration: Seconds that the call took.
     """
@@ -124,21 +124,21 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """All that calls of one run share.
+    """The objects that all calls of one run share.
 
     Attributes:
         run: Id of the run.
         pool: The sessions.
-        definitions: What the servers say about their tools.
+        definitions: The servers' current definitions of tools.
         secrets: Marks secrets in records.
         pinning: What to do with a tool that changed since it was chosen.
-        run_workflow: Runs a workflow tool with arguments and input tables, and gives its message and output
-            tables; None where the host cannot.
-        workflow_digest: Says which workflow a tool is, by a digest; None where nobody can. Called where
-            ``run_workflow`` is called.
-        save_blob: Saves a blob of a call's result and gives the path; None keeps no blobs.
+        run_workflow: Runs a workflow tool with arguments and input tables, and returns its message and output
+            tables; None if the host cannot run workflows.
+        workflow_digest: Computes the digest of a tool's workflow; None if the host cannot. Called in the same
+            thread as ``run_workflow``.
+        save_blob: Saves a blob of a call's result and returns the path; None: blobs are not saved.
         is_canceled: Ends waiting.
-        on_progress: Is told what tools report while they run, in the thread of the call or of a reader.
+        on_progress: Called with the progress that tools report, in the thread of the call or of a reader.
     """
 
     run: str
@@ -159,11 +159,11 @@ class CallOutcome:
 
     Attributes:
         record: The record of it.
-        tool: The tool as it was called, None if it is not known.
-        error: What ended it, None if the tool answered.
-        coercions: What had to be done to the arguments, in words.
-        note: Something to warn of.
-        answer: What the tool answered, None if it did not. Secrets are marked in its text and structured
+        tool: The tool as it was called, None if the tool is not known.
+        error: The error that ended the call, None if the tool answered.
+        coercions: Descriptions of the changes that were necessary to the arguments.
+        note: A warning.
+        answer: The tool's answer, None if there is no answer. Secrets are marked in its text and structured
             value, not in its blocks.
     """
 

@@ -1,18 +1,18 @@
 r"""The hash chain of records: what is hashed, and how one record follows another.
 
-Every run is a chain of its own, in the order in which its calls finished. A record's hash is::
+Every run has its own chain, in the order in which its calls finished. A record's hash is::
 
     "sha256:" + hex(SHA-256(UTF-8(previous hash + "\n" + canonical JSON of the record's texts)))
 
-The texts are those of `FIELDS`, which are all columns of the table *Tool calls* but the two hashes, so that
-the table can be verified as well as the journal. Numbers are written in digits, the duration with six
+The texts are those of `FIELDS`, which are all columns of the table *Tool calls* except the two hashes, so
+that the table can be verified as well as the journal. Numbers are written in digits, the duration with six
 decimals, the time as `utc_text` writes it, the tool in portable form, without the keys of its file stores:
-KNIME gives a workflow new ones when it is exported or copied. What is missing or empty is left out: files
-such as CSV cannot tell the one from the other.
+KNIME changes these keys when a workflow is exported or copied. Missing and empty values are left out, as
+files such as CSV cannot distinguish them.
 
-The first record of a run follows the empty text or, in a run that goes on where another one was interrupted,
-the last record of that one. A chain shows every change to what it holds, but whoever can write the whole
-file can also make a new chain: only a head hash that is kept elsewhere proves that this did not happen.
+The first record of a run follows the empty text or, in a run that resumes an interrupted one, the last record
+of the interrupted run. A chain reveals every change to its records, but a person who can write the whole file
+can also make a new chain: only a head hash that is kept elsewhere proves that this did not happen.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FIELDS: Final = (
 )
 """Attributes of a record that its hash covers. Paths of saved files are not among them: files move."""
 
-# Texts of a record that are known before its call is answered, and those that are not.
+# Texts of a record that are known before its call is answered, and texts that are known only afterwards.
 _EARLY_TEXTS: Final = (
     "run",
     "input_row",
@@ -70,7 +70,7 @@ _LATE_TEXTS: Final = ("status", "result", "structured_result", "error", "server_
 _UNHASHED_TEXTS: Final = ("image", "resumed_from")
 _early_values: Final = itemgetter("tool", "iteration", *_EARLY_TEXTS)
 _late_values: Final = itemgetter("attempts", "duration", "files", *_LATE_TEXTS)
-_LONGEST_KEPT: Final = 4_096  # characters; longer arguments take no longer than their call does
+_LONGEST_KEPT: Final = 4_096  # characters; arguments up to this length are cached
 _KEYS: Final = {name: f'"{name}":' for name in CallRecord.__dataclass_fields__}
 _PREFIX: Final = "sha256:"
 _NO_FILE_STORE: Final = '"workflow_filestore":null'
@@ -78,13 +78,13 @@ _NO_FILE_STORE: Final = '"workflow_filestore":null'
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A record as the chain sees it: texts, which may have been tampered with.
+    """The part of a record that the chain covers, as texts, which may have been tampered with.
 
     Attributes:
-        texts: Text by field name; absent and empty ones are left out.
-        previous: The hash that the record says it follows, "" for none.
-        hash: The hash that the record says it has, "" for none.
-        place: Where it stands, for people: ``line 7``, ``row 3``.
+        texts: Text by field name; missing and empty texts are left out.
+        previous: The hash of the record before, as the record states it; "" for none.
+        hash: The record's own hash, as the record states it; "" for none.
+        place: The record's place in the file or table, for people: ``line 7``, ``row 3``.
     """
 
     texts: Mapping[str, str]
@@ -99,7 +99,7 @@ class Link:
 
     @property
     def call(self) -> int | None:
-        """Completion number, or None if there is no such number."""
+        """Completion number, or None if the text is not a number."""
         text = self.texts.get("call", "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -112,7 +112,7 @@ def link_of(values: Mapping[str, Any], place: str) -> Link:
 
 
 def text_of(name: str, value: Any) -> str:
-    """A field's value as the chain hashes it, "" for nothing; of any type, where a file was tampered with."""
+    """The text of a field's value that is hashed, "" for None. In altered files a value may have any type."""
     match value:
         case None:
             return ""
@@ -130,8 +130,8 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
     """Computes the hash of a record.
 
     Args:
-        previous: Hash of the record before, "" for the first one.
-        texts: Text by field name; only those of `FIELDS` that are not empty.
+        previous: Hash of the record before, "" for the first record.
+        texts: Text by field name; only fields of `FIELDS` that are not empty.
 
     Returns:
         ``sha256:`` and 64 hexadecimal digits.
@@ -140,23 +140,23 @@ def chain_hash(previous: str, texts: Mapping[str, str]) -> str:
 
 
 def chained(record: CallRecord, previous: str, *, call: int) -> CallRecord:
-    """The record of `chained_with_text` alone."""
+    """Like `chained_with_text`, but returns only the record."""
     return chained_with_text(record, previous, call=call)[0]
 
 
 def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[CallRecord, str]:
-    """Makes a record the next one of a chain, and writes it.
+    """Adds a record to a chain, and makes its line for the journal.
 
-    What is hashed and what is written are nearly the same text: each value is written once for both.
+    The hashed text and the line are nearly the same: each value is written once for both.
 
     Args:
         record: The record.
-        previous: Hash of the record before, "" for the first one.
-        call: Its completion number.
+        previous: Hash of the record before, "" for the first record.
+        call: The record's completion number.
 
     Returns:
-        The record with its number and both hashes; the canonical JSON of `CallRecord.to_json` of it, with
-        the member ``"kind":"call"``.
+        The record with its number and both hashes; the canonical JSON of its `CallRecord.to_json`, with the
+        member ``"kind":"call"``.
     """
     values = vars(record)
     early, late = _early_members(values), _late_members(values)
@@ -172,12 +172,12 @@ def chained_with_text(record: CallRecord, previous: str, *, call: int) -> tuple[
 
 
 def prepare(record: CallRecord) -> None:
-    """Writes what is known of a record before its call is answered, for `chained_with_text` to find."""
+    """Writes the members that are known before the call is answered into the cache of `chained_with_text`."""
     _early_members(vars(record))
 
 
 class _Members(NamedTuple):
-    """Members of a JSON object as they are written, and as they are hashed."""
+    """Members of a record's JSON, in the form for the journal and in the form for the hash."""
 
     written: list[str]
     hashed: list[str]
@@ -239,7 +239,7 @@ def _add_number(members: _Members, name: str, value: float | None, text: object)
 
 @lru_cache(maxsize=256)
 def _tool_members(tool: str) -> tuple[str, str]:
-    """The member of the tool as it is written and as it is hashed; the same for all calls of the tool."""
+    """The tool's member as written and as hashed; cached, as it is the same for all calls of the tool."""
     hashed = text_of("tool", tool)
     return f'"tool":{encode_basestring(tool)}', f'"tool":{encode_basestring(hashed)}'
 
@@ -249,7 +249,7 @@ def _hash(previous: str, text: str) -> str:
 
 
 def same_hash(one: str, other: str) -> bool:
-    """Returns whether two hashes are the same as people write them: with or without prefix, in any case."""
+    """Returns whether two hashes are the same, with or without prefix, in upper or lower case."""
     return _bare(one) == _bare(other)
 
 
@@ -261,7 +261,7 @@ def _without_file_store(tool: str) -> str:
             return tool
         return canonical_json(fields | {"workflow_filestore": None})
     except (ValueError, TypeError, KeyError, RecursionError):
-        return tool  # tampered with: hashed as it stands
+        return tool  # tampered with: hashed unchanged
 
 
 def _bare(text: str) -> str:

@@ -1,8 +1,8 @@
 """The servers' current definitions of tools, compared with those that a person saw when choosing.
 
-A tool cell is a pin: its digest names the definition that somebody read. Before a call the server's current
-definition can be compared with it. Each server is asked once per run, whatever the number of calls, and again
-when it says that its tools have changed, or some seconds after it could not answer.
+The digest in a tool cell pins the definition that a person read. Before a call, the server's current
+definition can be compared with that digest. Tools are listed once per run and server, and again when the
+server announces a change, or some seconds after a listing failed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ..types.tool import MCPTool
 
 _SUGGESTIONS = 3
-# A server that is away fails the calls meanwhile at once, but not those after its return.
+# For this time after a failed listing, calls fail at once; later calls ask the server again.
 _FAILURE_HOLDS_SECONDS = 5.0
-# After announcements without a real change, listings are made less and less often.
+# The pause before the next listing doubles after each announcement without a real change.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 
 
@@ -48,8 +48,8 @@ class CheckedTool:
     """A tool that may be called.
 
     Attributes:
-        tool: The tool as the server defines it now, or as it was pinned if nobody asked.
-        note: What changed, where that is only warned of.
+        tool: The tool as the server defines it now, or as pinned if the definitions were not compared.
+        note: The warning about changes, or None.
     """
 
     tool: MCPTool
@@ -70,7 +70,7 @@ class _Asked:
 
     @property
     def holds(self) -> bool:
-        """Whether the server has not told of a change since, or has failed just now."""
+        """Whether the listing can still be used: no change was announced since, or it failed just now."""
         if self.failed_until is not None:
             return time.monotonic() < self.failed_until
         if self.client is None or time.monotonic() < self.pause_until:
@@ -78,7 +78,7 @@ class _Asked:
         return self.client.tool_changes == self.changes
 
     def compare(self, before: _Asked | None, found: dict[str, ToolDefinition]) -> None:
-        """Doubles the pause before the next listing if the server announced a change that was none."""
+        """Doubles the pause before the next listing if the tools did not really change."""
         if before is not None and before.client is not None and before.answer.result() == found:
             self.pause = min(max(2 * before.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
             self.pause_until = time.monotonic() + self.pause
@@ -110,8 +110,8 @@ class Definitions:
             The definition.
 
         Raises:
-            ToolNotFound: The server has no such tool; names the ones that may have been meant.
-            MCPError: The server cannot be asked. Whoever asks within the next seconds gets the same error.
+            ToolNotFound: The server has no such tool; suggests similar names.
+            MCPError: The tools cannot be listed. Calls within the next seconds get the same error.
         """
         found = self.listing(route, is_canceled=is_canceled)
         if tool_name not in found:
@@ -137,12 +137,12 @@ class Definitions:
             is_canceled: Ends waiting.
 
         Returns:
-            The tool to call: with the definition that the server has now, if it was compared.
+            The tool to call, with the server's current definition if it was compared.
 
         Raises:
-            ToolChanged: It changed, and ``pinning`` is to fail.
+            ToolChanged: The tool changed, and ``pinning`` is to fail.
             ToolNotFound: The server has no such tool any more.
-            MCPError: The server cannot be asked.
+            MCPError: The tools cannot be listed.
         """
         pinned = tool.digest
         if pinning is Pinning.IGNORE or pinned is None:
@@ -172,8 +172,8 @@ class Definitions:
             is_canceled: Ends waiting.
 
         Returns:
-            The definitions by the names that the server knows; of two with one name the one that it calls,
-            the first.
+            The definitions by the names that the server knows; of two with the same name the first, which is
+            the one that servers call.
 
         Raises:
             MCPError: See `find`.
@@ -187,7 +187,7 @@ class Definitions:
             self._ask(server, asked, before, is_canceled)
         error = asked.answer.exception()
         if error is not None:
-            raise error.with_traceback(None)  # it would grow with every call that gets this error
+            raise error.with_traceback(None)  # its traceback would grow with every call
         return asked.answer.result()
 
     def _ask(
@@ -201,7 +201,7 @@ class Definitions:
             client = self._pool.client(server)
             changes = client.tool_changes
             tools = client.list_tools(is_canceled=is_canceled)
-            with contextlib.suppress(MCPError):  # the definitions are there; changes are a bonus
+            with contextlib.suppress(MCPError):  # the definitions are known all the same
                 client.watch_tools()
             named: dict[str, ToolDefinition] = {}
             for tool in tools:
@@ -226,7 +226,7 @@ def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: s
     """Makes a tool cell that pins a definition.
 
     Args:
-        definition: What the server says.
+        definition: The server's definition.
         route: The server.
         shown_name: The name for people.
 
@@ -237,14 +237,14 @@ def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: s
 
 
 def changed_parts(tool: MCPTool, definition: ToolDefinition) -> tuple[str, ...]:
-    """Names the parts of a definition that differ from a cell's.
+    """Finds the parts of a definition that differ from a tool cell.
 
     Args:
-        tool: The cell. One that holds no definition beside its digest cannot say which parts.
-        definition: What the server says now.
+        tool: The tool of the cell. If it has only a digest, the changed parts cannot be named.
+        definition: The server's current definition.
 
     Returns:
-        Such as ``("description", "parameters")``; ``("definition",)`` where the parts are not known.
+        The parts, such as ``("description", "parameters")``; ``("definition",)`` if they are not known.
     """
     parts = {
         "description": (tool.description, definition.description or ""),

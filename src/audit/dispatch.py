@@ -1,8 +1,8 @@
-"""Runs one call of a tool of either type, and makes the record of it.
+"""Runs one call of a tool of either type, and makes the record of the call.
 
 The only place that knows how the two types of tool are executed: an MCP tool through the pool of sessions, a
-workflow through a function that the host hands in (in KNIME: ``ctx._execute_tool``). Agents, the Caller node,
-replay and the command line all call through here.
+workflow through a function of the host (in KNIME: ``ctx._execute_tool``). Agents, the Caller node, replay and
+the command line all use this module.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from ..tools.protocol.results import ABSENT
 from ..types.errors import MCPError, ResultInvalid
 from ..types.tool import MCPTool, WorkflowTool
-from .call import Answer as Answer
-from .call import Call as Call
-from .call import CallOutcome as CallOutcome
-from .call import DataInput as DataInput
-from .call import Dispatcher as Dispatcher
-from .call import Trace as Trace
-from .call import WorkflowRunner as WorkflowRunner
+from .call import Answer, CallOutcome, Trace
 from .record import CallStatus, status_of
 from .recording import (
     Ending,
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
 
     from ..tools.mcp_client import MCPClient, Progress
     from ..tools.protocol.results import CallToolResult
+    from .call import Call, Dispatcher
 
 _NO_WORKFLOWS = (
     "Use the MCP Agent Prompter or KNIME's Agent Prompter node for workflow tools, in KNIME Analytics"
@@ -55,15 +50,15 @@ def run_call(  # @ToolTypeDispatch
     """Runs one call of a tool of either type.
 
     Args:
-        trace: Tool and arguments; filled in with what becomes known.
-        dispatcher: What the calls of the run share.
-        meanwhile: Done once while a server is busy with the call.
+        trace: Tool and arguments; further facts are added while the call runs.
+        dispatcher: The objects that the calls of the run share.
+        meanwhile: Called once while a server is busy with the call.
 
     Returns:
-        What the tool answered; its own failure included.
+        The tool's answer, which may say that the tool failed.
 
     Raises:
-        MCPError: The call could not be made, or gave no answer.
+        MCPError: The call could not be made, or was not answered.
     """
     match trace.tool:
         case MCPTool():
@@ -75,7 +70,7 @@ def run_call(  # @ToolTypeDispatch
 
 
 def recorded_call(call: Call, dispatcher: Dispatcher) -> CallOutcome:
-    """Runs one call and records it, however it ends; errors are part of the outcome."""
+    """Runs one call and records it; errors are part of the outcome."""
     if call.tool is None or call.error is not None:
         error = call.error or MCPError("There is no tool to call")
         return failed_call(call, error, dispatcher)
@@ -123,7 +118,7 @@ def _opened(opening: Opening | None, call: Call, trace: Trace, dispatcher: Dispa
 
 
 def failed_call(call: Call, error: Exception, dispatcher: Dispatcher) -> CallOutcome:
-    """Records a call that was not made, and why: the call, finished with that error."""
+    """Records a call that was not made, with the error as the reason."""
     status = CallStatus.DENIED if call.denied else status_of(error)
     if call.tool is None:
         text = error_text(error, call, None, dispatcher.secrets)
@@ -168,7 +163,7 @@ def _run_mcp(
 
 
 def _tell(client: MCPClient, dispatcher: Dispatcher, progress: Progress) -> None:
-    """Passes a progress report on. Asks for secrets each time, as tokens may be newer than the run."""
+    """Passes on a progress report. Reads the client's secrets each time, as tokens may have been renewed."""
     assert dispatcher.on_progress is not None
     dispatcher.secrets.learn(client.secrets())
     dispatcher.on_progress(replace(progress, message=dispatcher.secrets.scrub(progress.message)))
@@ -192,13 +187,13 @@ def _run_workflow(tool: WorkflowTool, trace: Trace, dispatcher: Dispatcher) -> A
     except MCPError:
         raise
     except Exception as error:
-        # What a tool's own failure is for an MCP tool, KNIME tells by an exception.
+        # KNIME raises an exception where an MCP tool would return a result with isError.
         return Answer(text=_said(error), structured=ABSENT, is_error=True)
     return Answer(text=message, structured=ABSENT, outputs=outputs)
 
 
 def _said(error: Exception) -> str:
-    """An exception's message. As text, one from KNIME's Java side is its whole stack trace."""
+    """An exception's message. The text of exceptions from KNIME's Java side is a whole stack trace."""
     java: Any = getattr(error, "java_exception", None)
     said = str(error) if java is None else str(java.getMessage() or java.getClass().getName())
     return said or type(error).__name__

@@ -1,15 +1,15 @@
 """The journal of a run: JSON Lines, one line per finished call, written as the calls finish.
 
-The first line says which run it is (``"kind": "start"``), then comes one line per call (``"kind": "call"``),
+The first line identifies the run (``"kind": "start"``), then comes one line per call (``"kind": "call"``),
 and the last line closes the run (``"kind": "end"``) with the number of its calls and the hash of the last
-one. The calls are chained as `chain` describes. Every line goes to the operating system in one write
+call. The calls are chained as `chain` describes. Every line goes to the operating system in one write
 before the next call is reported, so that a process that is killed loses at most the line that it was
-writing. Readers pass over such a torn line, at the end of the file or before the start of another run.
+writing. Readers skip such a torn line, at the end of the file or before the start of another run.
 
-A journal without an end, or with one that is not ``complete``, belongs to a run that was canceled, failed or
-killed: its calls can be filled in when the run is repeated. The calls that the new run takes over become
-records of its own, and its chain goes on from the last record of the interrupted run. A file may hold several
-runs, one after the other, or written by several processes at once.
+A journal without an end line, or with an outcome other than ``complete``, belongs to a run that was canceled,
+failed or killed. When the run is repeated, the new run takes over the finished calls as its own records, and
+its chain continues from the last record of the interrupted run. A file may hold several runs, one after the
+other, or written by several processes at once.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-_START = b'{"about":'  # what canonical JSON begins the first line of a run with
+_START = b'{"about":'  # the beginning of a run's first line in canonical JSON
 _CALL = b'"kind":"call"'  # within a text the marks would be escaped
 _LOOK_SECONDS: Final = 1.0
-"""Between looks whether the file was deleted: a look takes half as long as the writing of a line."""
+"""Seconds between checks whether the file was deleted: a check takes half as long as writing a line."""
 
 
 class JournalError(ValueError):
-    """A journal that cannot be read: names the file and the line."""
+    """A journal cannot be read; the message names the file and the line."""
 
 
 class JournalWriteError(OSError):
-    """A line could not be written: names the file and why.
+    """A line could not be written; the message names the file and the reason.
 
-    A call that has run must not become a record that says otherwise, and no further call should be made.
+    The call has run and must not be recorded as failed; no further calls should be made.
     """
 
 
 def new_run_id() -> str:
-    """Makes the id of a run: sorts by time, is unique, and is a file name on every system.
+    """Makes the id of a run: it sorts by time, is unique, and is a file name on every system.
 
     Returns:
-        Such as ``20260131T120000.123456Z-9f86d0``.
+        The id, such as ``20260131T120000.123456Z-9f86d0``.
     """
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
 
@@ -68,23 +68,23 @@ class Journal:
     """A journal that is being written. Safe to use from several threads; closes on exit.
 
     Args:
-        path: The file; its folder is created. Never overwritten: what is in it stays, or is refused.
+        path: The file; its folder is created. Existing content is never overwritten.
         run: Id of the run.
-        about: What identifies the run for `latest`: which tool, which settings. No secrets.
-        calls: How many calls the run is going to make, if known.
-        append: Whether the file may hold other runs. The chain goes on from the last record in the file
-            unless ``follows`` says otherwise.
+        about: The run's tool and settings, by which `latest` finds the run. No secrets.
+        calls: The number of calls that the run is going to make, if known.
+        append: Whether the file may hold other runs. The chain continues from the last record in the file
+            unless ``follows`` is given.
         follows: Hash of the last record of the run that this one resumes, "" for none.
 
     Attributes:
         path: The file.
         run: Id of the run.
         count: Number of calls written by this journal.
-        head: Hash of the last record; that of the resumed run, or "", before the first one.
+        head: Hash of the last record; before the first record, the resumed run's hash or "".
 
     Raises:
-        JournalError: The file to append to is no journal.
-        OSError: The file cannot be written, or holds something although it may not.
+        JournalError: The file to append to is not a journal.
+        OSError: The file cannot be written, or is not empty although ``append`` is False.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Journal:
         if append and path.exists():
             head, torn = _end_of(path)
             self.head = follows or head
-            new_line = "\n" if torn else ""  # not cut off: another process may be writing the rest of it
+            new_line = "\n" if torn else ""  # the torn line stays: another process may be writing it
         elif path.exists() and path.stat().st_size:
             raise FileExistsError(errno.EEXIST, "The journal exists already", str(path))
         self._file: BinaryIO = path.open("ab", buffering=0)
-        self._can_tell_deleted = self._links() > 0  # some shared folders count no links at all
+        self._can_tell_deleted = self._links() > 0  # some shared folders do not count links
         self._look_at = 0.0
         try:
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
@@ -130,8 +130,8 @@ class Journal:
             The record as written, with its completion number and its place in the chain.
 
         Raises:
-            JournalWriteError: It could not be written, and the journal stays whole without it; or the file
-                was deleted, which is noticed within a second.
+            JournalWriteError: The line could not be written, and the journal is intact without it; or the
+                file was deleted, which is noticed within a second.
         """
         with self._lock:
             written, text = chained_with_text(record, self.head, call=self.count + 1)
@@ -143,7 +143,7 @@ class Journal:
         """Closes the run. Closing again does nothing.
 
         Args:
-            outcome: How the run ended. Only what is not ``complete`` can be resumed.
+            outcome: The end of the run. A ``complete`` run cannot be resumed.
         """
         with self._lock:
             if not self._file.closed:
@@ -170,7 +170,7 @@ class Journal:
             if not self._links():
                 raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
             self._look_at = time.monotonic() + _LOOK_SECONDS
-        # One unbuffered write per line: whatever happens to this process, the operating system has it.
+        # One unbuffered write per line, so that the operating system has the line even if this process dies.
         data = f"{line}\n".encode()
         written = 0
         try:
@@ -178,7 +178,7 @@ class Journal:
             while written < len(data):
                 written += self._file.write(data[written:])
         except BaseException as error:
-            with contextlib.suppress(OSError):  # half of a line would make all that follow it unreadable
+            with contextlib.suppress(OSError):  # after half a line, nothing could be read
                 self._file.truncate(self._file.seek(0, 2) - written)
             if isinstance(error, OSError):
                 raise JournalWriteError(error.errno, error.strerror, str(self.path)) from error
@@ -191,10 +191,10 @@ class JournalContent:
 
     Attributes:
         run: Id of the run (of the last one, in a file that holds several).
-        about: What identifies the run.
+        about: The tool and settings of the run.
         records: The finished calls in the order in which they finished.
-        outcome: How the run ended; None if it was killed, or is still going on.
-        torn: Whether the last line was incomplete, and passed over.
+        outcome: The end of the run; None if the run was killed, or is still going on.
+        torn: Whether the last line was incomplete, and skipped.
     """
 
     run: str
@@ -219,7 +219,7 @@ def read_journal(path: Path) -> JournalContent:
         Its content.
 
     Raises:
-        JournalError: A line is not what a journal writes, or the file does not begin with a whole one.
+        JournalError: A line is not one of a journal, or the first line is incomplete.
         OSError: The file cannot be read.
     """
     records: list[CallRecord] = []
@@ -232,7 +232,7 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
 
     Args:
         path: The file.
-        take: Is given each finished call with its line, in the order of the file.
+        take: Called with each finished call and its line, in the order of the file.
 
     Returns:
         Its content, without records.
@@ -266,13 +266,13 @@ def scan_journal(path: Path, take: Callable[[JournalLine, CallRecord], None]) ->
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """A line of a journal, as it stands in the file.
+    """A line in the file of a journal.
 
     Attributes:
-        number: Its number, from 1.
-        start: The place of its first byte in the file.
-        data: Its bytes.
-        torn: Whether its writer was stopped in the middle of it.
+        number: The line's number, from 1.
+        start: The offset of its first byte in the file.
+        data: The line's bytes.
+        torn: Whether its writer was stopped in the middle of the line.
     """
 
     number: int
@@ -281,13 +281,13 @@ class JournalLine:
     torn: bool = False
 
     def entry(self) -> dict[str, Any]:
-        """Parses it.
+        """Parses the line.
 
         Returns:
             The JSON object.
 
         Raises:
-            ValueError: It is no JSON object.
+            ValueError: The line is not a JSON object.
         """
         value = json.loads(self.data)
         if not isinstance(value, dict):
@@ -302,10 +302,10 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
         path: The file.
 
     Yields:
-        Each line that is not empty, whatever it holds.
+        Each line that is not empty, also if it is not one of a journal.
 
     Raises:
-        JournalError: It is no file but a device, which may have no end, or a pipe.
+        JournalError: The path is a device, which may have no end, or a pipe.
         OSError: The file cannot be read.
     """
     if is_device(path):
@@ -317,7 +317,7 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
 
 
 def _placed(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Number, place and bytes of each line that is not empty."""
+    """Number, offset and bytes of each line that is not empty."""
     start = 0
     for number, data in enumerate(file, start=1):
         if data.strip():
@@ -361,11 +361,11 @@ def latest(folder: Path, about: str) -> Path | None:
 
     Args:
         folder: The folder; need not exist.
-        about: What identifies the run.
+        about: The tool and settings of the run, see `Journal`.
 
     Returns:
-        The journal with the highest run id whose start says the same; None if there is none. Files that
-        cannot be read, or begin as no journal does, are passed over.
+        The journal with the highest run id and the same ``about``; None if there is no such journal. Files
+        that cannot be read, or are not journals, are skipped.
     """
     for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         try:

@@ -24,7 +24,7 @@ _COUNTS: Final = frozenset({"call", "iteration", "attempts"})
 _NUMBERS: Final = _COUNTS | {"duration"}
 _REPEATED: Final = frozenset({"run", "tool", "tool_name", "server", "digest"})
 _LONGEST: Final = 1e12
-"""Seconds: longer than any call, and no infinity."""
+"""Seconds; a duration in a file must be below this, and so cannot be infinite."""
 
 
 class CallStatus(StrEnum):
@@ -32,11 +32,11 @@ class CallStatus(StrEnum):
 
     OK = "ok"
     TOOL_ERROR = "tool error"
-    """The tool ran and said that it failed (MCP: ``isError``)."""
+    """The tool ran and reported that it failed (MCP: ``isError``)."""
     INVALID_ARGUMENTS = "invalid arguments"
     """The arguments violate the tool's schema; nothing was sent."""
     NOT_FOUND = "not found"
-    """Neither the tools at hand nor the server know the tool."""
+    """Neither the run's tools nor the server's contain the tool."""
     DENIED = "denied"
     """A policy or a person did not allow the call; nothing was sent."""
     FAILED = "failed"
@@ -46,9 +46,9 @@ class CallStatus(StrEnum):
 
 
 def status_of(error: BaseException) -> CallStatus:
-    """The status that an error gives the call that it ended.
+    """The status of a call that ended with an error.
 
-    Never `CallStatus.OK`, nor `CallStatus.TOOL_ERROR`: a tool's own failure is a result, not an error.
+    Never `CallStatus.OK` or `CallStatus.TOOL_ERROR`: a failure reported by the tool is a result, not an error.
     """
     match error:
         case ArgumentsInvalid():
@@ -62,14 +62,14 @@ def status_of(error: BaseException) -> CallStatus:
 
 
 def utc_text(moment: datetime) -> str:
-    """A moment as a record holds it: ISO 8601 in UTC, always with microseconds.
+    """The text of a moment in records: ISO 8601 in UTC, always with microseconds.
 
-    Such as ``2026-01-31T12:00:00.000000Z``.
+    For example ``2026-01-31T12:00:00.000000Z``.
     """
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-# Without slots, so that one can be copied as a dict.
+# Without slots, so that a record can be copied as a dict.
 @dataclass(frozen=True, kw_only=True)
 class CallRecord:
     """The record of one call.
@@ -83,21 +83,21 @@ class CallRecord:
         tool_name: The name shown to people.
         tool_type: ``workflow`` or ``mcp``; None if the tool is not known.
         server: The server's URL without secrets, or None.
-        digest: Digest of the definition that was called, for a workflow that of its file; or None.
-        arguments: The arguments as sent, canonical JSON, secrets marked; None if there were none to read.
-        status: How the call ended.
+        digest: Digest of the definition that was called, for a workflow the digest of its file; or None.
+        arguments: The arguments as sent, canonical JSON, secrets marked; None if they could not be read.
+        status: The end of the call.
         result: Text for people, or None.
-        structured_result: Canonical JSON, or None where the server sent none.
-        error: What went wrong, as one text with the next step, or None.
-        files: Paths of the blobs of the result, saved as files.
-        image: Path of the first image among them that is a PNG, or None.
-        started_at: When the call began, see `utc_text`; None if it never began.
+        structured_result: Canonical JSON, or None if the server sent no structured result.
+        error: The error with the next step, as one text, or None.
+        files: Paths of the result's blobs, saved as files.
+        image: Path of the first PNG image among the files, or None.
+        started_at: The beginning of the call, see `utc_text`; None if the call never began.
         duration: Seconds from the beginning to the end of the call, retries included.
-        attempts: How often the call was sent; 0 if it was not.
-        server_version: What the server says that it is, or None.
-        protocol: The protocol revision that was spoken, or None.
+        attempts: The number of times that the call was sent; 0 if it was never sent.
+        server_version: The server's name and version, as the server reports them, or None.
+        protocol: The protocol revision that was used, or None.
         resumed_from: Id of the earlier run in whose journal the call was found, or None.
-        previous_hash: Hash of the record before in the chain, None for the first one; see `chain`.
+        previous_hash: Hash of the record before in the chain, None for the first record; see `chain`.
         hash: Hash of this record, None until a journal has taken it.
     """
 
@@ -128,12 +128,12 @@ class CallRecord:
 
     @property
     def ok(self) -> bool:
-        """Whether the call gave a result."""
+        """Whether the call returned a result."""
         return self.status is CallStatus.OK
 
     @property
     def moment(self) -> datetime | None:
-        """`started_at` as a moment in UTC, also where a file that was edited has no zone in it."""
+        """`started_at` as a moment in UTC; an edited file may have a text without a zone."""
         if self.started_at is None:
             return None
         found = datetime.fromisoformat(self.started_at)
@@ -146,13 +146,13 @@ class CallRecord:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Turns the record into a JSON object with one key per attribute, absent ones left out."""
+        """Turns the record into a JSON object with one key per attribute; absent attributes are left out."""
         found = vars(self) | {"status": self.status.value, "files": list(self.files)}
         return {name: value for name, value in found.items() if value is not None and value != []}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Reads what `to_json` wrote; keys of a later version of the record are ignored.
+        """Reads the result of `to_json`; keys of later versions of the record are ignored.
 
         Raises:
             ValueError: A key is missing, a value has another type, or the status is unknown.
@@ -168,12 +168,12 @@ class CallRecord:
 
 @lru_cache(maxsize=64)
 def _one(text: str) -> str:
-    """The same text for all records that have it: the tool is most of what a record holds."""
+    """One text object for all records with an equal text: the tool is the largest part of a record."""
     return text
 
 
 def _checked(name: str, value: Any) -> Any:
-    """A value as a record may have it. A file may say anything, and tables take only what fits."""
+    """Checks that a value fits its attribute: a file may hold anything, and tables need these types."""
     match value:
         case bool():
             pass

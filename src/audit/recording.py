@@ -1,4 +1,4 @@
-"""Makes records of calls: what was sent, what came back, what went wrong, with every secret marked."""
+"""Makes the records of calls from what was sent and returned, with every secret marked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ending(TypedDict, total=False):
 
 
 def unknown_record(call: Call, dispatcher: Dispatcher, **ending: Unpack[Ending]) -> CallRecord:
-    """The record of a call of a tool that is not known."""
+    """The record of a call to an unknown tool."""
     secrets = dispatcher.secrets
     return CallRecord(
         run=dispatcher.run,
@@ -52,7 +52,7 @@ def unknown_record(call: Call, dispatcher: Dispatcher, **ending: Unpack[Ending])
 def record_of(
     call: Call, trace: Trace, marker: SecretMarker, dispatcher: Dispatcher, **ending: Unpack[Ending]
 ) -> CallRecord:
-    """The record of a call that has ended, with what became known about it and its secrets marked."""
+    """The record of a call that has ended, with the facts of its trace and its secrets marked."""
     return _ended(_begun(call, trace, marker, dispatcher), trace, ending)
 
 
@@ -61,11 +61,11 @@ class Opening:
 
     Args:
         call: The call.
-        trace: What is known about it.
-        dispatcher: What the calls of the run share.
+        trace: The facts that are known about it.
+        dispatcher: The objects that the calls of the run share.
 
     Attributes:
-        marker: Marks secrets, those among the arguments included.
+        marker: Marks secrets, including secrets among the arguments.
     """
 
     __slots__ = ("_known", "_record", "marker")
@@ -76,7 +76,7 @@ class Opening:
         self._record = _begun(call, trace, self.marker, dispatcher)
 
     def holds(self, dispatcher: Dispatcher) -> bool:
-        """Returns whether no secret has become known since, which it may hold."""
+        """Returns whether the opening can still be used: no new secret became known since."""
         return self._known is dispatcher.secrets.known
 
     def prepare(self) -> Self:
@@ -85,7 +85,7 @@ class Opening:
         return self
 
     def ended(self, trace: Trace, ending: Ending) -> CallRecord:
-        """The record, with what became known about the call and how it ended."""
+        """The finished record, with the facts of the trace and the ending."""
         return _ended(self._record, trace, ending)
 
 
@@ -118,7 +118,7 @@ def _ended(begun: CallRecord, trace: Trace, ending: Ending) -> CallRecord:
 
 
 def marker_of(trace: Trace, dispatcher: Dispatcher) -> SecretMarker:
-    """Makes the marker of one call, which knows the secrets among its arguments."""
+    """Makes the marker of one call, which also marks the secrets among its arguments."""
     return dispatcher.secrets.for_call(trace.arguments, _schema_of(trace.tool))
 
 
@@ -127,7 +127,7 @@ def _schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
     match tool:
         case MCPTool():
             return tool.schema_json
-        case WorkflowTool():  # it has the properties alone
+        case WorkflowTool():  # it holds only the properties of its schema
             return f'{{"properties":{tool.schema_json or "{}"}}}'
         case _:
             assert_never(tool)
@@ -136,16 +136,16 @@ def _schema_of(tool: Tool) -> str:  # @ToolTypeDispatch
 def _arguments_text(trace: Trace, marker: SecretMarker) -> str | None:
     try:
         arguments = marker.mark(trace.arguments, _schema_of(trace.tool))
-        if trace.data:  # which tables went in is part of what was sent; the form is the one that models use
+        if trace.data:  # the input tables are recorded in the form that models use
             chosen = {data.port: data.id for data in trace.data}
             arguments = {"configuration": arguments, "data_inputs": chosen}
         return canonical_json(arguments)
     except (ValueError, TypeError, RecursionError):
-        return None  # the call's error says what JSON cannot hold
+        return None  # the call's error names the value that JSON cannot hold
 
 
 def _json_text(arguments: Mapping[str, Any] | None, marker: SecretMarker) -> str | None:
-    """The arguments for a tool that is not known."""
+    """The arguments of a call to an unknown tool."""
     try:
         return None if arguments is None else canonical_json(marker.scrub(dict(arguments)))
     except (ValueError, TypeError, RecursionError):
@@ -153,7 +153,7 @@ def _json_text(arguments: Mapping[str, Any] | None, marker: SecretMarker) -> str
 
 
 def scrubbed(answer: Answer, marker: SecretMarker) -> Answer:
-    """Marks the secrets in an answer's text and structured value; its blocks stay as they came."""
+    """Marks the secrets in an answer's text and structured value; its blocks stay unchanged."""
     before = answer.structured
     text = without_surrogates(cast("str", marker.scrub(answer.text)))
     structured = before if before is ABSENT else marker.scrub(before)
@@ -185,7 +185,7 @@ def answered(call: Call, answer: Answer, secrets: SecretMarker, dispatcher: Disp
 def save_blobs(
     call: Call, blocks: tuple[ContentBlock, ...], dispatcher: Dispatcher
 ) -> tuple[tuple[str, ...], str | None]:
-    """Saves the blobs of an answer, and gives their paths and that of the first picture."""
+    """Saves the blobs of an answer, and returns their paths and the path of the first picture."""
     if dispatcher.save_blob is None:
         return (), None
     files: list[str] = []
@@ -205,20 +205,20 @@ def save_blobs(
 
 
 def error_text(error: Exception, call: Call, tool: Tool | None, secrets: SecretMarker) -> str:
-    """The text of an error without secrets: what went wrong, where, and what to do next."""
+    """The text of an error, with its place and the next step, without secrets."""
     if isinstance(error, MCPError):
         server = tool.route.display if isinstance(tool, MCPTool) else None
         placed = error.at(server=server, tool=tool.name if tool else None, row=call.input_row)
         pointer = error.pointer if isinstance(error, ArgumentsInvalid) else ""
         text = f"{pointer}: {placed}" if pointer and pointer not in str(placed) else str(placed)
     else:
-        # Not one of ours: its message may hold anything, arguments and credentials included.
+        # An exception of other code: its message may contain arguments and credentials.
         text = f"Unexpected {type(error).__name__}. Please report this together with the log."
     return without_surrogates(cast("str", secrets.scrub(text)))
 
 
 def log_failure(error: Exception, tool: Tool) -> None:
-    """Logs that a call failed, without what it said and sent."""
+    """Logs that a call failed, without its arguments and its message."""
     if isinstance(error, MCPError):
         _log.debug("%s of tool %s", type(error).__name__, tool.name)
     else:

@@ -1,4 +1,4 @@
-"""The journal of an interrupted run, to go on from: only what was really written counts as done."""
+"""Reads the journal of an interrupted run, to resume it. Only calls in the journal count as done."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _SHOWN_CALLS: Final = 5
 
 
 class JournalAltered(MCPError):  # noqa: N818
-    """A journal that somebody changed: what it says is done may not be."""
+    """A journal was altered, so that its calls may not have been made."""
 
 
 def to_resume(path: Path) -> JournalContent:
-    """Reads the journal of a run to go on from.
+    """Reads the journal of a run that is to be resumed.
 
     Args:
-        path: The file. Its end may be missing: that is what an interrupted run leaves.
+        path: The file. Its end may be missing, as the run was interrupted.
 
     Returns:
-        Its content.
+        The content of the journal.
 
     Raises:
-        JournalAltered: Its records are not what was written, or some are missing between others.
-        JournalError: It is no journal.
-        OSError: It cannot be read.
+        JournalAltered: Records were altered, or some are missing between others.
+        JournalError: The file is not a journal.
+        OSError: The file cannot be read.
     """
     content = read_journal(path)
     wrong = [found for found in verify_file(path).findings if found.verdict not in _HARMLESS]
@@ -48,14 +48,14 @@ def to_resume(path: Path) -> JournalContent:
 
 
 def latest_to_resume(folder: Path, about: str) -> JournalContent | None:
-    """Finds the last run of its kind in a folder of journals, if it did not come to its end.
+    """Finds the last run of its kind in a folder of journals, if that run is not complete.
 
     Args:
         folder: The folder; need not exist.
-        about: What identifies the run.
+        about: The tool and settings of the run, see `Journal`.
 
     Returns:
-        Its content, None if there is no such run, or it is complete.
+        The content of its journal, None if there is no such run or the run is complete.
 
     Raises:
         JournalAltered: See `to_resume`.
@@ -87,12 +87,12 @@ def _call_name(record: CallRecord) -> str:
 def _may_change(record: CallRecord) -> bool:
     if record.tool is None or record.started_at is None or record.status in _NOT_SENT:
         return False
-    if record.duration is not None and not record.attempts:  # it ended before it was sent
+    if record.duration is not None and not record.attempts:  # the call ended before it was sent
         return False
     try:
         tool = from_json_text(record.tool)
         return not (isinstance(tool, MCPTool) and tool.may_repeat)
-    except ToolFormatError:  # nobody can tell
+    except ToolFormatError:  # unknown
         return True
 
 

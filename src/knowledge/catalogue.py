@@ -1,7 +1,7 @@
-"""Reads a catalogue. Any number of threads and processes may, also while a new file replaces the old one.
+"""Reads a catalogue. Many threads and processes can read at once, even while a new file replaces the old one.
 
-A catalogue's file is never changed, only replaced. `Catalogue` notices the new file with the next question;
-`Catalogue.reading` gives a view that stays the same while it is used, whatever happens to the file.
+A catalogue's file is never changed, only replaced. `Catalogue` uses the new file from the next call on.
+`Catalogue.reading` returns a view of one version, which stays valid even if the file is replaced.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Fingerprint = tuple[int, int, int, int]
 
 
 class CatalogueReader:
-    """One version of a catalogue, for as long as `Catalogue.reading` lasts; for one thread at a time.
+    """A view of one version of a catalogue, valid within `Catalogue.reading`, for one thread at a time.
 
-    Every method raises `CatalogueError` where the file is damaged.
+    Every method raises `CatalogueError` if the file is damaged.
 
     Attributes:
-        origin: What it was built from; belongs into every answer.
+        origin: The sources and version of the catalogue, which every answer contains.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,12 +61,12 @@ class CatalogueReader:
         return self._one("SELECT body FROM nodes WHERE node_type = ? AND subtype = ?", node_type, subtype)
 
     def at(self, row: int) -> NodeSpec:
-        """The node with a number from `NodeSummary` or the search index."""
+        """The node with this row number, as in `NodeSummary` and the search index."""
         ((body,),) = self.rows("SELECT body FROM nodes WHERE row = ?", row)
         return stored.unpacked(body)
 
     def nodes(self) -> Iterator[NodeSpec]:
-        """All nodes, always in the same order: by type, then as lists show them."""
+        """All nodes, in the order of their rows: by type, then in the order of packs or by name."""
         for (body,) in self.rows("SELECT body FROM nodes ORDER BY row"):
             yield stored.unpacked(body)
 
@@ -76,12 +76,12 @@ class CatalogueReader:
     def summaries(
         self, node_type: str | None = None, *, offset: int = 0, limit: int = -1
     ) -> list[NodeSummary]:
-        """What lists show, in the order of `nodes`.
+        """The summaries of nodes for lists, in the order of `nodes`.
 
         Args:
-            node_type: Only this type.
-            offset: How many to leave out at first.
-            limit: How many at most; -1: all.
+            node_type: Only nodes of this type.
+            offset: The number of nodes to skip.
+            limit: The largest number of nodes; -1 for all.
         """
         where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
         rows = self.rows(
@@ -126,7 +126,7 @@ class CatalogueReader:
             raise _damaged(self._path, str(error)) from None
 
     def close(self) -> None:
-        """Ends this view; only `Catalogue` does that."""
+        """Closes the file. Called by `Catalogue` only."""
         self._db.close()
 
     def _checked_origin(self) -> CatalogueOrigin:
@@ -162,7 +162,7 @@ class Catalogue:
         path: The file.
 
     Raises:
-        CatalogueError: There is none, it is damaged, or of another version.
+        CatalogueError: The file does not exist, is damaged, or has another version's format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,10 +182,10 @@ class Catalogue:
 
     @contextmanager
     def reading(self) -> Generator[CatalogueReader]:
-        """Returns the newest version, which stays the same while entered.
+        """Returns a view of the newest version, which does not change within the ``with`` block.
 
         Raises:
-            CatalogueError: There is no file any more, it is damaged, or of another version.
+            CatalogueError: The file no longer exists, is damaged, or has another version's format.
         """
         reader = self._take()
         try:
@@ -205,7 +205,7 @@ class Catalogue:
             return reader.node(node_id)
 
     def nodes(self) -> list[NodeSpec]:
-        """See `CatalogueReader.nodes`; read whole."""
+        """See `CatalogueReader.nodes`; all nodes are read at once."""
         with self.reading() as reader:
             return list(reader.nodes())
 
@@ -215,7 +215,7 @@ class Catalogue:
             return reader.types()
 
     def close(self) -> None:
-        """Closes the file; reading again opens it again."""
+        """Closes the file. The next `reading` opens it again."""
         with self._lock:
             idle, self._idle = self._idle, []
         for reader in idle:
@@ -241,7 +241,7 @@ class Catalogue:
 
 
 def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueReader], T]:
-    """Caches what `make` returns, for the latest versions of catalogues."""
+    """Wraps `make` with a cache of its results for the latest versions of catalogues."""
     lock = threading.Lock()
     kept: dict[Fingerprint, T] = {}
 
@@ -260,10 +260,10 @@ def per_version(make: Callable[[CatalogueReader], T]) -> Callable[[CatalogueRead
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Identifies the file at this path: another file there has another fingerprint.
+    """Identifies the file at a path by device, inode, size and time of change.
 
     Raises:
-        CatalogueError: There is none.
+        CatalogueError: There is no such file.
     """
     try:
         found = path.stat()
@@ -274,7 +274,7 @@ def fingerprint(path: Path) -> Fingerprint:
 
 @lru_cache(maxsize=_MOST_VERSIONS)
 def _check_whole(path: Path, _: Fingerprint) -> None:
-    """Compares a file with the checksum at its end, once for each version of it."""
+    """Compares a file with the checksum at its end. The cache makes this happen once per version."""
     try:
         with path.open("rb") as file:
             is_whole = checksum(file) == WHOLE
@@ -286,7 +286,7 @@ def _check_whole(path: Path, _: Fingerprint) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        # A catalogue is replaced, never changed: without locks, any number of readers, and read-only media.
+        # `immutable`, as the file never changes: SQLite needs no locks, and can read from read-only media.
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )

@@ -1,7 +1,7 @@
-"""The knowledge about a node, the same for all sources.
+"""The model of a node, which is the same for all sources.
 
-A node is the same value whether it comes from KNIME's node descriptions, from a Python extension or from a
-spec pack, in either format.
+Nodes from KNIME's node descriptions, from Python extensions and from spec packs (in both formats) are values of
+the same classes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class SourceKind(StrEnum):
-    """The source of a node."""
+    """The kind of source that a node comes from."""
 
     KNIME = "knime"
     """Node descriptions and registrations of KNIME plug-ins."""
     PYTHON_EXTENSION = "python extension"
-    """An extension in Python that was imported."""
+    """A Python extension, which was imported."""
     SPEC_PACK = "spec pack"
     """A YAML file of node specifications."""
 
@@ -30,9 +30,9 @@ class Source:
     """A source of nodes.
 
     Attributes:
-        kind: What it is.
-        name: The plug-in, the extension's id or the pack's name.
-        version: Its version; None where the source does not say.
+        kind: The kind of source.
+        name: The name of the plug-in or pack, or the id of the extension.
+        version: The version; None if the source has none.
     """
 
     kind: SourceKind
@@ -41,16 +41,16 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The source, for a person."""
+        """The source as text for people."""
         return " ".join(filter(None, (self.kind.value, self.name, self.version)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin(Source):
-    """Where a node's description comes from.
+    """The origin of a node's description.
 
     Attributes:
-        file: The file, as it was given: a jar with the entry behind ``!/``, a YAML file with its line.
+        file: The file as it was given: a jar with the entry after ``!/``, or a YAML file with the line.
     """
 
     file: str | None = None
@@ -61,9 +61,9 @@ class Option:
     """A value that a parameter may have.
 
     Attributes:
-        value: As it is written into the settings.
-        label: As it is shown; empty where it is shown as it is written.
-        description: What it means.
+        value: The value in the settings.
+        label: The text in the dialog; empty if the value itself is shown.
+        description: The meaning of the value.
     """
 
     value: Any
@@ -73,27 +73,27 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A setting of a node, or a field of what goes in or comes out at run time.
+    """A setting of a node, or a field of its input or output at run time.
 
     Attributes:
-        name: The key in the settings, with those of its groups in front (``errors.error_column``). KNIME's
-            XML descriptions only know the label in the dialog: see `NodeSpec.settings_known`.
-        type: ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or what a pack
-            calls it; None where the source does not say.
-        required: Whether there is no configuration without it.
-        default_value: JSON; meaningless unless `has_default`.
+        name: The key in the settings, after the keys of its groups (``errors.error_column``). KNIME's XML
+            descriptions have only the label in the dialog: see `NodeSpec.settings_known`.
+        type: ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or a pack's own
+            name; None if the source has no type.
+        required: Whether every configuration must have a value.
+        default_value: The default as JSON; meaningless unless `has_default`.
         has_default: Whether a default is declared, which may be null.
-        description: Plain text.
-        options: The values allowed; none: any.
-        min: Smallest number.
-        max: Largest number.
-        min_exclusive: `min` itself is not allowed.
-        max_exclusive: `max` itself is not allowed.
+        description: The description as plain text.
+        options: The allowed values; empty if every value is allowed.
+        min: The smallest number.
+        max: The largest number.
+        min_exclusive: Whether `min` itself is not allowed.
+        max_exclusive: Whether `max` itself is not allowed.
         validation_pattern: A regular expression for texts.
-        label: As it is shown in the dialog; empty where it is shown as `name`.
-        advanced: Not shown at first.
-        secret: Holds a secret, or names one.
-        tab: The dialog's tab or section; empty for none.
+        label: The text in the dialog; empty if `name` is shown.
+        advanced: Whether the dialog hides the setting at first.
+        secret: Whether the value is a secret or the name of one.
+        tab: The tab or section of the dialog; empty for none.
     """
 
     name: str
@@ -115,12 +115,12 @@ class Parameter:
 
     @property
     def enum_values(self) -> tuple[Any, ...]:
-        """The values allowed; empty: any."""
+        """The allowed values; empty if every value is allowed."""
         return tuple(option.value for option in self.options)
 
     @property
     def range(self) -> tuple[str, ...]:
-        """The smallest and the largest number in words, as far as there are."""
+        """The limits `min` and `max` in words; without those that are not set."""
         low = f"{'more than' if self.min_exclusive else 'at least'} {self.min}"
         high = f"{'less than' if self.max_exclusive else 'at most'} {self.max}"
         ends = ((low, self.min), (high, self.max))
@@ -129,7 +129,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFormat:
-    """The data of a port: media type, JSON schema and examples, the latter two as text."""
+    """The data of a port: its media type, and a JSON schema and examples as text."""
 
     mime_type: str
     schema: str | None = None
@@ -138,20 +138,20 @@ class DataFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A place where nodes are connected.
+    """An input or output port of a node.
 
     Attributes:
-        name: As it is shown.
-        type: What may be connected, as people call it: ``Table``, ``Database Connection``, ``main``; empty
-            where the source does not say.
-        type_id: The same as the system calls it, such as a Java class; None where there is none.
-        description: Plain text.
-        optional: The node runs with nothing connected.
-        required: The opposite of `optional`, kept because specs name it so.
-        group: A person adds as many of this kind as wanted.
-        max_connections: -1: any number.
-        data_format: What travels through it, if that is said.
-        validation_schema: A JSON schema for what travels through it.
+        name: The name that is shown.
+        type: The name of the type, such as ``Table``, ``Database Connection`` or ``main``; empty if the source
+            has no type.
+        type_id: The technical id of the type, such as a Java class; None if there is none.
+        description: The description as plain text.
+        optional: Whether the node runs without a connection.
+        required: The opposite of `optional`, as specs have this field.
+        group: Whether a person can add any number of ports of this kind.
+        max_connections: The largest number of connections; -1 for any number.
+        data_format: The format of the data, if the source has it.
+        validation_schema: A JSON schema of the data.
     """
 
     name: str
@@ -179,33 +179,33 @@ class NodeSpec:
     """A node.
 
     Attributes:
-        id: Unique in a catalogue, and stable: ``TRIGGER.MANUAL`` in spec packs, the factory class in KNIME
-            (with ``#`` and what tells nodes of one factory apart), ``<extension>.<node>`` in Python.
-        node_type: ``TRIGGER`` and the like in spec packs; KNIME's kind of node in capitals otherwise:
+        id: An id that is unique in a catalogue, and stable: ``TRIGGER.MANUAL`` in spec packs, the factory class
+            in KNIME, ``<extension>.<node>`` in Python extensions.
+        node_type: A type such as ``TRIGGER`` in spec packs; otherwise KNIME's kind of node in capitals:
             ``SOURCE``, ``MANIPULATOR``, ``LOOP_START``.
-        subtype: Unique within `node_type`; for KNIME's and Python nodes the same as `id`.
-        name: As it is shown.
-        version: Of the spec; for others of the plug-in or extension; empty where nobody says.
-        category: Where it stands in the node repository, from the root on, as names that are shown.
-        short_description: One or two sentences.
-        description: Plain text; paragraphs apart by an empty line.
-        aliases: Other ids or names it had or is known under.
-        keywords: Words that people look for.
+        subtype: A name that is unique within `node_type`; the same as `id` except in spec packs.
+        name: The name that is shown.
+        version: The version of the spec, plug-in or extension; empty if there is none.
+        category: The names of the categories in the node repository, beginning at the root.
+        short_description: A description of one or two sentences.
+        description: The description as plain text, with empty lines between paragraphs.
+        aliases: Earlier or alternative ids and names.
+        keywords: Words that people search for.
         parameters: The settings.
-        settings_known: Whether `parameters` are named by their keys in the settings, and complete. If not, a
-            configuration cannot be checked.
-        input_ports: In order.
-        output_ports: In order.
-        views: Its views.
-        input_params: Fields of its input at run time.
-        output_params: Fields of its output at run time.
-        tags: From the spec.
-        attached_nodes: Ids or types of nodes that may be attached to it; None unless the spec says.
-        examples: JSON objects, as the spec has them.
-        deprecated: Kept for old workflows only.
+        settings_known: Whether `parameters` are complete and have the keys of the settings as names.
+            Otherwise a configuration cannot be checked.
+        input_ports: The input ports in order.
+        output_ports: The output ports in order.
+        views: The views.
+        input_params: The fields of the input at run time.
+        output_params: The fields of the output at run time.
+        tags: The tags in the spec.
+        attached_nodes: Ids or types of nodes that can be attached; None unless the spec has this field.
+        examples: The examples in the spec, as JSON objects.
+        deprecated: Whether the node exists for old workflows only.
         successor: The id, or else the name, of the node to use instead.
-        hidden: Not shown in the node repository.
-        origin: What it was read from.
+        hidden: Whether the node is hidden in the node repository.
+        origin: The source of the description.
     """
 
     id: str
@@ -235,17 +235,17 @@ class NodeSpec:
 
     @property
     def configurations(self) -> tuple[Parameter, ...]:
-        """The settings by their keys, as modern specs name them; empty where the keys are not known."""
+        """The settings, if their keys are known (specs call these ``configurations``); otherwise empty."""
         return self.parameters if self.settings_known else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSummary:
-    """A node as lists show it, read without the rest.
+    """The fields of a node for lists, which are read without the other fields.
 
     Attributes:
-        row: Its number in this catalogue file, as in the search index; not stable across builds.
-        category: From the root on, joined by `` / ``.
+        row: The row number in this catalogue file and its search index; changes with each build.
+        category: The category names, beginning at the root, joined by `` / ``.
 
     The other attributes are those of `NodeSpec`.
     """
@@ -266,7 +266,7 @@ class SourceSummary(Source):
     """A source of a catalogue.
 
     Attributes:
-        nodes: How many nodes it brought.
+        nodes: The number of nodes from this source.
     """
 
     nodes: int
@@ -274,14 +274,14 @@ class SourceSummary(Source):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueOrigin:
-    """The sources of a catalogue; part of every answer.
+    """The version and the sources of a catalogue; part of every answer.
 
     Attributes:
-        version: Changes exactly when the content does: the first 12 hexadecimal digits of a SHA-256 over it.
-        built_at: When, in UTC, as ISO 8601 with seconds.
-        built_by: The version of this program that built it.
-        nodes: How many nodes there are.
-        sources: Where they come from, sorted.
+        version: The first 12 hexadecimal digits of a SHA-256 of the content, so it changes with the content.
+        built_at: The time of the build in UTC, as ISO 8601 with seconds.
+        built_by: The version of this program that built the catalogue.
+        nodes: The number of nodes.
+        sources: The sources of the nodes, sorted.
     """
 
     version: str
@@ -293,15 +293,15 @@ class CatalogueOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldName:
-    """A name that a pack once used, and what to use now.
+    """An old name from a pack, and the names to use now.
 
     Attributes:
         node_type: The old type, such as ``HUMAN_LOOP_NODE``.
         subtype: The old subtype, such as ``HUMAN_SLACK``; None if only the type is meant.
-        instead: Ids of nodes, or a type if `subtype` is None. If `exact`, one: the same thing under its new
-            name. Otherwise nothing is the same, and these, if any, are the nearest.
-        exact: Whether `instead` is what the old name stood for.
-        note: Why, for a person.
+        instead: Ids of nodes, or a type if `subtype` is None. If `exact`, this is one entry: the new name of
+            the same node. Otherwise the node is gone, and these are the most similar ones, if any.
+        exact: Whether `instead` is the new name of the same node.
+        note: An explanation for people.
     """
 
     node_type: str

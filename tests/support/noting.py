@@ -4,8 +4,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import Call, Dispatcher, failed_call
+from knime_mcp.audit.dispatch import failed_call
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.workers.workers import Workers
 from knime_mcp.tools.caller.batch import run_batch

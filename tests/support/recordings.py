@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from knime_mcp.audit.call import Call, Dispatcher
 from knime_mcp.audit.definitions import Definitions, Pinning, pinned_tool
-from knime_mcp.audit.dispatch import Call, Dispatcher, recorded_call
+from knime_mcp.audit.dispatch import recorded_call
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.replay.options import ReplayOptions
 from knime_mcp.audit.replay.replayer import Replayer

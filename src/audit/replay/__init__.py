@@ -1,1 +1,1 @@
-"""Replay: recorded calls are made again, as far as they may be, and what comes back is compared."""
+"""Replay: makes recorded calls again, as far as that is allowed, and compares the results."""

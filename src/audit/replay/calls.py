@@ -1,4 +1,4 @@
-"""The values of a replay: a call on record, the verdict on it, and what it is based on."""
+"""The values of a replay: a recorded call, and the verdict with its reasons."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class ReplayVerdict(StrEnum):
     SAME = "same"
     DIFFERENT = "different"
     TOOL_CHANGED = "tool changed"
-    """The definition is not the one on record; the call was not made."""
+    """The tool's definition differs from the recorded one; the call was not made."""
     TOOL_MISSING = "tool missing"
     SKIPPED = "skipped"
-    """Not made, as far as is known without harm: it would fit the tool as it is now."""
+    """Not made; as far as a dry run can tell, nothing is wrong with it."""
     FAILED = "failed"
-    """Could not be made, so that there is nothing to compare."""
+    """The call could not be made, so that there is nothing to compare."""
 
     @property
     def is_good(self) -> bool:
-        """Whether nobody needs to look into the call."""
+        """True if the call needs no attention."""
         return self in (ReplayVerdict.SAME, ReplayVerdict.SKIPPED)
 
 
@@ -39,9 +39,9 @@ class RecordedCall:
 
     Attributes:
         record: The record.
-        tool: The tool, None where its cell is lost.
-        place: Its place in the table or file, from 1.
-        row_id: RowID of its row, None outside KNIME.
+        tool: The tool, None if its cell is lost.
+        place: The record's place in the table or file, from 1.
+        row_id: RowID of the record's row, None outside KNIME.
     """
 
     record: CallRecord
@@ -51,9 +51,9 @@ class RecordedCall:
 
     @classmethod
     def of(cls, record: CallRecord, place: int) -> Self:
-        """The call of a record, with the tool in it; one that cannot be read is lost.
+        """The call of a record with its tool; the tool is None if it cannot be read.
 
-        Spreadsheets cut long cells off.
+        Spreadsheets cut off long cells.
         """
         try:
             tool = tool_of(record.tool) if record.tool else None
@@ -64,16 +64,16 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedCall:
-    """A call on record, and what became of it.
+    """A recorded call and the outcome of its replay.
 
     Attributes:
         recorded: The call on record.
-        verdict: What came of comparing them.
-        reason: Why, as a sentence; None where the verdict says it all.
-        new: The record of the call that was made now, None if none was.
+        verdict: The verdict of the comparison, or why there was no comparison.
+        reason: The reason for the verdict, as a sentence, or None.
+        new: The record of the new call, None if the call was not made.
         patch: JSON text of the patch from the recorded to the new result, None without a difference.
-        changes: Parts of the tool's definition that are not those on record.
-        digest: Digest of the present definition, None where it is not known.
+        changes: Parts of the tool's definition that differ from the recorded ones.
+        digest: Digest of the current definition, None if it is not known.
     """
 
     recorded: RecordedCall

@@ -1,10 +1,10 @@
-"""Compares what a call gave when it was recorded with what it gives now.
+"""Compares the recorded result of a call with the new one.
 
 Both become documents with the members ``status``, ``result``, ``structured_result`` and ``error``. Text that
-is a JSON object or list is compared as such, so that another layout is no difference; marks of secrets are
-equal whatever their digest, because every run has a key of its own. The difference is a JSON patch (RFC 6902)
-that turns the recorded document into the new one. Pictures, sounds and other files are compared by the kind
-and size that the text of a result names.
+is a JSON object or list is compared as JSON, so that its layout does not matter; marks of secrets are equal
+regardless of their digests, because every run has its own key. The difference is a JSON patch (RFC 6902) that
+turns the recorded document into the new one. Pictures, sounds and other files are compared by their type and
+size, which stand in the text of a result.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..record import CallRecord
     from .ignore import IgnoreRules
 
-#: Beyond this length of both texts together (characters) a patch replaces whole members: finding the smallest
-#: one takes time that grows with the square of a list's length.
+#: Beyond this length of both texts together (characters) a patch replaces whole members: the time to find the
+#: smallest patch grows with the square of a list's length.
 _LONGEST_IN_DETAIL: Final = 100_000
 _MOST_OPERATIONS: Final = 5_000
 
@@ -32,14 +32,13 @@ def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | 
     Args:
         recorded: The call on record.
         new: The call that was made now.
-        rules: What to pass over.
+        rules: The parts to ignore.
 
     Returns:
-        JSON text of the patch from the recorded document to the new one; None if nothing differs that the
-        rules do not pass over.
+        JSON text of the patch from the recorded document to the new one; None if all differences are ignored.
     """
     if recorded.status is new.status and _texts(recorded) == _texts(new):
-        return None  # most calls; nothing has to be parsed
+        return None  # in most cases; no JSON has to be parsed
     before, now = document_of(recorded, rules), document_of(new, rules)
     if canonical_json(before) == canonical_json(now):
         return None
@@ -47,14 +46,14 @@ def compare(recorded: CallRecord, new: CallRecord, rules: IgnoreRules) -> str | 
 
 
 def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
-    """Makes the document that a call is compared by.
+    """Makes the document of a call for the comparison.
 
     Args:
         record: The call.
-        rules: What to leave out.
+        rules: The parts to leave out.
 
     Returns:
-        A JSON object. Whole numbers are integers: JSON knows no other difference between ``1`` and ``1.0``.
+        A JSON object. Whole numbers are integers, as ``1`` and ``1.0`` are the same in JSON.
     """
     result, structured, error = _texts(record)
     found: dict[str, Any] = {"status": record.status.value}
@@ -68,14 +67,14 @@ def document_of(record: CallRecord, rules: IgnoreRules) -> dict[str, Any]:
 
 
 def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
-    """Finds a patch.
+    """Finds the patch between two documents.
 
     Args:
-        before: A JSON object.
-        now: Another one.
+        before: The recorded document, a JSON object.
+        now: The new document, a JSON object.
 
     Returns:
-        The operations (RFC 6902) that turn the first into the second; tried before they are returned.
+        The operations (RFC 6902) that turn the first document into the second; they were applied as a test.
     """
     if len(canonical_json(before)) + len(canonical_json(now)) <= _LONGEST_IN_DETAIL:
         import jsonpatch  # pyright: ignore[reportMissingTypeStubs] - it has none
@@ -89,7 +88,7 @@ def patch_between(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str,
                 if canonical_json(applied) == canonical_json(now):
                     return operations
         except (tools.JsonPatchException, tools.JsonPointerException, RecursionError):
-            pass  # a patch that does not do what it says is of no use to anybody
+            pass  # a patch that does not turn one document into the other is not used
     return _whole_members(before, now)
 
 
@@ -107,8 +106,8 @@ def _whole_members(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str
 
 
 def _texts(record: CallRecord) -> tuple[str, str, str]:
-    """Result, structured result and error; what is missing is "", as in files that cannot tell the two."""
-    # Other errors are our own sentences, which name servers and rows: the status says enough.
+    """Result, structured result and error; missing texts are "", as some files cannot distinguish them."""
+    # Errors that this package words itself name servers and rows, and are compared by the status alone.
     error = record.error if record.status is CallStatus.TOOL_ERROR else None
     result, structured, error = (
         without_digests(text or "") for text in (record.result, record.structured_result, error)

@@ -36,7 +36,7 @@ class Ready:
     Attributes:
         recorded: The call on record.
         call: The call to make.
-        overlaps: Whether it may run beside others.
+        overlaps: Whether it may run at the same time as other calls.
         changes: See `ReplayedCall`.
         digest: See `ReplayedCall`.
     """
@@ -48,7 +48,7 @@ class Ready:
     digest: str | None = None
 
 
-class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step; nobody else sees it
+class _Verdict(Exception):  # noqa: N818 - carries a verdict out of a step of this module
     def __init__(
         self, verdict: ReplayVerdict, reason: str, changes: tuple[str, ...] = (), digest: str | None = None
     ) -> None:
@@ -70,8 +70,8 @@ class Decider:
     """Decides about calls. Not safe for several threads.
 
     Attributes:
-        dispatcher: What the calls share.
-        options: What the person decided.
+        dispatcher: The objects that all calls share.
+        options: The options of the replay.
         is_canceled: Ends waiting for servers.
     """
 
@@ -183,14 +183,14 @@ class Decider:
 
 
 def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[ServerRoute]:
-    """Lists the servers that a replay may contact, so that credentials can be looked up before.
+    """Lists the servers that a replay may contact, so that credentials can be looked up before it starts.
 
     Args:
         calls: The calls on record.
-        options: What the person decided.
+        options: The options of the replay.
 
     Returns:
-        Their routes. Calls that cannot be made anyway have none.
+        The routes of the servers. Calls that cannot be made have no route.
     """
     recorded: set[ServerRoute] = set()
     for call in calls:
@@ -206,7 +206,7 @@ def routes_of(calls: Iterable[RecordedCall], options: ReplayOptions) -> set[Serv
 
 
 def _tool_of(recorded: RecordedCall) -> Tool:
-    """The tool of a record; where its cell is lost, one of which no more is known than where it is."""
+    """The tool of a record; if its cell is lost, a tool with only a name and a route."""
     record = recorded.record
     if recorded.tool is not None:
         return recorded.tool
@@ -240,7 +240,7 @@ def _dry_run(record: CallRecord, tool: MCPTool, arguments: dict[str, Any]) -> tu
 
 
 def _filled(value: Any, secrets: Mapping[str, str], place: str, missing: dict[str, str]) -> Any:
-    """A copy with secrets in the place of marks. Collects digest and pointer of those that nobody gave."""
+    """A copy with secrets instead of marks. Adds digest and pointer of unknown secrets to `missing`."""
     match value:
         case str():
 

@@ -1,10 +1,10 @@
 """The parts of results that a comparison ignores: JSON pointers with ``*``, and regular expressions.
 
 A rule that begins with ``/`` is a JSON pointer (RFC 6901) in which ``*`` stands for any member or item. It
-points into the document that results are compared in (see `replay_comparison`), thus the path of a patch can
-be taken as it is: ``/structured_result/time``. A pointer that names none of the document's members, such as
-``/time`` or ``/items/*/id``, points into both forms of the result. Every other rule is a regular expression:
-what it matches in texts is passed over. ``re:`` before it allows one that begins with ``/``.
+points into the document that is compared (see `comparison`), so that paths of a patch can be copied:
+``/structured_result/time``. A pointer that does not begin with a member of the document, such as ``/time`` or
+``/items/*/id``, points into both forms of the result. Every other rule is a regular expression, whose matches
+in texts are ignored. ``re:`` before the expression allows it to begin with ``/``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 IGNORED: Final = "⟨ignored⟩"
 MEMBERS: Final = ("status", "result", "structured_result", "error")
-"""The members of the document that results are compared in."""
+"""The members of the document that is compared."""
 _ANY: Final = "*"
 _REGEX: Final = "re:"
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """Rules that were read.
+    """The rules of a comparison.
 
     Attributes:
         pointers: The steps of each pointer.
@@ -42,13 +42,13 @@ class IgnoreRules:
         """Reads rules.
 
         Args:
-            rules: One rule each; empty ones are passed over.
+            rules: One rule each; empty ones are skipped.
 
         Returns:
             The rules.
 
         Raises:
-            SettingInvalid: A regular expression that is none.
+            SettingInvalid: A regular expression is invalid.
         """
         pointers: list[tuple[str, ...]] = []
         patterns: list[re.Pattern[str]] = []
@@ -76,11 +76,11 @@ class IgnoreRules:
         """Removes the parts that the rules ignore.
 
         Args:
-            document: A JSON object; stays as it is.
+            document: A JSON object; it is not changed.
 
         Returns:
-            A copy. Members that a pointer names are gone, items that it names are `IGNORED`, so that the
-            places of the others stay.
+            A copy. Members that a pointer names are removed; items that it names become `IGNORED`, so that
+            the other items keep their places.
         """
         found: Any = document
         for steps in self.pointers:

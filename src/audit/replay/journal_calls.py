@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class JournalCalls(Collection[RecordedCall]):
-    """The calls of a journal in recorded order, read anew each time they are gone through.
+    """The calls of a journal in recorded order, read again by each iteration.
 
     Args:
         file: The journal.
 
     Raises:
-        JournalError: It cannot be read; or, while its calls are gone through, it was changed since.
+        JournalError: The journal cannot be read, or, during an iteration, was changed since it was opened.
         OSError: The file cannot be opened.
     """
 

@@ -27,19 +27,19 @@ class ReplayOptions:
 
     Attributes:
         also_call: Names of tools, with ``*`` and ``?``, that are called although they are not declared as
-            read-only. A name is the one shown or the one that the server knows.
-        call_changed: Whether tools are called whose definition is not the one on record.
-        dry_run: Whether nothing is called at all.
-        rows: Which calls to replay.
-        servers: Another server for a server: URL, or its beginning, to URL, which may hold routing in its
-            fragment. Credentials do not follow to another origin, see `credentials`.
-        tools: Another name for a tool, by the name that the server knew, or the one shown.
-        credentials: Another credential for a credential, by name; "" for no credential.
-        named_credentials_only: Whether only credentials may be sent that `credentials` names.
-        secrets: What marks of secrets in arguments stand for, by the digest in the mark.
+            read-only. A name is either the shown name or the name that the server knows.
+        call_changed: Whether tools are called whose definition differs from the recorded one.
+        dry_run: Whether no calls are made at all.
+        rows: The calls to replay.
+        servers: New server by old server: a URL or the beginning of a URL, to a URL, which may hold routing
+            in its fragment. Credentials are not sent to another origin, see `credentials`.
+        tools: New name of a tool by its old name, either the server's or the shown one.
+        credentials: New credential by the name of the old one; "" for no credential.
+        named_credentials_only: Whether only credentials that `credentials` names may be sent.
+        secrets: The secrets in arguments, by the digest in their mark.
         stop_at_first_difference: Whether the first call that is not the same ends the replay.
-        ignore: What comparing passes over.
-        concurrency: How many read-only calls may be in flight.
+        ignore: The differences to ignore.
+        concurrency: The maximum number of read-only calls in flight.
     """
 
     also_call: tuple[str, ...] = ()
@@ -60,21 +60,21 @@ class ReplayOptions:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.also_call for name in names)
 
     def new_name(self, tool: MCPTool) -> str | None:
-        """Finds what a tool is called now, None if nobody said that it has another name."""
+        """Returns the tool's new name, None if no new name was given."""
         return self.tools.get(tool.tool_name) or self.tools.get(tool.name)
 
     def route(self, recorded: ServerRoute) -> ServerRoute:
-        """Finds where a call goes now.
+        """Finds the server for a call.
 
         Args:
-            recorded: Where it went.
+            recorded: The recorded route.
 
         Returns:
-            The route, without tool and pin.
+            The new route, without tool and pin.
 
         Raises:
-            SettingInvalid: The server that it is mapped to cannot be one, or a credential is needed that
-                nobody allowed to send.
+            SettingInvalid: The new server is not a valid URL, or the route needs a credential that may not be
+                sent.
         """
         route = self._server(replace(recorded, tool=None, digest=None))
         if route.credential is None:
@@ -100,7 +100,7 @@ class ReplayOptions:
         return route
 
     def _taken_along(self, old: ServerRoute, new: ServerRoute) -> ServerRoute:
-        """The old routing at the new URL. A secret is meant for one origin and does not follow by itself."""
+        """The new URL with the old routing. The credential is kept only on the same origin, or if mapped."""
         follows = origin_of(old.url) == origin_of(new.url) or old.credential in self.credentials
         return replace(old, url=new.url, credential=old.credential if follows else None)
 
@@ -110,8 +110,8 @@ class RowSelection:
     """The selection of calls to replay; all of them by default.
 
     Attributes:
-        calls: Numbers of calls: the column *Call*, or places in the table where it has none.
-        input_rows: RowIDs as the column *Input row* has them.
+        calls: Numbers of calls: from the column *Call*, or places in the table if that is empty.
+        input_rows: RowIDs, as in the column *Input row*.
     """
 
     calls: tuple[range, ...] = ()
@@ -166,14 +166,14 @@ def pairs(entries: Iterable[tuple[str, str]], setting: str) -> dict[str, str]:
     """Reads a mapping that a person entered.
 
     Args:
-        entries: Old and new; entries without both are passed over.
+        entries: Pairs of old and new; pairs in which both are empty are skipped.
         setting: The setting, for errors.
 
     Returns:
         The mapping.
 
     Raises:
-        SettingInvalid: Two entries for the same.
+        SettingInvalid: Two entries have the same old value.
     """
     found: dict[str, str] = {}
     for old, new in ((old.strip(), new.strip()) for old, new in entries):

@@ -1,12 +1,12 @@
-"""Replay: the calls on record are made again, as far as that changes nothing, and compared.
+"""Replay: makes the calls on record again, as far as that changes nothing, and compares the results.
 
-Safe by default: only MCP tools run that the server's current definition declares as read-only, and whose
-definition is the one on record. What a server says about itself is not proof; so a tool that was not
-read-only when it was recorded does not become callable by a new annotation, because that is a change. All
-others get a dry run: their arguments are checked against the current definition, and nothing is sent. A
-workflow can do anything, and runs only if a person names it.
+Safe by default: an MCP tool is called only if the server's current definition declares it as read-only and is
+the same as the recorded one. A server's word is not proof; but a tool that was not read-only when it was
+recorded cannot become callable by a new annotation, because its definition has changed. All other MCP tools
+get a dry run: their arguments are checked against the current definition, and nothing is sent. A workflow can
+do anything, and runs only if a person names it.
 
-Calls are made in recorded order. Read-only ones may overlap; every other one waits for all before it.
+Calls are made in recorded order. Read-only calls may overlap; every other call waits for all before it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Replayer:
 
     Attributes:
         dispatcher: Runs the calls.
-        options: What the person decided.
+        options: The options of the replay.
         make: Makes a call and records it; by default in this process. See `Workers.recorded_call`.
-        keep: Takes the record of each call made, in the order in which they finish, and gives it back as
-            kept; called from several threads.
-        is_canceled: Asked in the calling thread, at least every 0.25 s.
-        on_cancel: Told once, when the replay ends early, so that calls in flight stop.
+        keep: Called with the record of each new call, in the order in which they finish; returns the record
+            as written. Called from several threads.
+        is_canceled: Called in the calling thread, at least every 0.25 s.
+        on_cancel: Called once if the replay ends early, so that calls in flight stop.
     """
 
     dispatcher: Dispatcher
@@ -72,7 +72,7 @@ class Replayer:
             One result per call.
 
         Raises:
-            Canceled: The person stopped the replay. Calls in flight were told and waited for.
+            Canceled: The person stopped the replay. Calls in flight were canceled and have ended.
         """
         window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]] = deque()
         stopped = False
@@ -107,7 +107,7 @@ class Replayer:
     def _drained(
         self, window: deque[ReplayedCall | tuple[Ready, Future[CallRecord]]], *, room: int
     ) -> Iterator[ReplayedCall]:
-        """Hands out what is finished, and waits until fewer calls are in flight than there is room for."""
+        """Yields finished calls, and waits until fewer than `room` calls are in flight."""
         while True:
             if self.is_canceled():
                 raise Canceled("The replay was canceled")

@@ -52,7 +52,7 @@ REPLAY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("New digest", "string"),
     ("New server", "string"),
 )
-"""Name and kind of each column of the table *Replay*. Patch and the results are JSON where they were."""
+"""Name and kind of each column of the table *Replay*. Results that were JSON when recorded stay JSON."""
 
 SUMMARY_COLUMNS: Final[tuple[tuple[str, ColumnKind], ...]] = (
     ("Verdict", "string"),
@@ -68,7 +68,7 @@ class Recording:
 
     Attributes:
         calls: The calls, in recorded order: by run and number.
-        verification: Whether they are what was written.
+        verification: The result of verifying the records.
     """
 
     calls: Collection[RecordedCall]
@@ -102,12 +102,12 @@ def recording_of(
     *,
     head: str | None = None,
 ) -> Recording:
-    """Reads a table *Tool calls*, or what is left of it.
+    """Reads a table *Tool calls*; columns may be missing.
 
     Args:
         table: The table; needs *Tool name* and *Arguments*.
-        tools: The tools of the rows, where somebody has read that column already.
-        row_ids: The RowIDs, where there are any.
+        tools: The tools of the rows, if the caller has read them already.
+        row_ids: The RowIDs, if the table has any.
         head: See `read_recording`.
 
     Returns:
@@ -144,11 +144,11 @@ class ReplaySummary:
     """Counts of a replay, and its first differences.
 
     Attributes:
-        verification: Whether the records are what was written.
-        counts: How many calls have which verdict.
-        called: How many calls were made.
-        first: The first call of each verdict that has to be looked into.
-        reasons: How often each reason was given for each verdict.
+        verification: The result of verifying the records.
+        counts: The number of calls by verdict.
+        called: The number of calls that were made.
+        first: The first call of each verdict that needs attention.
+        reasons: The number of times that each reason was given, by verdict.
     """
 
     verification: Verification
@@ -182,7 +182,7 @@ class ReplaySummary:
         return ", ".join(said) or "no calls"
 
     def warning(self) -> str | None:
-        """Everything that a person should look into, in one text; None if there is nothing."""
+        """Everything that needs a person's attention, in one text, or None."""
         sentences: list[str] = []
         if not self.is_good:
             bad = next(verdict for verdict in self.first if not verdict.is_good)

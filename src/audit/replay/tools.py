@@ -1,4 +1,4 @@
-"""The tools of records as servers define them now: found, missing, or changed."""
+"""The recorded tools as servers define them now: found, missing, or changed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class CurrentTool:
     """A tool of a record, as its server defines it now.
 
     Attributes:
-        tool: The tool to call, pinned to the present definition.
-        changes: The parts of the definition that differ from the one on record.
-        read_only: Whether the server says that the tool changes nothing, and does not contradict itself.
+        tool: The tool to call, pinned to the current definition.
+        changes: The parts of the definition that differ from the recorded one.
+        read_only: Whether the server declares the tool as read-only, without contradicting itself.
     """
 
     tool: MCPTool
@@ -40,21 +40,21 @@ def current_tool(
     digest: str | None,
     new_name: str | None = None,
 ) -> CurrentTool:
-    """Finds a recorded tool among those that its server offers now.
+    """Finds a recorded tool among the tools that its server offers now.
 
     Args:
-        listing: What the server offers, by name.
-        tool: The tool of the record. Where a table lost its cell, the name in it is the one that people
-            saw, and it has no definition.
+        listing: The server's tools, by name.
+        tool: The tool of the record. If its table lost the tool cell, it has the name shown to people and no
+            definition.
         route: The server.
         digest: Digest of the definition that was called, or None.
-        new_name: What the server calls the tool now, if a person said so. The new name is no change then.
+        new_name: The server's new name for the tool, if a person gave one. It does not count as a change.
 
     Returns:
         The tool as it is now.
 
     Raises:
-        ToolNotFound: The server has no such tool any more; says what it may be called now.
+        ToolNotFound: The server has no such tool any more; suggests similar names.
     """
     definition = listing.get(new_name or tool.tool_name)
     if (
@@ -63,7 +63,7 @@ def current_tool(
         and digest
         and (definition is None or definition.digest != digest)
     ):
-        # The digest covers the name: who has it is the tool, whatever name people saw.
+        # The digest covers the name, so a tool with the same digest is the recorded one under its real name.
         same = (other for other in listing.values() if other.digest == digest)
         definition = next(same, definition)
     if definition is None:
@@ -72,7 +72,7 @@ def current_tool(
     is_read_only = definition.read_only is True and definition.destructive is not True
     changes = _changes(tool, digest, definition)
     if new_name is not None and tool.schema_json and changes == _NO_PARTS:
-        changes = ()  # the digest covers the name, and nothing else is new
+        changes = ()  # only the name is new, which the digest covers
     return CurrentTool(current, changes, is_read_only)
 
 
@@ -104,5 +104,5 @@ def _changes(tool: MCPTool, digest: str | None, definition: ToolDefinition) -> t
     if digest == definition.digest or (digest is None and not tool.schema_json):
         return ()
     changes = changed_parts(tool, definition)
-    # Without a digest only the cell tells: where no part of it differs, nothing is known to have changed.
+    # Without a recorded digest only the parts in the cell can show a change.
     return () if digest is None and changes == _NO_PARTS else changes

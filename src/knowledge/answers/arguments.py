@@ -1,6 +1,6 @@
 """Reads the arguments of a call, also as models send them: numbers and lists as text, one node for a list.
 
-Values with an unambiguous meaning are accepted. All others are refused with an error that says what is allowed.
+Values with an unambiguous meaning are accepted. Others are refused with an error that says what is allowed.
 """
 
 from __future__ import annotations

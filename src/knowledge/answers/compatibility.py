@@ -1,8 +1,9 @@
 """Finds the nodes that can follow or precede a port: both ports need the same type of data.
 
-KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own type
-only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are connected
-by their output: any node of the pack can follow, except triggers, and tools and memories, which are attached.
+KNIME's descriptions name the type of a port, but not the subtypes of that type. So a port accepts its own
+type only, and a generic port accepts every type. Nodes without ports, from packs of workflow engines, are
+connected by their output: any node of the pack can follow, except triggers, and tools and memories, which are
+attached.
 """
 
 from __future__ import annotations

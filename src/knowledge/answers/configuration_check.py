@@ -1,9 +1,9 @@
 """Checks a node's settings against what is known about them.
 
-Only certain errors are reported: a false alarm costs more than a missed mistake, because a person who believes it
-breaks a configuration that worked. So some things are not judged: nodes whose settings keys are unknown, values
-that are filled in later (flow variables, templates, expressions), KNIME's own entries beside the settings, and
-patterns or types that this program does not understand.
+Only certain errors are reported: a false alarm costs more than a missed mistake, as a person who believes the
+alarm breaks a configuration that worked. So some things are not judged: nodes whose settings keys are
+unknown, values that are filled in later (flow variables, templates, expressions), KNIME's own entries beside
+the settings, and patterns or types that this program does not understand.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class DetailLevel(StrEnum):
 def details_at(
     level: DetailLevel, spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
 ) -> dict[str, Any]:
-    """A node as JSON at a level. Examples and schemas (see `node_details`) are part of the full level only."""
+    """A node as JSON at a level. Examples and schemas (see `node_details`) are in the full level only."""
     match level:
         case DetailLevel.MINIMAL:
             return _minimal(spec)

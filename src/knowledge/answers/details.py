@@ -103,7 +103,7 @@ def filled(**values: Any) -> dict[str, Any]:
 
 
 def derived_defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """A value for each parameter: its default, else its first allowed value, else an empty value of its type."""
+    """A value per parameter: its default, else its first allowed value, else an empty value of its type."""
     return {entry.name: _default(entry) for entry in parameters}
 
 

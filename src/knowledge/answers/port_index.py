@@ -94,7 +94,7 @@ class PortIndex:
         return tuple(sorted(entries, key=lambda e: (e.deprecated, e.rarity, self._places[e.row])))
 
     def portless(self, reader: CatalogueReader) -> list[tuple[int, NodeSpec]]:
-        """The nodes of spec packs without ports, with their rows; see `compatibility` for how they connect."""
+        """The nodes of spec packs without ports, with their rows; `compatibility` says how they connect."""
         if self._portless is None:
             rows = [row for row, entry in self._summaries.items() if entry.id != entry.subtype]
             specs = [(row, reader.at(row)) for row in rows]

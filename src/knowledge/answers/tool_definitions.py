@@ -1,6 +1,6 @@
 """The definitions of the tools: the three of the design documents, and two more.
 
-They do not depend on the catalogue, so pinned definitions of the tools stay valid when a catalogue is rebuilt.
+They do not depend on the catalogue, so pinned definitions stay valid when a catalogue is rebuilt.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def build_catalogue(
 
     Raises:
         PackError: A pack has problems.
-        CatalogueError: There are no nodes, two nodes have the same id or name, or the file cannot be replaced.
+        CatalogueError: There are no nodes, two nodes have the same id (or the same type and subtype), or the
+            file cannot be replaced.
         OSError: A source cannot be read, or the file cannot be written.
     """
     begin = time.perf_counter()

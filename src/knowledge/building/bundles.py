@@ -1,6 +1,6 @@
 """Finds KNIME's plug-ins (Eclipse bundles) in folders: jars, folders, folders with jars inside.
 
-Reads nothing but the names at first; files are read one by one, and those in jars straight out of the jar.
+At first only the names are read. Files are read one by one, and files in jars without unpacking the jar.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 _NEVER: Final = frozenset({".git", ".svn", "node_modules", "__pycache__", ".settings"})
 _BUNDLES_INFO: Final = PurePosixPath("configuration/org.eclipse.equinox.simpleconfigurator/bundles.info")
 _INSIDE_MACOS: Final = ("Contents", "Eclipse")
-"""Where an installation lies in KNIME.app."""
+"""The folder of the installation inside KNIME.app."""
 _LARGEST_INNER_JAR: Final = 256 * 1024 * 1024
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _WANTED: Final = (".xml", ".class", ".properties", ".jar")
 
 
 class UnreadableError(Exception):
-    """A file that cannot be read; the text says why."""
+    """The error for a file that cannot be read. The message says why."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class Bundle:
 
     Attributes:
         location: The jar or folder.
-        name: Its symbolic name; the file's if it has no manifest.
-        version: Its version, or None.
-        package: Where a folder of loose files lies below the root that was named: what packages begin with.
-        files: Path inside, with slashes -> how to read it; what is in a jar inside has the jar's path and
-            ``!/`` in front.
-        unreadable: (what, why) of what inside could not be opened.
+        name: The plug-in's symbolic name; the name of the file if there is no manifest.
+        version: The plug-in's version, or None.
+        package: For a folder of loose files, its path below the given root; the first part of package names.
+        files: A function that reads the file, by path inside with slashes. Paths of files in an inner jar
+            begin with the path of that jar and ``!/``.
+        unreadable: The inner files that could not be opened, as (name, reason).
     """
 
     location: Path
@@ -55,26 +55,26 @@ class Bundle:
     unreadable: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def read(self, name: str) -> bytes:
-        """A file inside.
+        """The content of a file of the plug-in.
 
         Raises:
-            UnreadableError: It cannot be read.
+            UnreadableError: The file cannot be read.
         """
         try:
             return self.files[name]()
         except Exception as error:
-            # Decompressors raise their own kinds (zlib.error, lzma.LZMAError), with no common base.
+            # Decompressors raise errors without a common base class (zlib.error, lzma.LZMAError).
             raise UnreadableError(f"cannot be read: {error}") from None
 
     def place(self, name: str) -> str:
-        """A file inside as people find it."""
+        """The location of a file of the plug-in, for people."""
         if self.location.is_dir():
             return shown(self.location / name)
         return f"{shown(self.location)}!/{name}"
 
 
 def shown(path: Path | str) -> str:
-    """A path as text, also where its name is no Unicode."""
+    """A path as text, even if its bytes are not valid Unicode."""
     return str(path).encode("utf-8", "replace").decode()
 
 
@@ -82,7 +82,7 @@ def find_bundles(root: Path) -> list[Path]:
     """The jars and folders below `root` that are plug-ins, sorted.
 
     Args:
-        root: An installed KNIME, whose active plug-ins are taken; else a folder (or one plug-in).
+        root: An installed KNIME, of which only the active plug-ins are returned; or a folder; or a plug-in.
 
     Raises:
         OSError: `root` cannot be read.
@@ -93,7 +93,7 @@ def find_bundles(root: Path) -> list[Path]:
     if active is not None:
         return active
     found: list[Path] = []
-    # With each folder, whether descriptions in it already belong to a folder further up.
+    # (folder, whether its descriptions belong to a folder further up, which was found already)
     pending = [(root, False)]
     while pending:
         folder, covered = pending.pop()
@@ -116,14 +116,14 @@ def find_bundles(root: Path) -> list[Path]:
 
 @contextmanager
 def opened(location: Path, *, root: Path | None = None) -> Generator[Bundle]:
-    """Opens a plug-in while entered.
+    """Opens a plug-in, and closes its jars on exit.
 
     Args:
         location: The jar or folder.
-        root: The folder that somebody named, in which it was found.
+        root: The given folder in which the plug-in was found.
 
     Raises:
-        UnreadableError: It is no jar, or cannot be read.
+        UnreadableError: The file is not a jar, or cannot be read.
     """
     bundle = Bundle(location=location)
     archives: list[zipfile.ZipFile] = []
@@ -171,7 +171,7 @@ def _local(location: str) -> str:
 
 
 def _list_folder(bundle: Bundle) -> None:
-    # Jars in a folder that is no plug-in are plug-ins of their own.
+    # In a folder that is not a plug-in, each jar is a separate plug-in.
     wanted = _WANTED if _is_bundle(bundle.location) else (".xml",)
     for folder, folders, names in os.walk(bundle.location):
         folders[:] = sorted(
@@ -213,7 +213,7 @@ def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[
     def read() -> bytes:
         most = _LARGEST_INNER_JAR if info.filename.endswith(".jar") else LARGEST
         with archive.open(info) as file:
-            # The size in the archive's directory may be wrong.
+            # The size in the archive's directory may be wrong, so it is not used.
             data = file.read(most + 1)
         if len(data) > most:
             raise ValueError(f"it has more than {most:,} bytes")
@@ -223,7 +223,7 @@ def _entry_reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[
 
 
 def _open_inner_jars(bundle: Bundle, archives: list[zipfile.ZipFile], headers: Mapping[str, str]) -> None:
-    """Opens the jars that the plug-in runs code from: those of its class path, or all where it names none."""
+    """Opens the plug-in's inner jars with code: those of its class path, or all jars without a class path."""
     listed = _class_path(headers)
     for name in [name for name in bundle.files if name.endswith(".jar")]:
         if listed is not None and name not in listed:
@@ -254,5 +254,5 @@ def _headers(bundle: Bundle) -> dict[str, str]:
 def _identify(bundle: Bundle, headers: Mapping[str, str]) -> None:
     named = headers.get("Bundle-SymbolicName", "").partition(";")[0].strip()
     bundle.name = named or shown(bundle.location.name.removesuffix(".jar"))
-    # Source checkouts say `.qualifier` for what the build fills in.
+    # In source checkouts `.qualifier` stands for a part that the build fills in.
     bundle.version = headers.get("Bundle-Version", "").removesuffix(".qualifier") or None

@@ -1,7 +1,7 @@
-"""Reads compiled Java classes, as far as it takes to see what constants they hand to which methods.
+"""Reads compiled Java classes as far as needed to find which constants they pass to which methods.
 
-Nothing is run: code without branches is followed instruction by instruction, with constants, fields and calls
-as they stand there (https://docs.oracle.com/javase/specs/jvms/se17/html/jvms-4.html and -6.html).
+No Java code is run. Code without branches is followed instruction by instruction, with symbols for fields and
+calls (https://docs.oracle.com/javase/specs/jvms/se17/html/jvms-4.html and -6.html).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _DESCRIPTOR: Final = re.compile(r"\[*(?:[BCDFIJSZ]|L[^;]+;)")
 _MAGIC: Final = 0xCAFEBABE
 _WIDE_CONSTANTS: Final = (5, 6)
 _UNREADABLE: Final = (struct.error, LookupError, TypeError, AttributeError, ValueError, RecursionError)
-"""What damaged bytes lead to."""
+"""The exceptions that damaged bytes lead to."""
 
 
 class ClassFileError(Exception):
-    """No class file, or one that cannot be followed."""
+    """The error for data that is not a class file, or for code that cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Lambda:
-    """A function made of a method of the class."""
+    """A lambda or method reference; `method` names the method of the class that it calls."""
 
     method: str
 
 
 @dataclass(slots=True)
 class Call:
-    """The return value of a method.
+    """A method call, which also stands for its return value.
 
     Attributes:
         name: The method.
-        args: What it was given.
-        target: What it was called on; None for static methods.
+        args: The arguments.
+        target: The object on which the method was called; None for static methods.
         owner: The class that has the method.
-        descriptor: What it takes and gives, as in class files.
+        descriptor: The types of parameters and result, as written in class files.
     """
 
     name: str
@@ -62,10 +62,10 @@ class ClassFile:
     """A compiled class.
 
     Args:
-        data: The file.
+        data: The content of the file.
 
     Raises:
-        ClassFileError: It is no class file.
+        ClassFileError: The data is not a class file.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -77,15 +77,15 @@ class ClassFile:
     def run(
         self, method: str, arguments: list[Any] | None = None, fields: dict[str, Any] | None = None
     ) -> Any:
-        """Follows a method to its end, its first branch, or what is not understood.
+        """Follows a method up to its end, its first branch, or an unknown instruction.
 
         Args:
-            method: Its name, or its name with its descriptor; the first of this name.
-            arguments: What it is given.
-            fields: Static fields of this class, read and written.
+            method: The method's name, with or without descriptor; the first method of this name is followed.
+            arguments: The arguments, beginning with ``this`` for methods that are not static.
+            fields: The static fields of this class; the method's assignments change them.
 
         Returns:
-            (what it returns, or None; every call in it, in order).
+            The method's return value, or None; and all calls in it, in order.
         """
         code = self.methods.get(method)
         follower = _Follower(self, dict(enumerate(arguments or [])), {} if fields is None else fields)
@@ -120,12 +120,12 @@ class ClassFile:
         return value
 
     def loaded(self, index: int) -> Any:
-        """A constant as code gets it: texts and classes are told apart."""
+        """A constant as instructions load it: a class becomes a `Static`, to tell it from a text."""
         value = self.constant(index)
         return Static(value.replace("/", "."), "class") if self._pool[index][0] == 7 else value
 
     def lambda_of(self, bootstrap: int) -> Lambda | None:
-        """The method that a bootstrap method makes a function of."""
+        """The lambda that a bootstrap method makes; None without a method."""
         arguments = self._bootstraps[bootstrap] if bootstrap < len(self._bootstraps) else ()
         for index in arguments:
             if self._pool[index][0] == 15:
@@ -162,7 +162,7 @@ class ClassFile:
             at += 1
             if kind == 1:
                 (size,) = struct.unpack_from(">H", data, at)
-                # "Modified UTF-8": a zero in two bytes, and surrogates one by one.
+                # "Modified UTF-8": U+0000 has two bytes, and each surrogate is encoded separately.
                 raw = data[at + 2 : at + 2 + size].replace(b"\xc0\x80", b"\0")
                 text = raw.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass")
                 self._pool[index] = (kind, text.decode("utf-16", "replace"))
@@ -211,11 +211,11 @@ _POOL: Final = {
     **dict.fromkeys((9, 10, 11, 12, 17, 18), ">HH"),
     **dict(zip((3, 4, 5, 6, 15), (">i", ">f", ">q", ">d", ">BH"), strict=True)),
 }
-"""Kind of a constant -> how it is laid out."""
+"""The struct format of each kind of constant."""
 
 
 class _Follower:
-    """Follows one method; the stack holds one entry per value, of whatever width."""
+    """Follows one method. Its stack has one entry per value, also for values of two words."""
 
     def __init__(self, owner: ClassFile, local: dict[int, Any], fields: dict[str, Any]) -> None:
         self._class = owner
@@ -296,7 +296,7 @@ class _Follower:
                 size = stack.pop()
                 stack.append([None] * size if isinstance(size, int) and 0 <= size < 1000 else None)
                 return 3
-            case _:  # branches, arithmetic, return: nothing that a description is made of
+            case _:  # branches, arithmetic, return: descriptions do not need them
                 return 0
 
     def _static(self, op: int, index: int) -> None:

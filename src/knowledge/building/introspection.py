@@ -1,7 +1,7 @@
-"""Makes nodes of a Python extension: of its description and of the documents of its nodes' dialogs.
+"""Converts a Python extension into nodes of the catalogue: from its description and its dialogs' documents.
 
-The headless host, or KNIME's own Python, has imported it. Both give the same documents; only the texts of
-docstrings are Markdown from the host, and XHTML from KNIME.
+The headless host or KNIME's own Python has imported the extension before. Both give the same documents, but
+the texts of docstrings are Markdown from the host, and XHTML from KNIME.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..model import Port
 
 _COMMUNITY: Final = ("/community", "Community Nodes")
-"""The category that KNIME itself has for everybody's extensions, and its name."""
+"""The category that KNIME defines for extensions of the community, and its name."""
 _TYPES: Final = {"number": "float"}
 _MARK: Final = re.compile(
     r"`(?P<code>[^`\n]+)`"
@@ -43,18 +43,18 @@ def read_extension(
     closed: Mapping[str, Collection[str]],
     file: str,
 ) -> list[NodeSpec]:
-    """Makes nodes of an extension.
+    """Converts an extension into nodes.
 
     Args:
-        description: What `ExtensionHost.describe` gives: ``extension``, ``nodes``, ``categories``.
-        dialogs: Node id -> the documents of its dialog (``data``, ``schema``, ``ui_schema``), with nothing
-            connected.
-        closed: Node id -> names of the parameters that accept only the choices of the dialog. Other choices
-            depend on what is connected.
-        file: The extension's ``knime.yml``, as it was given.
+        description: The result of `ExtensionHost.describe`: ``extension``, ``nodes``, ``categories``.
+        dialogs: The documents of each dialog (``data``, ``schema``, ``ui_schema``) by node id, made without
+            connections.
+        closed: By node id, the names of parameters that accept only the choices in the dialog. The choices of
+            other parameters depend on connections.
+        file: The path of the extension's ``knime.yml``, as it was given.
 
     Returns:
-        Its nodes, in their order. Parameters in groups have the keys of the groups in front, with dots.
+        The nodes in the extension's order. Names of parameters in groups are dotted, as in ``group.key``.
     """
     extension = description["extension"]
     origin = Origin(
@@ -143,7 +143,7 @@ def _inside(
 
 
 class _Control:
-    """A parameter's place in the dialog."""
+    """The control of a parameter in the dialog."""
 
     def __init__(self, element: Mapping[str, Any], tab: str, advanced: bool) -> None:
         self.tab = tab
@@ -151,7 +151,7 @@ class _Control:
         self.advanced = advanced or bool(self.options.get("isAdvanced"))
 
     def bound(self, key: str) -> tuple[float | int | None, bool]:
-        """The smallest or largest number, and whether it is itself not allowed."""
+        """The limit ``min`` or ``max`` of a number, and whether the limit itself is excluded."""
         limit = self.options.get("validation", {}).get(key, {}).get("parameters", {})
         return limit.get(key), bool(limit.get("isExclusive", False))
 
@@ -160,7 +160,7 @@ _NO_CONTROL: Final = _Control({}, "", False)
 
 
 def _controls(element: Mapping[str, Any], tab: str, advanced: bool) -> Iterator[tuple[str, _Control]]:
-    """The controls below an element of the ui schema, by the dotted keys of their parameters."""
+    """The controls below an element of the UI schema, with the dotted keys of their parameters."""
     options: Mapping[str, Any] = element.get("options") or {}
     if element.get("type") in ("Section", "Category", "Group") and element.get("label"):
         tab = str(element["label"])
@@ -212,16 +212,16 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Option, ...]:
 
 
 def plain_text(shown: str) -> str:
-    """What a docstring says as text: paragraphs in one line, no marks.
+    """The plain text of a docstring: one line per paragraph, without markup.
 
     Args:
-        shown: The Markdown as it was written; or what KNIME's own Python makes of it, which is XHTML.
+        shown: The docstring's Markdown, or the XHTML that KNIME's own Python makes of it.
     """
     if _ELEMENT.match(shown):
         try:
             return text_inside(shown)
         except XmlRefusedError:
-            pass  # Markdown that begins like an element
+            pass  # this is Markdown that begins like an element
     first, _, rest = shown.partition("\n")
     text = f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
     text = "\n".join(line.rstrip() for line in text.splitlines())
@@ -230,5 +230,5 @@ def plain_text(shown: str) -> str:
 
 
 def _without_marks(text: str) -> str:
-    # In one go from left to right: what stands in code is no emphasis.
+    # One pass from left to right, because asterisks inside of code do not mark emphasis.
     return _MARK.sub(lambda found: found["code"] or _without_marks(found["strong"] or found["weak"]), text)

@@ -1,4 +1,4 @@
-"""Reads the descriptions of nodes that KNIME's newer node factories hold as constants in Java code.
+"""Reads node descriptions that KNIME's newer node factories hold as constants in Java code.
 
 There are two forms: a chain (``.name("Joiner").icon(…).shortDescription(…)…``), and one call
 (``createNodeDescription(NAME, ICON, PORTS, …)``). Nothing else is read.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .class_files import ClassFile
 
 _DEEPEST: Final = 2
-"""Compilers nest no deeper; a class file that was made by hand may nest without end."""
+"""Compiled code nests no deeper, but a class file made by hand may nest without end."""
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 _MORE: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
 
@@ -47,7 +47,7 @@ def read_class(code: ClassFile) -> NodeSpec | None:
         code: The class.
 
     Returns:
-        The description without options; None if it has neither form.
+        The description without options; None if the class has neither form of description.
     """
     fields = dict(code.field_values)
     _, first = code.run("<clinit>", fields=fields)
@@ -102,7 +102,7 @@ def _read_link(code: ClassFile, call: Call, found: _Description, depth: int = 0)
 
 
 def _read_one_call(call: Call, found: _Description) -> bool:
-    """The arguments in their order: name, icon, input ports, output ports, short and full description."""
+    """Reads the arguments of the call, which has at least a name, an icon and two descriptions."""
     texts = [arg for arg in call.args if isinstance(arg, str)]
     if len(texts) < 4:
         return False
@@ -150,7 +150,7 @@ def _strings(values: list[Any], depth: int = 0) -> Iterator[str]:
 
 
 def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
-    """A port: its name, or its group's id and name, and last its description."""
+    """The port of a call. Its last two texts are name and description; a group's id stands before them."""
     kind = next((arg for arg in call.args if isinstance(arg, Static)), None)
     table = call.name.endswith("Table")
     owner = kind.owner if kind is not None else "org.knime.core.node.BufferedDataTable" if table else ""
@@ -167,7 +167,7 @@ def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
 
 
 def _text(xhtml: str) -> str:
-    """Texts in Java are the inside of an element, or text with a stray < or &."""
+    """The plain text of a description in Java: the content of an element, or text with a stray < or &."""
     try:
         return text_inside(xhtml)
     except XmlRefusedError:

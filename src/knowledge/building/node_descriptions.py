@@ -1,7 +1,7 @@
 """Reads ``*NodeFactory.xml``: KNIME's node descriptions, from those of 1.x with a DTD to schema 5.3.
 
-They know labels, not settings keys, and from 2.0 on nothing about the types of ports. What they do not say
-stays unsaid.
+Descriptions have the labels of settings, not their keys, and since 2.0 no types of ports. Missing facts are
+not guessed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KIND_OF_PORT: Final = {
     "outPort": (False, "", False),
     "dynInPort": (True, "", True),
     "dynOutPort": (False, "", True),
-    # Until 1.x the element says what travels through the port.
+    # Until 1.x the name of the element says the type of the port.
     "dataIn": (True, "Table", False),
     "dataOut": (False, "Table", False),
     "modelIn": (True, "Model", False),
@@ -37,12 +37,12 @@ _KIND_OF_PORT: Final = {
 
 
 def described(**said: Any) -> NodeSpec:
-    """A node as its description says it; which one it is, who registers it says."""
+    """A node with the facts of its description. The id comes from its registration in ``plugin.xml``."""
     return NodeSpec(id="", subtype="", origin=Origin(kind=SourceKind.KNIME, name=""), **said)
 
 
 def is_node_description(data: bytes) -> bool:
-    """Returns whether it looks like one, without reading it."""
+    """Returns whether a file looks like a node description, without parsing it."""
     return b"knimeNode" in data[:4096].replace(b"\0", b"")
 
 
@@ -50,10 +50,10 @@ def read_node_description(data: bytes) -> NodeSpec:
     """Reads a description.
 
     Args:
-        data: The file.
+        data: The content of the file.
 
     Raises:
-        XmlRefusedError: It cannot be read, or describes no node.
+        XmlRefusedError: The file cannot be read, or does not describe a node.
     """
     root = parse_xml(data)
     if local_name(root) != "knimeNode":
@@ -78,7 +78,7 @@ def read_node_description(data: bytes) -> NodeSpec:
 
 
 def node_type_of(kind: str) -> str:
-    """KNIME's kind of a node (``LoopStart``) as node type (``LOOP_START``)."""
+    """The node type (``LOOP_START``) for KNIME's kind of a node (``LoopStart``)."""
     return "_".join(camel_case_parts(kind) or ["Unknown"]).upper()
 
 
@@ -106,7 +106,7 @@ def _options(full: Element) -> Iterator[Parameter]:
 
 
 def _option(option: Element, tab: str) -> Parameter:
-    # `optional` says that the dialog's control may be switched off; the opposite does not mean required.
+    # `optional` only means that the control can be switched off, so other options are not "required".
     return Parameter(name=_attribute(option, "name"), description=text_of(option), tab=tab)
 
 
@@ -133,7 +133,7 @@ def _ports(root: Element) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
             groups.append((side, _number(element.get("insert-before")), port))
         else:
             side.append(port)
-    # From behind, so that every position still counts the fixed ports alone.
+    # The last position first, as positions count only the fixed ports.
     for side, before, port in sorted(groups, key=lambda entry: entry[1], reverse=True):
         side.insert(before, port)
     return tuple(inputs), tuple(outputs)

@@ -1,4 +1,4 @@
-"""Reads what a plug-in registers in ``plugin.xml`` or ``fragment.xml``: nodes, sets of nodes, categories."""
+"""Reads the registrations in ``plugin.xml`` or ``fragment.xml``: nodes, sets of nodes, categories."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Registration:
 
     Attributes:
         factory: The factory's class.
-        category_path: Such as ``/io/read``; ``/`` where it is not said, as in KNIME.
-        deprecated: Only opens old workflows.
-        hidden: Not shown in the node repository.
+        category_path: The category, such as ``/io/read``; ``/`` by default, as in KNIME.
+        deprecated: Whether the node exists only for old workflows.
+        hidden: Whether the node is hidden in the node repository.
     """
 
     factory: str
@@ -41,9 +41,9 @@ class PluginXml:
     """The registrations of a plug-in.
 
     Attributes:
-        nodes: Its nodes.
-        node_sets: Classes that know, in Java, which nodes there are.
-        categories: Full path (``/io/read``) -> name as it is shown.
+        nodes: The registered nodes.
+        node_sets: Java classes that list further nodes.
+        categories: The names of categories by full path (``/io/read``).
     """
 
     nodes: list[Registration] = field(default_factory=list[Registration])
@@ -55,12 +55,12 @@ def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> N
     """Reads a ``plugin.xml`` or ``fragment.xml``.
 
     Args:
-        data: The file.
-        texts: ``plugin.properties``, for names such as ``%category``.
-        into: Where it is noted; a plug-in may have both files.
+        data: The content of the file.
+        texts: The texts of ``plugin.properties``, for names such as ``%category``.
+        into: The registrations to add to, as a plug-in may have both files.
 
     Raises:
-        XmlRefusedError: It cannot be read.
+        XmlRefusedError: The file cannot be read.
     """
     for extension in parse_xml(data):
         point = extension.get("point", "")
@@ -76,12 +76,12 @@ def read_plugin_xml(data: bytes, texts: Mapping[str, str], into: PluginXml) -> N
 
 
 def joined_path(path: str, level: str = "") -> str:
-    """A category's path in its one form: ``/io/read``, and ``/`` for the root."""
+    """A category's path in normal form, such as ``/io/read``; ``/`` for the root."""
     return "/" + "/".join(part for part in f"{path}/{level}".strip().split("/") if part.strip())
 
 
 def category_names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
-    """A category's path as the names that are shown; the identifier where nobody registers a name."""
+    """The names of the categories on a path; the identifier of a category without a registered name."""
     parts = [part for part in path.split("/") if part]
     return tuple(
         categories.get("/" + "/".join(parts[: depth + 1])) or part for depth, part in enumerate(parts)
@@ -89,7 +89,7 @@ def category_names(path: str, categories: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_manifest(data: bytes) -> dict[str, str]:
-    """The main section of a ``MANIFEST.MF``: header -> value without parameters behind a semicolon."""
+    """The main section of a ``MANIFEST.MF``, as values by header."""
     headers: dict[str, str] = {}
     for line in _CONTINUED.sub(b"", data).decode("utf-8", "replace").splitlines():
         if not line.strip():
@@ -100,13 +100,13 @@ def read_manifest(data: bytes) -> dict[str, str]:
 
 
 def read_properties(data: bytes) -> dict[str, str]:
-    """A ``plugin.properties``: key -> text."""
+    """The texts of a ``plugin.properties``, by key."""
     found: dict[str, str] = {}
     for line in data.decode("latin-1").replace("\\\r\n", "").replace("\\\n", "").splitlines():
         key, separator, value = line.strip().partition("=")
         if separator and not key.startswith(("#", "!")):
             text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value.strip())
-            # Characters beyond U+FFFF are two escapes, a surrogate each.
+            # Characters above U+FFFF are written as two escapes, one per surrogate.
             found[key.strip()] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return found
 

@@ -1,4 +1,4 @@
-"""Makes nodes of KNIME's plug-ins: what they register, joined with the descriptions beside the code."""
+"""Reads the nodes of KNIME's plug-ins: their registrations joined with the descriptions beside the code."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _REGISTRIES: Final = ("plugin.xml", "fragment.xml")
 _OUT_OF_USE: Final = re.compile(r"\s*[(\[]\s*(?:deprecated|legacy|obsolete)\s*[)\]]\s*", re.IGNORECASE)
 _MOST_ANCESTORS: Final = 8
 _SOURCES: Final = frozenset({"src", "java", "resources", "eclipse", "bin", "classes"})
-"""Folders that packages begin in, rather than packages."""
+"""Source and output folders, which contain packages but are not part of package names."""
 _NUMBER: Final = re.compile(r"\d+")
 _VERSION: Final = re.compile(r"\d+|[^\d.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A node that is not in the catalogue.
+    """A node, file or plug-in that is not in the catalogue.
 
     Attributes:
         what: The node, file or plug-in.
-        where: The plug-in or file it is in.
-        reason: Why, the same words for the same reason.
-        detail: What is particular about this one.
+        where: The plug-in or file that contains it.
+        reason: The reason, always in the same words, so that reports can group by it.
+        detail: Details of this case.
     """
 
     what: str
@@ -62,10 +62,10 @@ class PluginNodes:
 
     Attributes:
         nodes: The nodes.
-        skipped: What was left out.
-        bundles: How many plug-ins were read.
-        from_code: How many nodes were described by constants in compiled code, which tell no options.
-        well_known: How many nodes are described in this program's words, as their classes tell nothing.
+        skipped: The nodes, files and plug-ins that were left out.
+        bundles: The number of plug-ins that were read.
+        from_code: The number of nodes whose description (without options) is in compiled code.
+        well_known: The number of nodes that are described by this program, as their classes are no help.
     """
 
     nodes: list[NodeSpec] = field(default_factory=list[NodeSpec])
@@ -121,7 +121,7 @@ class _PluginReader:
         self._by_file: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self._classes: dict[str, str] = {}
         for name in bundle.files:
-            inner = name.rpartition("!/")[2]  # as code sees it: without the jar it is in
+            inner = name.rpartition("!/")[2]  # the path inside the inner jar
             if inner.endswith(".class"):
                 # Eclipse compiles into bin/, Maven into target/classes/.
                 self._classes.setdefault(inner.removeprefix("bin/").removeprefix("target/classes/"), name)
@@ -150,13 +150,13 @@ class _PluginReader:
             if description is not None:
                 found.append(self._node(registration, file, description))
         if registered.node_sets:
-            # Only code knows which nodes the sets have: take every description that nobody registers.
+            # Only Java code lists the nodes of a set, so all unregistered descriptions are taken.
             return found + self._all_descriptions(taken)
         self._note_unregistered(taken)
         return found
 
     def _registered(self) -> PluginXml | None:
-        """The registrations of the plug-in; None if it has no such file."""
+        """The registrations of the plug-in; None if it has neither ``plugin.xml`` nor ``fragment.xml``."""
         texts: dict[str, str] = {}
         if "plugin.properties" in self._bundle.files:
             texts = read_properties(self._bundle.read("plugin.properties"))
@@ -170,7 +170,7 @@ class _PluginReader:
         return found if known else None
 
     def _description_of(self, factory: str) -> str | None:
-        """The file where KNIME looks for a factory's description: named like the class, in its package."""
+        """The file of a factory's description, which has the name of the class and is in its package."""
         package, _, simple = factory.rpartition(".")
         file = f"{simple.rpartition('$')[2]}.xml"
         path = f"{package.replace('.', '/')}/{file}" if package else file
@@ -219,7 +219,7 @@ class _PluginReader:
             return None
 
     def _all_descriptions(self, taken: Collection[str] = ()) -> list[NodeSpec]:
-        """The nodes of a plug-in that does not say which it has: whatever is a description."""
+        """The nodes of all descriptions in the plug-in, for plug-ins without a list of their nodes."""
         found: list[NodeSpec] = []
         for names in self._by_file.values():
             for name, inner in names:
@@ -273,7 +273,7 @@ class _PluginReader:
 
 
 def _class_in(inner: str) -> str:
-    """The class that a description belongs to, as its path says: its packages begin below the sources."""
+    """The class of a description, from its path: package names begin below the source folder."""
     *folders, file = inner.removesuffix(".xml").split("/")
     for position in range(len(folders), 0, -1):
         name = folders[position - 1]
@@ -301,7 +301,7 @@ def _order(version: str) -> tuple[tuple[int, str], ...]:
 
 
 def _successors(found: list[NodeSpec]) -> dict[str, str]:
-    """Name, or class without numbers -> the one node in use that has it; KNIME names successors nowhere."""
+    """The only node in use for each key of `_successor_keys`, as KNIME itself does not name successors."""
     in_use: dict[str, list[str]] = defaultdict(list)
     for node in found:
         if not node.deprecated and not node.hidden:
@@ -311,7 +311,7 @@ def _successors(found: list[NodeSpec]) -> dict[str, str]:
 
 
 def _successor_keys(node: NodeSpec) -> tuple[str, str]:
-    """A key that a node shares with its replacement: the name, or e.g. joiner3.Joiner3NodeFactory."""
+    """Keys that a node shares with its replacement: the name, and the class name without digits."""
     return folded(_OUT_OF_USE.sub(" ", node.name)), "class " + _NUMBER.sub("", node.id).lower()
 
 

@@ -1,7 +1,7 @@
-"""Finds the types of a node's ports in its compiled code: node descriptions leave them out.
+"""Finds the types of a node's ports in its compiled code, as node descriptions leave them out.
 
-A node's model hands the types to KNIME's ``NodeModel`` when it is made, as lists or as numbers of tables. A
-node whose ports a person may add lists those that are always there in ``createPortsConfigBuilder``.
+The constructor of a node's model passes the types to KNIME's ``NodeModel``, as lists or as numbers of tables.
+A node with ports that a person can add lists its fixed ports in ``createPortsConfigBuilder``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MOST_ANCESTORS: Final = 8
 _MOST_PORTS: Final = 100
 
 Type = tuple[str, str | None]
-"""A type of ports: its name and its class; no name: it is not known."""
+"""A type of ports: its name and its class. An empty name stands for an unknown type."""
 
 _UNKNOWN: Final = ("", None)
 
 
 def type_of(owner: str) -> Type:
-    """The type of what a class holds."""
+    """The port type for a class of port objects."""
     simple = owner.rpartition(".")[2]
     is_table = simple == "BufferedDataTable"
     return "Table" if is_table else " ".join(
@@ -41,14 +41,14 @@ def type_of(owner: str) -> Type:
 
 
 def port_of(*, is_input: bool, optional: bool, group: bool = False, **said: Any) -> Port:
-    """A port of a KNIME node: inputs take one connection, and of a group there need not be one."""
+    """A port of a KNIME node. Inputs take one connection, and ports of groups are optional."""
     optional = optional or group
     most = 1 if is_input else -1
     return Port(optional=optional, required=not optional, group=group, max_connections=most, **said)
 
 
 def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:
-    """Ports with types in their order, if they have none; groups do not count, and keep what they have."""
+    """The ports with these types, in order. Ports that have a type keep it, and groups are skipped."""
     if len(types) != sum(not port.group for port in ports):
         return ports
     left = iter(types)
@@ -60,11 +60,11 @@ def _with_type(port: Port, name: str, type_id: str | None) -> Port:
 
 
 def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) -> NodeSpec:
-    """The same node; its ports have the types that its compiled code gives them, if they had none.
+    """The node with the types of its ports from its compiled code; ports that have a type keep it.
 
     Args:
         node: The node.
-        read: Reads a class by its name; None: it is not there.
+        read: A function that reads a class by its name; it returns None for unknown classes.
     """
     if all(port.type for port in (*node.input_ports, *node.output_ports)):
         return node
@@ -79,7 +79,7 @@ def with_types_of_code(node: NodeSpec, read: Callable[[str], ClassFile | None]) 
 
 
 def _configured(code: ClassFile) -> tuple[list[Type], list[Type]] | None:
-    """The ports that are always there, of a node whose ports a person may add."""
+    """The types of the fixed ports of a node with ports that a person can add."""
     inputs: list[Type] = []
     outputs: list[Type] = []
     sides = {"addFixedInputPortGroup": inputs, "addFixedOutputPortGroup": outputs}
@@ -90,7 +90,7 @@ def _configured(code: ClassFile) -> tuple[list[Type], list[Type]] | None:
 
 
 def _of_model(code: ClassFile, read: Callable[[str], ClassFile | None]) -> Sequence[list[Type]] | None:
-    """The arguments of KNIME's own model, below the model that a factory makes."""
+    """The types that the node's model passes to the constructor of KNIME's own model class."""
     call = code.run("createNodeModel", ["this"])[0]
     if not (isinstance(call, Call) and call.name == "new"):
         return None
@@ -113,7 +113,7 @@ def _of_model(code: ClassFile, read: Callable[[str], ClassFile | None]) -> Seque
 
 
 def _types(code: ClassFile, given: Any) -> list[Type] | None:
-    """A number of tables, or a list of types; None if it is neither."""
+    """The types for a number of tables or a list of types; None for other values."""
     if isinstance(given, Call) and given.target is None and given.owner == code.name:
         given, _ = code.run(f"{given.name}{given.descriptor}", given.args)
     if isinstance(given, int) and 0 <= given < _MOST_PORTS:
@@ -122,7 +122,7 @@ def _types(code: ClassFile, given: Any) -> list[Type] | None:
 
 
 def _type(given: Any) -> Type:
-    """The class of what travels: ``X.TYPE``, ``new PortType(X.class)``, ``getPortType(X.class)``."""
+    """The type for ``X.TYPE``, ``new PortType(X.class)`` or ``getPortType(X.class)``."""
     if isinstance(given, Static) and given.name.startswith("TYPE"):
         return type_of(given.owner)
     if isinstance(given, Call) and given.name in ("new", "getPortType"):

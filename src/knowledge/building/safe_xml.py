@@ -7,36 +7,36 @@ from typing import Final
 from xml.etree import ElementTree
 
 LARGEST: Final = 8 * 1024 * 1024
-"""Bytes. KNIME's largest plugin.xml has some 500,000."""
+"""The largest document in bytes. KNIME's largest plugin.xml has about 500,000 bytes."""
 _DEEPEST: Final = 200
 
 
 class XmlRefusedError(Exception):
-    """The text says why."""
+    """The error for XML that is not read. The message says why."""
 
 
 def parse_xml(data: bytes) -> ElementTree.Element:
     """Parses a document.
 
-    A DOCTYPE is allowed, because node descriptions before KNIME 2.8 have one; what it refers to is not read.
+    A DOCTYPE is allowed, because node descriptions before KNIME 2.8 have one; the DTD itself is not read.
 
     Args:
         data: The document.
 
     Returns:
-        Its root. Tags keep their namespace as ``{uri}tag``; see `local_name`.
+        The root element. Tags keep their namespace as ``{uri}tag``; see `local_name`.
 
     Raises:
-        XmlRefusedError: It is not well-formed, too large or deep, or declares entities.
+        XmlRefusedError: The document is not well-formed, too large, too deep, or declares entities.
     """
     if len(data) > LARGEST:
         raise XmlRefusedError(f"has {len(data):,} bytes, more than {LARGEST:,}")
-    # In UTF-16 every other byte is a zero. Expat reads no further encoding in which ASCII looks different.
+    # In UTF-16 every second byte of ASCII text is zero. In all other encodings of expat, ASCII is unchanged.
     if b"<!ENTITY" in data.replace(b"\0", b""):
         raise XmlRefusedError("declares entities, which are not read")
-    # S314: expat fetches nothing by itself, and without declarations there is nothing to expand.
+    # S314: expat does not fetch anything, and without declarations there are no entities to expand.
     parser = ElementTree.XMLParser()  # noqa: S314
-    # Where a DOCTYPE names a DTD, expat leaves unknown entities to us; those of HTML are meant.
+    # If a DOCTYPE names a DTD, expat looks up unknown entities here; descriptions use those of HTML.
     parser.entity.update(html.entities.entitydefs)
     try:
         parser.feed(data)
@@ -50,7 +50,7 @@ def parse_xml(data: bytes) -> ElementTree.Element:
 def local_name(element: ElementTree.Element) -> str:
     """The tag without its namespace."""
     tag = element.tag
-    # Comments and processing instructions, if anybody kept them, have a function as tag.
+    # Comments and processing instructions have a function as tag, if the parser keeps them.
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
 
 

@@ -1,6 +1,6 @@
 """Facts about KNIME's well-known nodes that their plug-ins do not contain.
 
-That is types of ports, words that people search for, and descriptions of nodes that have theirs in Java code.
+These are types of ports, search words, and descriptions of nodes that otherwise have them only in Java code.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _CLASS: Final = re.compile(r"(?:.*[.$])?(\w+?)\d*NodeFactory\d*")
 
 
 def completed(nodes: Iterable[NodeSpec]) -> list[NodeSpec]:
-    """The same nodes, with the keywords and the types of ports of the well-known nodes of the same name."""
+    """The nodes, with keywords and port types added from well-known nodes of the same name."""
     return [_completed(node, _by_name().get(_key(node.name))) for node in nodes]
 
 
 def description_by_class(factory: str) -> NodeSpec | None:
-    """The well-known facts for a factory of KNIME's own, by the name of its class."""
+    """The description for one of KNIME's own factories, found by class name; None for other factories."""
     name = _CLASS.fullmatch(factory)
     known = _by_name().get(_key(name[1])) if name and factory.startswith(_KNIMES_OWN) else None
     return None if known is None else replace(known, node_type="UNKNOWN")

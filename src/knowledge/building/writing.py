@@ -1,4 +1,4 @@
-"""Writes a catalogue: to a new file beside the old one, which it replaces when it is complete."""
+"""Writes a catalogue to a new file, which replaces the old one when it is complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_SPELLED: Final = 4
 _SPELLED_FIELDS: Final = 3
-"""Names, aliases and categories: people write these from memory, and misspell them."""
+"""The number of first fields (names, aliases, categories) whose words are also found when misspelled."""
 _PATIENCE: Final = 5.0
 _DRAFT: Final = ".knime-mcp-catalogue."
 _LONGEST_BUILD: Final = 3600.0
@@ -47,14 +47,14 @@ def write_catalogue(
     """Writes a catalogue.
 
     Args:
-        path: Where. What stands there stays as it is, readable, until the new one is complete on disk.
+        path: The file. An existing catalogue stays readable until the new one is complete on disk.
         nodes: The nodes. Nodes of `type_order` keep their order, others are sorted by name.
         type_order: The types that come first, in this order; further ones follow, sorted.
-        old_names: What packs called their nodes before.
+        old_names: Earlier names of nodes in packs.
         on_step: Called with (step, done, total).
 
     Returns:
-        What is in it.
+        A summary of the catalogue's content.
 
     Raises:
         CatalogueError: Two nodes have the same id, or type and subtype; or the file cannot be replaced.
@@ -126,7 +126,7 @@ def _fill(
     old_names: list[OldName],
     tell: Callable[[Step], None],
 ) -> CatalogueOrigin:
-    # The file is new and nobody else's: no journal, and on disk once, at the end.
+    # No other process uses the new file: it needs no journal, and is synced only once, at the end.
     db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
     db.executescript(TABLES)
     content = hashlib.sha256()
@@ -189,7 +189,7 @@ def _add_node(db: sqlite3.Connection, row: int, node: NodeSpec, body: bytes) -> 
 
 
 def _texts(node: NodeSpec) -> tuple[str, ...]:
-    """The words of each of `FIELDS`."""
+    """The words of the node for each of `FIELDS`."""
     ports = (*node.input_ports, *node.output_ports)
     runtime = (*node.input_params, *node.output_params)
     fields = {
@@ -244,7 +244,7 @@ def _origin(nodes: list[NodeSpec], content: str) -> CatalogueOrigin:
 
 
 def _complete(path: Path) -> None:
-    """Adds the checksum, and sees that everything is on disk."""
+    """Adds the checksum and syncs the file to disk."""
     with path.open("rb+") as file:
         file.write(checksum(file).to_bytes(4, "little"))
         file.flush()
@@ -252,7 +252,7 @@ def _complete(path: Path) -> None:
 
 
 def _put_in_place(new: Path, path: Path) -> None:
-    """Replaces the file in one step; on Windows only once nobody has it open, so that is waited for."""
+    """Replaces the file in one step. On Windows this waits until no process has the old file open."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -266,7 +266,7 @@ def _put_in_place(new: Path, path: Path) -> None:
                 ) from None
             time.sleep(0.1)
     if hasattr(os, "O_DIRECTORY"):
-        # The new name has to be on disk as well: https://man7.org/linux/man-pages/man2/fsync.2.html
+        # The folder's new entry has to be synced, too: https://man7.org/linux/man-pages/man2/fsync.2.html
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)

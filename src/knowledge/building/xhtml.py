@@ -1,4 +1,4 @@
-"""Makes plain text of the XHTML in node descriptions."""
+"""Converts the XHTML of node descriptions to plain text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GAPS: Final = re.compile(r"\n{3,}")
 
 
 def text_of(element: Element, *, leave_out: frozenset[str] = frozenset()) -> str:
-    """The text of an element: paragraphs apart by an empty line, entries of lists after a dash.
+    """The text of an element, with empty lines between paragraphs and dashes before list entries.
 
-    Elements directly in it whose name is in `leave_out` do not count.
+    Direct children whose name is in `leave_out` are skipped.
     """
     writer = _Writer()
     writer.inside(element, leave_out)
@@ -28,10 +28,10 @@ def text_of(element: Element, *, leave_out: frozenset[str] = frozenset()) -> str
 
 
 def text_inside(xhtml: str) -> str:
-    """The text of what may stand inside an element.
+    """The plain text of an XHTML fragment, that is, of an element's content.
 
     Raises:
-        XmlRefusedError: It is not well-formed.
+        XmlRefusedError: The fragment is not well-formed.
     """
     return text_of(parse_xml(without_surrogates(f"<text>{xhtml}</text>").encode()))
 
@@ -108,6 +108,6 @@ class _Writer:
             self._parts.append(clean)
 
     def _break(self, gap: str) -> None:
-        """Ends the line, unless nothing stands in it yet; a longer gap is cut by `text`."""
+        """Adds a gap, unless the text ends with it already; `text` shortens longer gaps."""
         if self._parts and not "".join(self._parts[-2:]).endswith(gap):
             self._parts.append(gap)

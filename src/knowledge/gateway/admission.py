@@ -20,10 +20,10 @@ _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
 
 
 def admit(request: Request, scope: Scope) -> None:
-    """Lets a request in by the key in its header; its body is not touched.
+    """Admits a request by the key in its header. The body is not read.
 
     Raises:
-        MCPError: 401: no key, or none that works. 403: it lacks the scope. 429: too many requests.
+        MCPError: 401: no valid key. 403: the key lacks the scope. 429: too many requests.
     """
     sent = request.headers.getlist(KEY_HEADER)
     if len(sent) != 1:
@@ -37,7 +37,7 @@ def verified(request: Request, presented: str) -> ApiKey:
     """The key that a client presents.
 
     Raises:
-        MCPError: 401: it does not work.
+        MCPError: 401: the key is not valid.
         KeyStoreError: The keys cannot be read.
     """
     gateway = gateway_of(request)
@@ -49,10 +49,10 @@ def verified(request: Request, presented: str) -> ApiKey:
 
 
 def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
-    """Admits a request whose key is known.
+    """Admits a request with a valid key, if its scope and rate allow.
 
     Raises:
-        MCPError: 403: it lacks the scope. 429: too many requests.
+        MCPError: 403: the key lacks the scope. 429: too many requests.
     """
     gateway, record = gateway_of(request), record_of(request)
     record.client, record.key_id = key.name, key.id
@@ -76,15 +76,15 @@ def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
 
 
 def no_key(user_message: str) -> MCPError:
-    """The error for a request without a key that works."""
+    """The error for a request without a valid key."""
     return invalid_request(user_message, status=401, headers=_CHALLENGE)
 
 
 def from_elsewhere(request: Request) -> bool:
-    """Returns whether a browser sends this because a page of another origin wants it to.
+    """Returns whether a browser sends the request on behalf of a page of another origin.
 
-    Browsers say so in ``Sec-Fetch-Site`` (https://www.w3.org/TR/fetch-metadata/); where they do not, on plain
-    HTTP, in ``Origin``.
+    Browsers send that origin's relation in ``Sec-Fetch-Site`` (https://www.w3.org/TR/fetch-metadata/), or, on
+    plain HTTP, only the origin in ``Origin``.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -94,14 +94,14 @@ def from_elsewhere(request: Request) -> bool:
 
 
 async def read_body(request: Request, *, kind: str) -> None:
-    """Reads the body of a request; `Request.body` gives it afterwards.
+    """Reads the body of a request, so that `Request.body` returns it afterwards.
 
     Args:
         request: The request.
-        kind: The media type that it must have.
+        kind: The required media type.
 
     Raises:
-        MCPError: 415: it is not declared as that. 413: it is too large. 408: it comes too slowly.
+        MCPError: 415: the media type is another. 413: the body is too large. 408: the body arrives too slowly.
     """
     settings = gateway_of(request).settings
     most = settings.gateway_max_body_bytes
@@ -116,7 +116,7 @@ async def read_body(request: Request, *, kind: str) -> None:
         with anyio.fail_after(settings.gateway_request_timeout):
             async for part in request.stream():
                 size += len(part)
-                # Most clients read the answer only after they have sent everything: read on, up to a limit.
+                # Most clients read the answer only after sending the whole body, so this reads on, up to a limit.
                 if size > 8 * most:
                     break
                 if size <= most:
@@ -132,4 +132,4 @@ async def read_body(request: Request, *, kind: str) -> None:
             details={"max_bytes": most},
             headers={"Connection": "close"} if size > 8 * most else None,
         )
-    request._body = bytes(body)  # pyright: ignore[reportPrivateUsage] - what Request.body() keeps
+    request._body = bytes(body)  # pyright: ignore[reportPrivateUsage] - the cache of Request.body()

@@ -1,4 +1,4 @@
-"""The two web applications: the public one, and the internal one for this machine only."""
+"""The two web applications: a public one, and an internal one for programs on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def public_app(gateway: Gateway) -> FastAPI:
-    """The application for other machines: every endpoint but public health needs a key."""
+    """The application for other machines: every endpoint except public health needs a key."""
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     for part in (*PUBLIC, page_router(with_keys=True)):
         app.include_router(part)
@@ -58,13 +58,13 @@ def internal_app(gateway: Gateway) -> FastAPI:
 
 
 class ThisMachineOnly:
-    """ASGI middleware that refuses requests of foreign web pages, also with a host name for this machine.
+    """ASGI middleware that refuses requests of foreign web pages, also if their host name resolves here.
 
     Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f. A link from another
     page is allowed, as that page cannot read the answer.
 
     Args:
-        app: What answers all others.
+        app: The application that answers the other requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -86,7 +86,7 @@ class ThisMachineOnly:
 
 
 def _host_of(request: Request) -> str:
-    """The host in the request's header; Starlette would give the server's own for one that is invalid."""
+    """The host in the request's header. (For an invalid header, Starlette returns the server's own host.)"""
     try:
         return urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
     except ValueError:
@@ -101,17 +101,17 @@ def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastA
         docs_url="/docs" if gateway.settings.debug else None,
         redoc_url=None,
         redirect_slashes=False,
-        # `Observed` makes spans and figures; FastAPI's own would come a second time.
+        # `Observed` makes spans and metrics; with FastAPI's own, each request would have two.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.gateway, app.state.listener = gateway, listener
-    app.openapi = cache(partial(document_of, app, gateway.registry))  # FastAPI's "Extending OpenAPI"
+    app.openapi = cache(partial(document_of, app, gateway.registry))  # as in FastAPI's documentation, "Extending OpenAPI"
     app.add_exception_handler(HTTPException, _no_such_endpoint)
     return app
 
 
 async def _no_such_endpoint(request: Request, error: Exception) -> Response:
-    """Answers what no endpoint took: an unknown path, or another method."""
+    """Answers requests that match no endpoint: an unknown path, or another method."""
     assert isinstance(error, HTTPException)
     what = {404: "There is no such endpoint.", 405: "This endpoint does not take this method."}
     told = noted(

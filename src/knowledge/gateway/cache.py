@@ -1,4 +1,4 @@
-"""A cache for answers of other services, with an age and a size."""
+"""A cache for answers of other services, limited by age and size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ V = TypeVar("V")
 
 
 class TTLCache(Generic[V]):
-    """A cache with an age and a size. Threads may share it. Errors are not kept.
+    """A cache limited by age and size. Threads may share it. Errors are not cached.
 
     Args:
-        seconds: How long an answer is kept; 0: not at all.
-        most: How many are kept; the longest unused go first.
-        on_lookup: Told with every question whether the answer was there.
+        seconds: The time for which an answer is kept; 0 for no caching.
+        most: The largest number of answers; the least recently used answers are dropped.
+        on_lookup: Called on each lookup, with whether the answer was in the cache.
         now: The clock, in seconds.
     """
 

@@ -1,4 +1,4 @@
-"""The tool ``elasticsearch``: searches indices that were allowed. It does not exist until some were."""
+"""The tool ``elasticsearch``, which searches allowed indices. It exists only if indices are configured."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _SEARCH_KEYS: Final = frozenset({"query", "size", "from", "sort", "_source", "fi
 _REFUSED: Final = frozenset(
     {"index", "_index", "indexed_shape", "percolate", "wrapper", "script", "script_score", "scripted_metric"}
 )
-"""Parts of queries that reach other indices, run programs, or hide a query."""
+"""Parts of queries that read other indices, run scripts, or hide a query."""
 _UNAVAILABLE: Final = "Elasticsearch cannot be reached at the moment. Try again later."
 
 
 class ElasticsearchTool(ToolSource):
-    """The tool. Threads may share it; close it at the end.
+    """The source of the tool. Threads may share it. Call `close` at the end.
 
     Args:
-        settings: Host, key, allowed indices, most results.
+        settings: The settings for host, key, allowed indices and number of results.
 
     Raises:
-        SettingInvalid: The client library is not installed, or the host is none.
+        SettingInvalid: The client library is not installed, or the host is not valid.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -45,7 +45,7 @@ class ElasticsearchTool(ToolSource):
             raise SettingInvalid(
                 "ELASTICSEARCH_INDICES is set, but the client is not installed",
                 setting="ELASTICSEARCH_INDICES",
-                fix="pip install 'knime-mcp[elasticsearch]'",
+                fix="Install it with: pip install 'elasticsearch>=9,<10'",
             ) from None
         self._indices = settings.elasticsearch_indices
         self._most = settings.mcp_max_results_per_tool
@@ -64,7 +64,7 @@ class ElasticsearchTool(ToolSource):
                 max_retries=1,
                 retry_on_timeout=False,
             )
-        except ValueError:  # its text would quote what is set, a password perhaps
+        except ValueError:  # the message may contain the setting, with a password
             raise SettingInvalid(
                 "ELASTICSEARCH_HOST is neither a host nor a URL",
                 setting="ELASTICSEARCH_HOST",
@@ -103,11 +103,11 @@ class ElasticsearchTool(ToolSource):
         )
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Searches.
+        """Runs a search.
 
         Raises:
-            MCPError: The query reaches further than the index, or has parts that are not allowed. Or
-                Elasticsearch does not answer, or does not take it.
+            MCPError: The query has parts that are not allowed, or Elasticsearch refuses the query or does not
+                answer.
         """
         del name
         _check(arguments["query"], "/query")
@@ -137,7 +137,7 @@ class ElasticsearchTool(ToolSource):
         return answer
 
     def close(self) -> None:
-        """Closes connections."""
+        """Closes the connections."""
         self._client.close()
 
     def _body(self, query: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The endpoints: ``/api/v1/mcp`` in an envelope, ``/mcp`` with the plainest bodies, health, internal ones."""
+"""The endpoints: ``/api/v1/mcp`` with JSON-RPC envelopes, ``/mcp`` with plain bodies, health, and internal."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _simple_calling = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_EXECUTE, er
 _internal_listing = router(Envelope.PLAIN, "internal", scope=None, errors=LISTING)
 _internal_calling = router(Envelope.INTERNAL, "internal", scope=None, errors=CALLING)
 
-# Health before `/tools/{tool_name}` could take anything for a name of a tool.
+# The order matters only for paths that several endpoints match, such as `/tools/{tool_name}`.
 PUBLIC: Final = (_health, _public_health, _listing, _details, _calling, _simple_listing, _simple_calling)
-"""The endpoints that other machines may reach, in the order in which paths are tried."""
+"""The endpoints of the public listener, in the order in which their paths are matched."""
 
 INTERNAL: Final = (_public_health, _internal_listing, _internal_calling)
-"""The endpoints for programs on the same machine: no key, no envelope, and the figures."""
+"""The endpoints for programs on this machine: without keys and envelopes, and with the metrics."""
 
 
 @_health.get(
@@ -61,7 +61,7 @@ INTERNAL: Final = (_public_health, _internal_listing, _internal_calling)
     responses={UNAVAILABLE: {"model": MCPHealth, "description": "The tools do not work."}},
 )
 async def health(request: Request) -> Response:
-    """Say whether the tools work."""
+    """Report whether the tools work."""
     record, gateway = record_of(request), gateway_of(request)
     record.error = problem = gateway.problem()
     tools = gateway.registry.get_available_tools() if gateway.settings.mcp_enabled else []
@@ -83,7 +83,7 @@ async def health(request: Request) -> Response:
     responses={UNAVAILABLE: {"model": PublicHealth, "description": "The gateway does not work."}},
 )
 async def public_health(request: Request) -> Response:
-    """Say whether the gateway works."""
+    """Report whether the gateway works."""
     record_of(request).error = problem = gateway_of(request).problem()
     body = PublicHealth(
         status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
@@ -99,7 +99,7 @@ async def list_tools(request: Request) -> Response:
 
 @_details.get(f"{PREFIX}/tools/{{tool_name}}", response_model=MCPToolDetails)
 async def describe_tool(request: Request, tool_name: str) -> Response:
-    """Describe a tool: guidance, and arguments that work."""
+    """Describe a tool, with guidance and example arguments."""
     record = record_of(request)
     registry = gateway_of(request).tools()
     tool = registry.find(tool_name)
@@ -132,7 +132,7 @@ AnyCall = Annotated[
 
 @_calling.post(f"{PREFIX}/invoke", response_model=RPCToolResult)
 async def invoke_tool(request: Request, body: Annotated[AnyCall, Body()]) -> Response:
-    """Call a tool: name and arguments, or the JSON-RPC request that MCP clients write."""
+    """Call a tool, with its name and arguments or with a JSON-RPC request like those of MCP clients."""
     record = record_of(request)
     if isinstance(body, RPCToolCall):
         record.rpc_id, body = body.id, body.params
@@ -177,7 +177,7 @@ async def invoke_internally(request: Request, body: ToolCall) -> Response:
 
 @_internal_listing.get("/metrics", response_class=Response)
 def metrics(request: Request) -> Response:
-    """The figures, as Prometheus reads them."""
+    """Return the metrics in Prometheus' format."""
     gateway = gateway_of(request)
     text = gateway.metrics.exposed(healthy=gateway.problem() is None)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

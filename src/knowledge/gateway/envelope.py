@@ -1,4 +1,4 @@
-"""The forms of answers and errors: in JSON-RPC, as on the internal endpoints, or plain."""
+"""The forms of answers and errors: JSON-RPC, the form of internal endpoints, or plain."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Envelope(Enum):
 
 
 def answer(body: BaseModel, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer with this body."""
+    """The HTTP response with this body as JSON."""
     return Response(
         body.model_dump_json(by_alias=True), status, headers=headers, media_type="application/json"
     )
 
 
 def failure(error: MCPError, envelope: Envelope, record: RequestRecord) -> Response:
-    """The answer that tells a caller about an error, wrapped as its endpoint wraps answers."""
+    """The HTTP response for an error, in the envelope of the endpoint."""
     prefix = "Error: Tool execution failed: " if error.of_tool else "Error: "
     text = prefix + error.user_message
     shared: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""The gateway's errors: six types, as in its design.
+"""The gateway's errors: six types, as in the design documents.
 
-Every error has two texts. `message` goes to the log. `user_message` is for the caller; it never has hosts,
-files, keys or what was sent.
+Every error has two texts. `message` goes to the log. `user_message` goes to the caller, and never contains
+hosts, files, keys or parts of the request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MCPErrorType(Enum):
     """The kind of the error."""
 
     VALIDATION_ERROR = "VALIDATION_ERROR"
-    """The request itself: not JSON, a field missing, too large, no key, no scope, too many of them."""
+    """The request is wrong: not JSON, a missing field, too large, no key, no scope, or too many requests."""
     TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
     PARAMETER_ERROR = "PARAMETER_ERROR"
     """The arguments do not fit the tool's schema."""
@@ -44,24 +44,24 @@ _CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
     MCPErrorType.DATABASE_ERROR: (500, _FAILED),
     MCPErrorType.INTERNAL_ERROR: (500, _FAILED),
 }
-"""Status of HTTP and code of https://www.jsonrpc.org/specification#error_object, as MCP uses it."""
+"""HTTP status and JSON-RPC code (https://www.jsonrpc.org/specification#error_object), used as in MCP."""
 
 NOT_JSON: Final = -32700
 UNAVAILABLE: Final = 503
-"""HTTP status where a service outside does not answer."""
+"""HTTP status for a service behind the gateway that does not answer."""
 
 
 class MCPError(BaseError):
-    """An error that a caller is told about.
+    """An error that is reported to the caller.
 
     Attributes:
-        error_type: Its type.
-        message: What happened, for the log. Holds no secrets and nothing that was sent.
-        user_message: What happened and what to do, for the caller.
-        status: HTTP status, where it is not the type's.
-        code: JSON-RPC code, where it is not the type's.
-        details: More for programs: ``pointer``, ``suggestions``, ``allowed``.
-        headers: HTTP headers of the answer.
+        error_type: The type of the error.
+        message: The description for the log, without secrets and without parts of the request.
+        user_message: The description for the caller, with the next step.
+        status: The HTTP status; by default the status of the type.
+        code: The JSON-RPC code; by default the code of the type.
+        details: Details for programs, such as ``pointer``, ``suggestions`` and ``allowed``.
+        headers: Further HTTP headers of the answer.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class MCPError(BaseError):
 
     @property
     def of_tool(self) -> bool:
-        """Whether the tool failed, and not the request."""
+        """True if the tool or the gateway failed, not the request."""
         return self.code == _FAILED
 
 
 def invalid_request(user_message: str, *, status: int = 400, **more: Any) -> MCPError:
-    """A request that is wrong in itself, with what to send instead; further arguments as for `MCPError`."""
+    """The error for a wrong request, with advice for the caller; further arguments as for `MCPError`."""
     return MCPError(MCPErrorType.VALIDATION_ERROR, user_message, user_message, status=status, **more)
 
 
 def unavailable(message: str, user_message: str) -> MCPError:
-    """A service outside that does not answer."""
+    """The error for a service behind the gateway that does not answer."""
     return MCPError(MCPErrorType.SERVICE_ERROR, message, user_message, status=UNAVAILABLE)
 
 
@@ -113,7 +113,7 @@ def as_mcp_error(error: Exception) -> MCPError:
             what = "Keys cannot be looked up at the moment."
             return MCPError(MCPErrorType.DATABASE_ERROR, str(error), what)
         case ArgumentsInvalid():
-            # They fit the schema: a node, a type, a page that this catalogue does not have.
+            # The arguments fit the schema, but the catalogue does not have this node, type or page.
             return MCPError(
                 MCPErrorType.PARAMETER_ERROR,
                 "Arguments name something that is not there",
@@ -135,7 +135,7 @@ def as_mcp_error(error: Exception) -> MCPError:
 
 
 def _log_place(error: BaseException) -> None:
-    """Logs where an unexpected error happened; its text may quote what was sent."""
+    """Logs the place of an unexpected error, without its message, which may quote the request."""
     trace, places = error.__traceback__, list[str]()
     while trace is not None:
         code = trace.tb_frame.f_code

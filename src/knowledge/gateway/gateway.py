@@ -1,4 +1,4 @@
-"""The gateway without its listeners: settings, tools, keys and figures, and how a tool is called."""
+"""The gateway without its listeners: settings, tools, keys and metrics, and calls of tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """A gateway: everything that its listeners share."""
+    """The state that all listeners of a gateway share."""
 
     settings: GatewaySettings
     registry: ToolRegistry
@@ -46,29 +46,29 @@ class Gateway:
         """The tools.
 
         Raises:
-            MCPError: They are switched off.
+            MCPError: The tools are switched off.
         """
         if not self.settings.mcp_enabled:
             raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
         return self.registry
 
     def problem(self) -> str | None:
-        """The reason why tools do not work; None if they do."""
+        """The reason why the tools do not work; None if they work."""
         return self.registry.problem() if self.settings.mcp_enabled else None
 
     async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
-        """Checks arguments and runs a tool, in a thread unless it is brief.
+        """Checks the arguments and runs a tool, in a thread unless the call is brief.
 
         Args:
             name: The tool.
-            arguments: What was sent.
-            record: Gets the tool, its time and the hash of the query.
+            arguments: The arguments in the request.
+            record: The record of the request; gets the tool, its duration and the hash of the query.
 
         Returns:
             The structured result.
 
         Raises:
-            MCPError: It failed, for whatever reason.
+            MCPError: The call failed; other exceptions are converted to this one.
         """
         registry = self.tools()
         record.tool = registry.find(name).name
@@ -101,15 +101,15 @@ class Gateway:
 def opened_gateway(
     settings: GatewaySettings, catalogue: Catalogue, *, spans: Spans | None = None
 ) -> Generator[Gateway]:
-    """Opens a gateway while entered.
+    """Opens a gateway, and closes it on exit.
 
     Args:
-        settings: Its settings.
-        catalogue: The nodes; not closed at the end.
-        spans: Where spans go; None: as the variables ``OTEL_*`` say.
+        settings: The gateway's settings.
+        catalogue: The catalogue; it is not closed.
+        spans: The spans; None for those of the environment variables ``OTEL_*``.
 
     Raises:
-        MCPError: The keys cannot be read, or a setting cannot work.
+        MCPError: The keys cannot be read, or a setting is not valid.
     """
     with ExitStack() as stack:
         keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
@@ -119,7 +119,7 @@ def opened_gateway(
             threshold = settings.node_knowledge_default_threshold
             sources.append(CatalogueKnowledge(catalogue, threshold=threshold))
         else:
-            from .supabase import SupabaseKnowledge  # its HTTP client takes long to load
+            from .supabase import SupabaseKnowledge  # imported here, as its HTTP client takes long to load
 
             supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
             stack.callback(supabase.close)

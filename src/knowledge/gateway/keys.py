@@ -1,8 +1,8 @@
-"""API keys: the command line makes, lists and revokes them, the gateway looks them up with every request.
+"""API keys. The command line makes, lists and revokes keys; the gateway looks them up on every request.
 
-Only a digest of a key is kept. A key is 32 random bytes, so a plain SHA-256 is enough: slow hashes are for
-passwords, which can be guessed. The file is SQLite: a key is on disk before it is shown, and a revoked one is
-refused with the next request.
+Only a digest of each key is stored. A key has 32 random bytes, so a plain SHA-256 is enough: slow hashes are for
+passwords, which can be guessed. The file is a SQLite database: a key is on disk before it is shown, and a revoked
+key is refused from the next request on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PREFIX: Final = "kmcp"
 _SECRET_BYTES: Final = 32
 _LONGEST: Final = 128
 _PATIENCE: Final = 30.0
-"""Seconds to wait for other processes that write."""
+"""The number of seconds to wait for other processes that write to the file."""
 
 _APPLICATION_ID: Final = 0x6B6D6B79
 _COLUMNS: Final = "id, name, digest, scopes, rate_limit, created_at, expires_at, revoked_at"
@@ -44,7 +44,7 @@ _SCHEMA: Final = (
 
 
 class Scope(StrEnum):
-    """A valid key and its permissions."""
+    """A permission of a key."""
 
     TOOLS_READ = "tools:read"
     TOOLS_EXECUTE = "tools:execute"
@@ -60,14 +60,14 @@ class ApiKey:
     """A key, without its secret part.
 
     Attributes:
-        id: Its public part.
-        name: Of the client that has it.
-        digest: Of its secret part.
-        scopes: What it is good for.
-        rate_limit: Requests per minute; 0: any number; None: as the settings say.
-        created_at: When, in UTC.
-        expires_at: From when on it is refused; None: never.
-        revoked_at: Since when it is refused; None: it is not revoked.
+        id: The public part of the key.
+        name: The name of the client that has the key.
+        digest: The digest of the secret part.
+        scopes: The permissions.
+        rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
+        created_at: The time of creation in UTC.
+        expires_at: The time of expiry; None if the key does not expire.
+        revoked_at: The time of revocation; None if the key is not revoked.
     """
 
     id: str
@@ -80,7 +80,7 @@ class ApiKey:
     revoked_at: datetime | None
 
     def works(self, now: datetime | None = None) -> bool:
-        """Returns whether it is neither revoked nor expired."""
+        """Returns whether the key is neither revoked nor expired."""
         expired = self.expires_at is not None and (now or datetime.now(UTC)) >= self.expires_at
         return self.revoked_at is None and not expired
 
@@ -91,10 +91,10 @@ class KeyStore:
     Use it as a context manager, or call `close`.
 
     Args:
-        path: The file; made if there is none, readable by its owner only.
+        path: The file. A missing file is created, readable by its owner only.
 
     Raises:
-        KeyStoreError: It cannot be read or made.
+        KeyStoreError: The file cannot be read or created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -124,17 +124,17 @@ class KeyStore:
         """Makes a key.
 
         Args:
-            name: Of the client that gets it; appears in logs.
-            scopes: What it is good for.
-            rate_limit: Requests per minute; 0: any number; None: as the settings say.
-            days: After how many days it is refused; None: never.
+            name: The name of the client that gets the key; appears in logs.
+            scopes: The permissions.
+            rate_limit: Requests per minute; 0 for any number, None for the default in the settings.
+            days: The number of days until the key expires; None for no expiry.
 
         Returns:
-            The key as text, which is stored nowhere, and what is stored.
+            The key as text, which is not stored, and the stored part.
 
         Raises:
-            SettingInvalid: A name that cannot be shown, or no scopes.
-            KeyStoreError: It cannot be written.
+            SettingInvalid: The name is not printable, or there are no scopes.
+            KeyStoreError: The file cannot be written.
         """
         wanted = frozenset(scopes)
         if not name.strip() or not name.isprintable() or len(name) > 100:
@@ -161,7 +161,7 @@ class KeyStore:
         return f"{_PREFIX}_{key.id}_{secret}", key
 
     def verify(self, presented: str) -> ApiKey | None:
-        """The key that a client presents, if it is one that works, otherwise None.
+        """The key that a client presents; None if it is not valid.
 
         Raises:
             KeyStoreError: The file cannot be read.
@@ -174,7 +174,7 @@ class KeyStore:
         return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None
 
     def working(self, key_id: str) -> ApiKey | None:
-        """The key with this id if it works, otherwise None.
+        """The key with this id; None if it is unknown, revoked or expired.
 
         Raises:
             KeyStoreError: The file cannot be read.
@@ -182,21 +182,21 @@ class KeyStore:
         return next((key for key in self._keys("WHERE id = ?", key_id) if key.works()), None)
 
     def all(self) -> list[ApiKey]:
-        """All keys, also those that no longer work, the oldest first."""
+        """All keys, including revoked and expired ones, the oldest first."""
         return self._keys("ORDER BY created_at, id")
 
     def revoke(self, which: str) -> ApiKey:
-        """Lets a key no longer work.
+        """Revokes a key.
 
         Args:
-            which: Its id, or its name if only one key that works has it.
+            which: The key's id, or its name if only one valid key has it.
 
         Returns:
-            The key, as it is now.
+            The revoked key.
 
         Raises:
-            SettingInvalid: No such key, or several.
-            KeyStoreError: It cannot be written.
+            SettingInvalid: There is no such key, or there are several.
+            KeyStoreError: The file cannot be written.
         """
         found = [key for key in self.all() if key.id == which]
         found = found or [key for key in self.all() if key.name == which and key.works()]
@@ -212,7 +212,7 @@ class KeyStore:
         return self._keys("WHERE id = ?", found[0].id)[0]
 
     def hashed(self, text: str) -> str:
-        """A text as a short hash that only who has this file can compare; for query patterns in logs."""
+        """A short hash of a text for logs, keyed with the file's salt, so that texts cannot be guessed from it."""
         folded = " ".join(text.casefold().split()).encode("utf-8", "replace")
         return hashlib.blake2b(folded, key=self._salt, digest_size=6).hexdigest()
 
@@ -240,7 +240,7 @@ class KeyStore:
         self._db, self._opened = db, (found.st_dev, found.st_ino)
 
     def _is_gone(self) -> bool:
-        """Returns whether the file was removed to lock everybody out, or another one stands in its place."""
+        """Returns whether the file was removed (which revokes all keys) or replaced by another file."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -267,9 +267,9 @@ class KeyStore:
 
 
 def _fill(db: sqlite3.Connection) -> None:
-    """Makes the tables; of several processes that start at once, one does.
+    """Creates the tables, unless another process that started at the same time has created them.
 
-    There is no write-ahead log: one left behind would be read into a file that takes this one's place.
+    There is no write-ahead log: a log that was left behind would be applied to a file that replaces this one.
     """
     db.execute("BEGIN IMMEDIATE")
     if not db.execute("SELECT * FROM sqlite_master").fetchall():

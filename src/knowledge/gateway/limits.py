@@ -1,4 +1,4 @@
-"""The rate limit: a bucket of tokens per key that fills up with time."""
+"""The rate limit: a token bucket per key, which fills up over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class RateLimiter:
     """Counts requests per key, in this process. Threads may share it.
 
-    A key that was quiet may send a minute's worth at once, then as many as come in over time.
+    After a pause, a client may send the requests of one minute at once; then it has to keep to the rate.
 
     Args:
         now: The clock, in seconds.
@@ -24,13 +24,13 @@ class RateLimiter:
         self._now = now
         self._lock = threading.Lock()
         self._buckets: dict[str, tuple[float, float]] = {}
-        """Key -> how many requests it may still send, and since when that counts."""
+        """The number of requests left, and the time of that count, by key."""
 
     def wait_for(self, key: str, per_minute: int) -> int:
-        """Counts a request of a key.
+        """Counts a request with this key.
 
         Returns:
-            0 if it may pass; otherwise the seconds after which the next one may.
+            0 if the request is allowed, otherwise the number of seconds until the next one is.
         """
         if per_minute <= 0:
             return 0

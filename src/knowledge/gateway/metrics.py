@@ -1,4 +1,4 @@
-"""Figures for Prometheus: calls by tool, times, errors, cache hits. Served on the internal listener only."""
+"""Metrics for Prometheus: calls by tool, durations, errors, cache hits. Served on the internal listener only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """The figures of one gateway.
+    """The metrics of one gateway.
 
-    Labels only take values that the gateway knows, never what a client made up.
+    Labels only have values that the gateway knows, never values from requests, which have no limit in number.
     """
 
     def __init__(self) -> None:
@@ -43,29 +43,29 @@ class Metrics:
         gauge("info", "The gateway that runs.", ("version",)).labels(VERSION).set(1)
 
     def request(self, *, listener: str, route: str, method: str, status: int, seconds: float) -> None:
-        """Counts a request that was answered."""
+        """Counts an answered request."""
         self._requests.labels(listener, route, method, str(status)).inc()
         self._request_seconds.labels(listener, route).observe(seconds)
 
     def call(self, *, tool: str, outcome: str, seconds: float) -> None:
-        """Counts a call of a tool: ``ok`` or the type of its error."""
+        """Counts a call of a tool, with the outcome ``ok`` or the type of its error."""
         self._calls.labels(tool, outcome).inc()
         self._call_seconds.labels(tool).observe(seconds)
 
     def error(self, error_type: str) -> None:
-        """Counts an error that was answered."""
+        """Counts an error that was sent to a client."""
         self._errors.labels(error_type).inc()
 
     def refused(self, reason: str) -> None:
-        """Counts a request that was not let in: ``key``, ``scope`` or ``rate``."""
+        """Counts a refused request, with the reason ``key``, ``scope`` or ``rate``."""
         self._refused.labels(reason).inc()
 
     def lookups(self, cache: str) -> Callable[[bool], None]:
-        """The statistics of a cache."""
+        """A function that counts the lookups in a cache, called with whether the answer was there."""
         hit, miss = (self._lookups.labels(cache, outcome) for outcome in ("hit", "miss"))
         return lambda was_there: (hit if was_there else miss).inc()
 
     def exposed(self, *, healthy: bool) -> bytes:
-        """The figures, as Prometheus reads them."""
+        """The metrics in Prometheus' format."""
         self._healthy.set(healthy)
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""Gives every request an id, a span, a log line, figures, and headers for browsers."""
+"""Middleware that adds an id, a span, a log line, metrics, and headers for browsers to every request."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway that a request came to."""
+    """The gateway of a request."""
     return cast("Gateway", request.app.state.gateway)
 
 
 def record_of(request: Request) -> RequestRecord:
-    """The facts about a request."""
+    """The record of a request."""
     return cast("RequestRecord", request.scope[_RECORD])
 
 
@@ -38,7 +38,7 @@ class Observed:
     """ASGI middleware that observes requests.
 
     Args:
-        app: What answers them.
+        app: The application that answers the requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -55,7 +55,7 @@ class Observed:
         scope[_RECORD] = record
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         if method == "HEAD":
-            # Endpoints of GET answer this; uvicorn leaves the body out.
+            # GET endpoints answer HEAD requests, too; uvicorn leaves the body out.
             scope = {**scope, "method": "GET"}
         begun = finished = False
 
@@ -75,7 +75,7 @@ class Observed:
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers.setdefault("Cache-Control", "no-store")
             elif message["type"] == "http.response.body" and not message.get("more_body"):
-                # Before the end is sent, so that every answered request has a line in the log.
+                # Done before the last part is sent, so that every answered request is in the log.
                 finish()
             await send(message)
 
@@ -92,8 +92,8 @@ class Observed:
                 finish()
 
     def _finished(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
-        """Writes down how a request ended."""
-        # The template of the path: the path itself is made up by clients.
+        """Records the end of a request in its span, the metrics and the log."""
+        # The template of the path, as the path itself has parts that clients choose.
         route: str = getattr(scope.get("route"), "path", "unmatched")
         gateway: Gateway = scope["app"].state.gateway
         listener: str = scope["app"].state.listener

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, field by field as the design documents show them."""
+"""The bodies of requests and answers, with the fields of the design documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EXAMPLE = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}]}
 
 
 def _encodable(text: str) -> str:
-    text.encode()  # it is sent back
+    text.encode()  # raises an error now rather than when the id is sent back
     return text
 
 
@@ -21,7 +21,7 @@ class _Request(BaseModel):
 
 
 class MCPToolSchema(BaseModel):
-    """A tool, as the simple endpoint lists it."""
+    """A tool in the list of the simple endpoint."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -31,20 +31,20 @@ class MCPToolSchema(BaseModel):
 
 
 class MCPToolsResponse(BaseModel):
-    """The tools, as the simple endpoint lists them."""
+    """The list of tools of the simple endpoint."""
 
     tools: list[MCPToolSchema]
 
 
 class MCPInvokeRequest(_Request):
-    """A call, to the simple endpoint."""
+    """A call of a tool through the simple endpoint."""
 
     tool_name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
     params: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
 
 
 class MCPInvokeResponse(BaseModel):
-    """The answer of the simple endpoint."""
+    """The result of a call through the simple endpoint."""
 
     success: bool
     tool_name: str
@@ -55,7 +55,7 @@ class MCPInvokeResponse(BaseModel):
 
 
 class MCPErrorResponse(BaseModel):
-    """An error, where the answer has no envelope."""
+    """An error without an envelope."""
 
     success: bool = False
     error: str
@@ -64,20 +64,20 @@ class MCPErrorResponse(BaseModel):
 
 
 class MCPTool(MCPToolSchema):
-    """A tool, as the list in the envelope and the internal list have it."""
+    """A tool in the list with an envelope or in the internal list."""
 
     category: str
     tags: list[str]
 
 
 class MCPToolList(BaseModel):
-    """The tools, without envelope."""
+    """The list of tools, without an envelope."""
 
     tools: list[MCPTool]
 
 
 class MCPToolDetails(BaseModel):
-    """A tool with everything that helps to use it."""
+    """A tool, with guidance and examples of its use."""
 
     name: str
     description: str
@@ -111,20 +111,20 @@ class PublicHealth(BaseModel):
 
 
 class ToolCall(_Request):
-    """A call: name and arguments."""
+    """A call of a tool by its name, with arguments."""
 
     name: str = Field(min_length=1, max_length=200, examples=["get_node_details"])
     arguments: Arguments = Field(default_factory=Arguments, examples=[_EXAMPLE])
 
 
 class RPCParams(ToolCall):
-    """A call in a JSON-RPC request; what MCP clients say beside it is for servers that speak MCP."""
+    """The call in a JSON-RPC request. The `_meta` that MCP clients send is ignored."""
 
     meta: dict[str, Any] | None = Field(None, alias="_meta")
 
 
 class RPCToolCall(_Request):
-    """A call as a JSON-RPC request, as MCP clients write it."""
+    """A call as a JSON-RPC request, as MCP clients send it."""
 
     jsonrpc: Literal["2.0"]
     id: Annotated[str, AfterValidator(_encodable)] | int
@@ -133,7 +133,7 @@ class RPCToolCall(_Request):
 
 
 class TextContent(BaseModel):
-    """A text in a result."""
+    """A text in the result of a call."""
 
     type: Literal["text"] = "text"
     text: str
@@ -153,7 +153,7 @@ class ToolResult(BaseModel):
 
 
 class InternalToolFailure(BaseModel):
-    """The result of a failed call, as the internal endpoint sends it: without `structuredContent`."""
+    """The result of a failed call through the internal endpoint, without `structuredContent`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -172,25 +172,25 @@ class _RPCAnswer(BaseModel):
 
 
 class RPCToolList(_RPCAnswer):
-    """The tools, in the envelope."""
+    """The list of tools in a JSON-RPC envelope."""
 
     result: MCPToolList
 
 
 class RPCToolResult(_RPCAnswer):
-    """The result of a call, in the envelope."""
+    """The result of a call in a JSON-RPC envelope."""
 
     result: ToolResult
 
 
 class RPCErrorData(InternalToolFailure):
-    """An error, for programs and for people."""
+    """The details of an error, for programs and for people."""
 
     user_message: str
 
 
 class RPCErrorObject(BaseModel):
-    """An error in JSON-RPC's form."""
+    """A JSON-RPC error object."""
 
     code: int
     message: str
@@ -198,7 +198,7 @@ class RPCErrorObject(BaseModel):
 
 
 class RPCErrorResponse(_RPCAnswer):
-    """An error, in the envelope."""
+    """An error in a JSON-RPC envelope."""
 
     error: RPCErrorObject
 

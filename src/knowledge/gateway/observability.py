@@ -1,4 +1,4 @@
-"""Logs and spans of requests: one log line and one span each, without anything that was sent."""
+"""Logs and spans of requests: one log line and one span per request, without the request's content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger("knime_mcp.gateway")
 LEFT: Final = 499
-"""Status, as logs and figures have it, of a request whose client left before it was answered."""
+"""The status in logs and metrics of a request whose client disconnected before the answer."""
 
 _FIELDS: Final = "fields"
 
@@ -31,11 +31,11 @@ class RequestRecord:
     """The logged facts of a request.
 
     Attributes:
-        request_id: Its id, the client's own if that is a good one.
-        started: When its headers were there, as `time.perf_counter` counts.
-        client: Name of the key.
-        tool: Name of the tool, once it is known to exist.
-        rpc_id: The id of the JSON-RPC request, if it was one.
+        request_id: The id of the request: the client's id if it has an allowed form, else a random one.
+        started: The time when the headers were received, by `time.perf_counter`.
+        client: The name of the key.
+        tool: The name of the tool; None for an unknown tool.
+        rpc_id: The id of the JSON-RPC request; None for other requests.
     """
 
     request_id: str
@@ -52,17 +52,17 @@ class RequestRecord:
 
     @property
     def elapsed_ms(self) -> float:
-        """Milliseconds since it came in."""
+        """The milliseconds since the request was received."""
         return round((time.perf_counter() - self.started) * 1000, 2)
 
     @property
     def answered_id(self) -> str | int:
-        """The id of a JSON-RPC answer."""
+        """The id for a JSON-RPC answer."""
         return self.request_id if self.rpc_id is None else self.rpc_id
 
 
 def log_request(record: RequestRecord, *, listener: str, method: str, route: str) -> None:
-    """Writes the line about a request."""
+    """Writes the log line of a request."""
     level = logging.ERROR if record.status >= 500 else logging.INFO
     if not LOGGER.isEnabledFor(level):
         return
@@ -89,7 +89,7 @@ def log_request(record: RequestRecord, *, listener: str, method: str, route: str
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: ``time``, ``level``, ``logger``, ``message`` and what the record adds."""
+    """Formats records as JSON lines with ``time``, ``level``, ``logger``, ``message`` and further fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Writes a record."""
@@ -102,14 +102,14 @@ class JsonFormatter(logging.Formatter):
         }
         more: Mapping[str, Any] = getattr(record, _FIELDS, {})
         line |= {name: value for name, value in more.items() if value is not None}
-        # The text of an exception may quote what was sent; where it happened does not.
+        # Only the type, as the message of an exception may quote the request.
         if record.exc_info and record.exc_info[0]:
             line["exception"] = record.exc_info[0].__name__
         return json.dumps(line, ensure_ascii=True)
 
 
 class TextFormatter(logging.Formatter):
-    """The same for people."""
+    """Formats records as lines of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Writes a record."""
@@ -122,7 +122,7 @@ class TextFormatter(logging.Formatter):
 
 
 def configure_logging(settings: GatewaySettings) -> None:
-    """Sends what is logged to standard error, as the settings say."""
+    """Sends log records to standard error, with the format and level of the settings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -133,12 +133,12 @@ def configure_logging(settings: GatewaySettings) -> None:
 
 
 class Spans:
-    """Makes OpenTelemetry spans: one per request, below what the client's ``traceparent`` says, one per call.
+    """Makes OpenTelemetry spans: one per request, as child of the client's ``traceparent``, and one per call.
 
-    https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ names the attributes of calls.
+    https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/ defines the attributes of calls.
 
     Args:
-        provider: Where they go; None for the provider of the process.
+        provider: The tracer provider; None for the provider of the process.
     """
 
     def __init__(self, provider: Any = None) -> None:
@@ -151,7 +151,7 @@ class Spans:
 
     @contextmanager
     def request(self, method: str, headers: Mapping[str, str]) -> Generator[Any]:
-        """The span of a request is open while inside."""
+        """Opens the span of a request, and closes it on exit."""
         with self._tracer.start_as_current_span(
             method,
             context=self._extract(headers),
@@ -162,7 +162,7 @@ class Spans:
             yield span
 
     def answered(self, span: Any, record: RequestRecord, *, method: str, route: str) -> None:
-        """Logs the end of a request."""
+        """Adds the route, status and client of an answered request to its span."""
         span.update_name(f"{method} {route}")
         span.set_attribute("http.route", route)
         span.set_attribute("http.response.status_code", record.status)
@@ -174,7 +174,7 @@ class Spans:
 
     @contextmanager
     def call(self, tool: str) -> Generator[Any]:
-        """The span of a call is open while inside."""
+        """Opens the span of a call, and closes it on exit."""
         attributes = {
             "mcp.method.name": "tools/call",
             "gen_ai.operation.name": "execute_tool",
@@ -186,12 +186,12 @@ class Spans:
             yield span
 
     def failed(self, span: Any, error_type: str) -> None:
-        """Marks a span; says the type of the error only."""
+        """Marks a span as failed, with the type of the error but without its message."""
         span.set_attribute("error.type", error_type)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error_type))
 
     def close(self) -> None:
-        """Sends what was not sent yet."""
+        """Sends the remaining spans."""
         shutdown = getattr(self._provider, "shutdown", None)
         if shutdown is not None:
             shutdown()
@@ -206,7 +206,7 @@ _ENDPOINTS: Final = (
 
 
 def spans_from_environment() -> Spans:
-    """Spans that go where ``OTEL_*`` says (OTLP over HTTP), else to the provider of the process, if any.
+    """Makes spans for the ``OTEL_*`` variables (OTLP over HTTP), or else for the provider of the process.
 
     https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
     """

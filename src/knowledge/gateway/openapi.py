@@ -1,4 +1,4 @@
-"""The OpenAPI document of a gateway; calls have the schema of each tool."""
+"""The OpenAPI document of a gateway, in which calls have the schema of each tool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def document_of(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:
     """The document of an application whose endpoints call these tools."""
-    # Not `app.openapi`, which this function replaces.
+    # Not `app.openapi`, which calls this function.
     document = FastAPI.openapi(app)
     schemas = document["components"]["schemas"]
     for path in document["paths"].values():
         for operation in path.values():
-            # What is wrong with a request is a 400 here.
+            # This gateway answers invalid requests with 400, not with FastAPI's 422.
             operation["responses"].pop("422", None)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -1,6 +1,6 @@
-"""The tool ``node_knowledge_retriever``: names of nodes to what is known about them, with a similarity.
+"""The tool ``node_knowledge_retriever``: returns knowledge about nodes by name, with a similarity.
 
-The knowledge is in the catalogue, or, where one is configured, in a Supabase project (`SupabaseKnowledge`).
+The knowledge comes from the catalogue, or from a Supabase project if one is configured (`SupabaseKnowledge`).
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ TOOL: Final = ToolDefinition(
 
 _FEW_NAMES: Final = 5
 _CALLED: Final = 0.9
-"""Similarity of a node to what it was called before, or is called elsewhere."""
+"""The similarity of a node to one of its earlier or alternative names."""
 
 
 class NodeKnowledgeRetriever(ToolSource):
-    """The tool; a subclass knows where the knowledge is."""
+    """The source of the tool; subclasses provide the knowledge."""
 
     @abstractmethod
     def know(self, names: Sequence[str]) -> list[NodeKnowledgeResult]:
-        """The knowledge about each of these names, in their order; with metadata, or the reason why not.
+        """The knowledge about each of these names, in order. The metadata of an unknown name has the reason.
 
         Raises:
             MCPError: The knowledge cannot be reached.
@@ -79,7 +79,7 @@ class NodeKnowledgeRetriever(ToolSource):
         return (TOOL,)
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs it."""
+        """Runs the tool."""
         del name
         answer = self.retrieve_node_knowledge(
             arguments["node_names"], include_metadata=arguments.get("include_metadata", False)
@@ -89,14 +89,14 @@ class NodeKnowledgeRetriever(ToolSource):
     def retrieve_node_knowledge(
         self, node_names: Sequence[str], *, include_metadata: bool = False
     ) -> NodeKnowledgeResponse:
-        """What is known about nodes.
+        """Retrieves the knowledge about nodes.
 
         Args:
-            node_names: Their names.
-            include_metadata: Whether results have metadata; one without knowledge always says why.
+            node_names: The names of the nodes.
+            include_metadata: Whether results have metadata. Results without knowledge always have it.
 
         Returns:
-            A result for each name, in their order.
+            A result for each name, in order.
 
         Raises:
             MCPError: The knowledge cannot be reached.
@@ -119,11 +119,11 @@ class NodeKnowledgeRetriever(ToolSource):
 
 
 class CatalogueKnowledge(NodeKnowledgeRetriever):
-    """The catalogue as knowledge.
+    """Knowledge from the catalogue.
 
     Args:
         catalogue: The catalogue.
-        threshold: The smallest similarity that counts.
+        threshold: The smallest similarity of a result.
     """
 
     def __init__(self, catalogue: Catalogue, *, threshold: float) -> None:
@@ -136,7 +136,7 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
             return [self._know(reader, name) for name in names]
 
     def is_brief(self, arguments: Mapping[str, Any]) -> bool:
-        """Searches for each name."""
+        """Returns whether there are few names, as each needs a search."""
         return len(arguments["node_names"]) <= _FEW_NAMES
 
     def _know(self, reader: CatalogueReader, name: str) -> NodeKnowledgeResult:
@@ -172,11 +172,11 @@ class CatalogueKnowledge(NodeKnowledgeRetriever):
 
 
 def similarity(name: str, hit: Hit) -> float:
-    """How similar a node that was found is to a name.
+    """The similarity of a found node to a name.
 
     Returns:
-        1: it is its name or id. 0.9: it was called so before, or is called so elsewhere. Less: how much of
-        the two names is the same, and whether all words of the one belong to the node.
+        1 for the node's name or id, 0.9 for an earlier or alternative name. Below that, a value that grows
+        with the similarity of both names, and is higher if the node matches all words of the name.
     """
     alike = difflib.SequenceMatcher(None, folded(name), folded(hit.node.name), autojunk=False).ratio()
     match hit.tier:
@@ -192,7 +192,7 @@ def similarity(name: str, hit: Hit) -> float:
 
 
 def knowledge_text(spec: NodeSpec) -> str:
-    """All about a node, as text for a model or a person."""
+    """The knowledge about a node, as text for a model or a person."""
     parts = [f"{spec.name} ({spec.node_type}, {spec.subtype})"]
     if spec.deprecated:
         parts.append(f"Deprecated.{f' Use {spec.successor} instead.' if spec.successor else ''}")

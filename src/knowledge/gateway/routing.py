@@ -1,4 +1,4 @@
-"""Routers whose endpoints ask for a key first, and answer every error in their own form."""
+"""Routers whose endpoints check the key first, and answer every error in their envelope."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _WHAT = {
 }
 
 LISTING = (503,)
-"""Errors of endpoints that list tools."""
+"""HTTP statuses of errors of endpoints that list tools."""
 
 CALLING = (400, 404, 408, 413, 415, 503)
-"""Errors of endpoints that call one."""
+"""HTTP statuses of errors of endpoints that call a tool."""
 
 
 def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequence[int] = ()) -> APIRouter:
-    """Makes a router for endpoints of a kind.
+    """Makes a router for endpoints of one kind.
 
     Args:
-        envelope: How they wrap errors.
-        tag: What the OpenAPI document sorts them by.
-        scope: What a key must be good for; None: no key is asked for.
-        errors: HTTP statuses of their errors, for the OpenAPI document; 401, 403 and 429 come with a scope.
+        envelope: The envelope of errors.
+        tag: The tag of the endpoints in the OpenAPI document.
+        scope: The scope that a key must have; None if no key is needed.
+        errors: HTTP statuses of errors, for the OpenAPI document; with a scope, 401, 403 and 429 are added.
     """
     statuses = {*errors, *((401, 403, 429) if scope else ()), 500}
     document: dict[int | str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
     def fail(request: Request, error: MCPError) -> Response:
         return failure(error, envelope, record_of(request))
 
-    # For the OpenAPI document; `admit` looks at the key, before the body is read.
+    # This only documents the header in OpenAPI; `admit` checks the key before the body is read.
     header = APIKeyHeader(name=KEY_HEADER, auto_error=False, scheme_name="ApiKey")
     return APIRouter(
         route_class=guarded(enter, fail),
@@ -85,10 +85,10 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
 def guarded(
     enter: Callable[[Request], Awaitable[None]], fail: Callable[[Request, MCPError], Response]
 ) -> type[APIRoute]:
-    """Makes a kind of route that answers every error itself.
+    """Makes a route class that answers every error.
 
     Args:
-        enter: Checks a request before its endpoint runs; raises an error if it is refused.
+        enter: Checks a request before its endpoint runs; raises an error to refuse the request.
         fail: Makes the answer to an error.
     """
 
@@ -101,7 +101,7 @@ def guarded(
                     await enter(request)
                     return await handle(request)
                 except ClientDisconnect:
-                    return Response(status_code=LEFT)  # for the log: nobody is there to read it
+                    return Response(status_code=LEFT)  # for the log only, as the client is gone
                 except Exception as error:
                     if isinstance(error, RequestValidationError):
                         record_of(request).rpc_id = _rpc_id(error.body)
@@ -113,7 +113,7 @@ def guarded(
 
 
 def noted(request: Request, error: MCPError) -> MCPError:
-    """The same error, noted in the request's log line and counted."""
+    """Returns the error after adding it to the record of the request and to the metrics."""
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
     gateway_of(request).metrics.error(error.error_type.value)
@@ -126,7 +126,7 @@ def _told(error: Exception) -> MCPError:
         case RequestValidationError():
             return _invalid(error)
         case HTTPException(status_code=400):
-            # FastAPI's answer to bytes that no JSON reader takes: not UTF-8, or nested too deeply.
+            # FastAPI raises this for bodies that are not UTF-8, or nested too deeply.
             return invalid_request("The body is not JSON in UTF-8.", code=NOT_JSON)
         case HTTPException():
             return invalid_request(str(error.detail), status=error.status_code)
@@ -135,7 +135,7 @@ def _told(error: Exception) -> MCPError:
 
 
 def _rpc_id(body: Any) -> str | int | None:
-    """The id of a JSON-RPC request whose form is wrong otherwise: its answer has the same."""
+    """The id of an invalid JSON-RPC request, for its answer; None without a usable id."""
     found = cast("dict[str, Any]", body).get("id") if isinstance(body, dict) and "jsonrpc" in body else None
     good = isinstance(found, int) or (isinstance(found, str) and found.isprintable())
     return found if good and not isinstance(found, bool) else None
@@ -154,6 +154,6 @@ def _invalid(error: RequestValidationError) -> MCPError:
     ]
     text = "; ".join(f"{place['field']}: {place['problem']}" for place in places[:3])
     failed = invalid_request(f"The request does not have the right form: {text}", details={"errors": places})
-    # The names of fields are the client's own: they stay out of the log.
+    # Names of fields come from the client, so they are not logged.
     failed.message = "The request does not have the right form"
     return failed

@@ -1,4 +1,4 @@
-"""Runs the two listeners of a gateway until a signal comes."""
+"""Runs the two listeners of a gateway until a signal arrives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 async def serve(
     gateway: Gateway, *, on_ready: Callable[[str, str | None], None], stop: asyncio.Event | None = None
 ) -> None:
-    """Serves a gateway; returns after SIGINT or SIGTERM, when running requests are answered.
+    """Serves a gateway. Returns after SIGINT or SIGTERM, when all running requests have been answered.
 
     Args:
-        gateway: What is served.
-        on_ready: Told the URLs of the public and of the internal listener.
-        stop: Ends it, too; for threads, which get no signals.
+        gateway: The gateway.
+        on_ready: Called with the URLs of the public and the internal listener.
+        stop: An event that also ends serving; for threads, which do not receive signals.
 
     Raises:
         SettingInvalid: The certificate cannot be used.
@@ -70,7 +70,7 @@ def _tls(settings: GatewaySettings) -> dict[str, Any]:
     if chain is None or key is None:
         return {}
     try:
-        # Tried here: the errors of the server that reads them again name neither file.
+        # Checked here, as the server's own errors do not name the files.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, password="")
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)

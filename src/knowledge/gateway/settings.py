@@ -1,4 +1,4 @@
-"""All settings of the gateway: one value, read from the environment once."""
+"""The settings of the gateway, read from the environment."""
 
 from __future__ import annotations
 
@@ -160,16 +160,16 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     """Reads the settings.
 
     Args:
-        environment: Where from; None for the process's own.
-        **given: Fields that count more than the environment; None counts as not given.
+        environment: The environment variables; None for those of the process.
+        **given: Fields that override the environment; None counts as not given.
 
     Raises:
-        SettingInvalid: A setting cannot work; the text names it, not its value.
+        SettingInvalid: A setting is not valid. The message has its name, but not its value.
     """
     values: dict[str, Any] = {}
     for name, value in (os.environ if environment is None else environment).items():
         field = name.lower()
-        # An empty variable is how people unset one in a Dockerfile or a unit file.
+        # An empty variable counts as unset: Dockerfiles and unit files cannot unset variables otherwise.
         if name == name.upper() and field in GatewaySettings.model_fields and value != "":
             values[field] = value
     values |= {name: value for name, value in given.items() if value is not None}
@@ -187,7 +187,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether an address is only reached from this machine."""
+    """Returns whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

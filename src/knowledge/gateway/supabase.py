@@ -1,7 +1,7 @@
 """Node knowledge in a Supabase project: its function ``match_node_knowledge``, called through PostgREST.
 
-https://docs.postgrest.org/en/stable/references/api/functions.html. The function of the design takes
-``query_embedding``; with no service for embeddings configured, ours takes ``query_text`` instead, see
+https://docs.postgrest.org/en/stable/references/api/functions.html. The function of the design documents takes
+``query_embedding``. If no service for embeddings is configured, the function gets ``query_text`` instead; see
 `docs/gateway.md`.
 """
 
@@ -33,11 +33,11 @@ _FOR_CALLERS: Final = "The node knowledge cannot be reached at the moment. Try a
 
 
 class SupabaseKnowledge(NodeKnowledgeRetriever):
-    """A Supabase project as knowledge. Threads may share it; close it at the end.
+    """Knowledge from a Supabase project. Threads may share it. Call `close` at the end.
 
     Args:
-        settings: Project, keys, threshold.
-        on_lookup: Told with every name whether the answer was still there.
+        settings: The settings for project, keys and threshold.
+        on_lookup: Called for each name, with whether the answer was in the cache.
     """
 
     def __init__(self, settings: GatewaySettings, *, on_lookup: Callable[[bool], None] | None = None) -> None:
@@ -69,7 +69,7 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
             return list(pool.map(ask, names))
 
     def close(self) -> None:
-        """Closes connections."""
+        """Closes the connections."""
         self._client.close()
 
     def _query_supabase(self, node_name: str) -> NodeKnowledgeResult:
@@ -113,7 +113,7 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """Sends JSON requests; errors never quote answers, which may repeat the question."""
+    """A service that takes JSON requests. Errors never quote answers, which may repeat the request."""
 
     name: str
     url: str
@@ -152,7 +152,7 @@ def _code(found: Any) -> str:
     code = cast("dict[str, Any]", found).get("code") if isinstance(found, dict) else None
     if not isinstance(code, str) or not code.isalnum():
         return ""
-    # PostgREST's code for a function that is not there, or not with these arguments.
+    # PostgREST's code for a function that does not exist, or not with these arguments.
     why = f": there is no such {FUNCTION}, see docs/gateway.md" if code == "PGRST202" else ""
     return f" ({code}){why}"
 

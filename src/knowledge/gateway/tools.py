@@ -1,6 +1,6 @@
-"""The tools of the gateway: their definitions, the check of arguments, calls.
+"""The tools of the gateway: their definitions, the check of arguments, and calls.
 
-A `ToolSource` has tools. `ToolRegistry` has the tools of several sources; endpoints use nothing else.
+A `ToolSource` provides tools. `ToolRegistry` joins the tools of several sources; endpoints use only this.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 class ToolSource(Protocol):
-    """A provider of tools. Longer calls come from other threads."""
+    """A provider of tools. Calls that are not brief are made in worker threads."""
 
     def get_available_tools(self) -> Sequence[ToolDefinition]:
         """The tools, always in the same order."""
         ...
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs one of its tools with arguments that fit the tool's schema; gives the structured result.
+        """Runs one of the tools with arguments that fit the tool's schema; returns the structured result.
 
         Raises:
-            ArgumentsInvalid: They name something that is not there.
-            MCPError: It failed, or they may not be used.
+            ArgumentsInvalid: The arguments name something that does not exist.
+            MCPError: The tool failed, or the arguments are not allowed.
         """
         ...
 
     def is_brief(self, arguments: Mapping[str, Any]) -> bool:
-        """Returns whether a call takes a few milliseconds, and needs no thread of its own."""
+        """Returns whether a call takes only a few milliseconds, so that it needs no worker thread."""
         del arguments
         return False
 
     def problem(self) -> str | None:
-        """The reason why its tools do not work; None if they do. Fast, asked by every health check."""
+        """The reason why the tools do not work; None if they work. Every health check calls this."""
         return None
 
 
@@ -61,8 +61,8 @@ class ToolRegistry:
     """All tools of the gateway. Threads may share it.
 
     Args:
-        sources: What has tools; of two tools with the same name the first is taken.
-        most_results: Bound on lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
+        sources: The sources; of tools with the same name, the first is taken.
+        most_results: The limit of lists and counts in arguments, see ``MCP_MAX_RESULTS_PER_TOOL``.
     """
 
     def __init__(self, sources: Iterable[ToolSource], *, most_results: int) -> None:
@@ -84,7 +84,7 @@ class ToolRegistry:
         """A tool by name.
 
         Raises:
-            MCPError: There is none; names the nearest ones.
+            MCPError: There is no such tool; the error names similar tools.
         """
         return self._entry(name).tool
 
@@ -93,14 +93,14 @@ class ToolRegistry:
 
         Args:
             name: The tool.
-            arguments: What was sent.
+            arguments: The arguments in the request.
 
         Returns:
-            The arguments, with text that is not valid Unicode replaced, and counts that were left out as low
-            as the bound on results wants them.
+            The arguments. Invalid Unicode is replaced, and counts whose default is above the limit are set
+            to the limit.
 
         Raises:
-            MCPError: There is no such tool, or they do not fit; says where and what is wanted.
+            MCPError: There is no such tool, or the arguments do not fit; the error says where and why.
         """
         entry = self._entry(name)
         try:
@@ -117,7 +117,7 @@ class ToolRegistry:
         try:
             found = next(iter(entry.validator.iter_errors(clean)), None)
         except ValueError as error:
-            # Numbers beyond what the validator's own numbers hold.
+            # The validator cannot represent numbers of this size.
             raise does_not_fit(name, "", type(error).__name__) from None
         if found is not None:
             pointer = "".join(f"/{_escaped(part)}" for part in found.instance_path)
@@ -125,10 +125,10 @@ class ToolRegistry:
         return clean
 
     def invoke_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs a tool in the calling thread, with arguments as `validate_tool_params` gave them.
+        """Runs a tool in the calling thread, with arguments from `validate_tool_params`.
 
         Raises:
-            Exception: It failed, see `as_mcp_error`.
+            Exception: The tool failed, see `as_mcp_error`.
         """
         return dict(self._entry(name).source.invoke_tool(name, arguments))
 
@@ -137,7 +137,7 @@ class ToolRegistry:
         return self._entry(name).source.is_brief(arguments)
 
     def available(self, name: str) -> bool:
-        """Returns whether what a tool needs is there.
+        """Returns whether a tool works, that is, whether its source reports no problem.
 
         Raises:
             MCPError: There is no such tool.
@@ -145,7 +145,7 @@ class ToolRegistry:
         return self._entry(name).source.problem() is None
 
     def problem(self) -> str | None:
-        """The reason why tools do not work; None if they do."""
+        """The reason why tools do not work; None if all tools work."""
         return next((problem for source in self._sources if (problem := source.problem())), None)
 
     def _entry(self, name: str) -> _Entry:
@@ -163,14 +163,14 @@ class ToolRegistry:
 
 
 def bounded(schema: Mapping[str, Any], most: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema of arguments with the limit for results in it, so that clients know it.
+    """Adds the limit for results to a schema of arguments, so that clients know the limit.
 
     Args:
-        schema: Schema of a tool's arguments.
-        most: Most results, and most entries of a list.
+        schema: The schema of a tool's arguments.
+        most: The largest number of results, and of entries in a list.
 
     Returns:
-        The schema, and arguments to send where the tool's own default is above the bound.
+        The schema, and arguments that replace defaults above the limit.
     """
     found = copy.deepcopy(dict(schema))
     defaults: dict[str, Any] = {}
@@ -193,13 +193,13 @@ def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
 
     Args:
         name: The tool.
-        pointer: Where in the arguments, as a JSON pointer.
-        what: What is wrong.
+        pointer: The place in the arguments, as a JSON pointer.
+        what: The problem.
     """
     where = f" at {pointer}" if pointer else ""
     return MCPError(
         MCPErrorType.PARAMETER_ERROR,
-        # Without the place: names of arguments are the client's own.
+        # The log gets no place, as names of arguments come from the client.
         f"Arguments of {name} do not fit its schema",
         f"The arguments of {name} do not fit its schema{where}: {what}",
         details={"pointer": pointer},
@@ -207,7 +207,7 @@ def does_not_fit(name: str, pointer: str, what: str) -> MCPError:
 
 
 def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
-    """The message of an error, without long values."""
+    """The validator's message, shortened; for unknown arguments, with the names of allowed arguments."""
     text = str(error.message)
     text = text if len(text) <= 300 else f"{text[:150]} … {text[-150:]}"
     unknown = not error.instance_path and "additionalProperties" in map(str, error.schema_path)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def own_packs() -> tuple[Path, ...]:
-    """The packs of every catalogue, in their order."""
+    """The packs that are in every catalogue, in order."""
     return tuple(sorted((_folder() / "included").glob("*.yaml")))
 
 
@@ -22,12 +22,12 @@ def basics_file() -> Path:
 
 
 def basic_nodes() -> tuple[NodeSpec, ...]:
-    """Well-known nodes of KNIME in short, for whoever has built no catalogue of an installed KNIME yet.
+    """Well-known nodes of KNIME, for users without a catalogue of an installed KNIME.
 
-    They have the labels of dialogs, not the keys of settings, so no configuration is checked with them.
+    The nodes have the labels of dialogs, not the keys of settings, so configurations cannot be checked.
 
     Raises:
-        PackError: The file that comes along is broken.
+        PackError: The included file is damaged.
     """
     from .reading import read_pack  # not needed once a catalogue is built
 

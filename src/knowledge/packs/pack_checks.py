@@ -1,4 +1,4 @@
-"""Reads values out of a spec pack, and collects what is wrong with them, by file, line and key."""
+"""Reads values from a spec pack, and collects problems with file, line and key."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Problems:
-    """A problem in a file.
+    """The problems in a file.
 
     Args:
-        file: Its name, for people.
-        source: Its content; the reader's mistakes are problems from the start.
+        file: The name of the file in messages.
+        source: The content of the file; mistakes that the YAML reader found are the first problems.
     """
 
     def __init__(self, file: str, source: Yaml) -> None:
@@ -27,7 +27,7 @@ class Problems:
         self._source = source
 
     def add(self, path: Path, what: str) -> None:
-        """Notes that something is wrong at a key."""
+        """Adds a problem at a key."""
         line, column = self._source.at(path)
         self.lines.append((line, column, f"{key_of(path)}: {what}" if path else what))
 
@@ -37,7 +37,7 @@ class Problems:
         return line
 
     def text(self) -> str:
-        """All of it, one line each, in the order of the file."""
+        """All problems, one per line, in the order of the file."""
         return "\n".join(f"{self.file}:{line}:{column}: {what}" for line, column, what in sorted(self.lines))
 
     def __bool__(self) -> bool:
@@ -45,7 +45,7 @@ class Problems:
 
 
 class Fields:
-    """A mapping in a pack; every reader method notes a problem instead of raising."""
+    """A mapping in a pack. Its methods add a problem and return a default instead of raising errors."""
 
     def __init__(self, data: Any, path: Path, problems: Problems) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Fields:
         return list(self._data)
 
     def wrong(self, key: str, what: str) -> None:
-        """Notes that something is wrong at a key."""
+        """Adds a problem at a key of this mapping; at the mapping itself if `key` is empty."""
         self._problems.add((*self.path, key) if key else self.path, what)
 
     def allow(self, *keys: str) -> None:
@@ -81,7 +81,7 @@ class Fields:
                 self.wrong(key, f"is not a key here{meant}")
 
     def any(self, key: str, default: Any = None) -> Any:
-        """The value as it stands."""
+        """The value, unchecked."""
         return self._data.get(key, default)
 
     def text(self, key: str, default: str = "", *, required: bool = False) -> str:
@@ -146,7 +146,7 @@ class Fields:
         return Fields(self._data.get(key), (*self.path, key), self._problems)
 
     def mapping(self, key: str) -> Mapping[str, Any] | None:
-        """A mapping as it stands, or None."""
+        """A mapping with unchecked content, or None."""
         is_one = isinstance(self._data.get(key), (dict, type(None)))
         return self._of_kind(key, None, is_one, "a mapping of keys")
 
@@ -159,7 +159,7 @@ class Fields:
 
 
 def key_of(path: Path) -> str:
-    """A key path as people read it: ``nodes[3].parameters[0].name``."""
+    """A key path as text, such as ``nodes[3].parameters[0].name``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

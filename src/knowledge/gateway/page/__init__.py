@@ -1,1 +1,1 @@
-"""The web page: the catalogue to read, and the tools with forms to try them. Plain HTML, no script."""
+"""The web page: shows the catalogue, and the tools with forms to try them. Plain HTML without scripts."""

@@ -26,17 +26,17 @@ def overview(catalogue: Catalogue) -> dict[str, Any]:
 
 
 def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> dict[str, Any]:
-    """A page of a list: of what a search finds, or of all.
+    """A page of the list of all nodes, or of the nodes that a search finds.
 
     Args:
         catalogue: The catalogue.
-        query: What to search for; empty: all nodes.
-        node_type: Only this type; empty: every type.
-        page: The page's number as it was sent; what is none counts as 1.
+        query: The search text; empty for all nodes.
+        node_type: Only nodes of this type; empty for all types.
+        page: The page number in the request; invalid numbers count as 1.
 
     Returns:
-        Nodes, each with why a search found it; how many there are on all pages; the page and how many there
-        are; all types; words that were not found, and those that were taken instead.
+        The nodes, each with the reason why the search found it; the number of nodes on all pages; the page
+        and the number of pages; all types; unknown words with the words that were searched instead.
     """
     number = min(max(count_in(page) or 1, 1), _MOST_PAGES)
     offset = (number - 1) * PAGE_SIZE
@@ -62,7 +62,7 @@ def listed(catalogue: Catalogue, *, query: str, node_type: str, page: str) -> di
 
 
 def card(catalogue: Catalogue, reference: str) -> dict[str, Any]:
-    """A node, its whole description, and the node to use instead if it is in this catalogue.
+    """A node, its full description, and the node that replaces it, if that is in this catalogue.
 
     Args:
         catalogue: The catalogue.
@@ -85,7 +85,7 @@ def _counts(reader: CatalogueReader) -> dict[str, int]:
 
 
 def _why(hit: Hit) -> str:
-    """The reason why a search found a node, where its name does not show it."""
+    """The reason why a search found a node; empty if the node's name shows the reason."""
     if hit.tier is Tier.CALLED:
         return f"also called {' '.join(hit.words)}" if hit.words else "also called so"
     if hit.tier is Tier.EXACT or hit.field in ("", "name", "id") or not hit.words:

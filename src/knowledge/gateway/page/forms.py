@@ -1,4 +1,4 @@
-"""Makes a form from a tool's schema, and arguments from what was entered."""
+"""Makes a form from a tool's schema, and arguments from the entries in the form."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHECKED: Final = "true"
 def fields_of(
     schema: Mapping[str, Any], entered: Mapping[str, str], *, error: MCPError | None = None
 ) -> list[dict[str, Any]]:
-    """The form of a tool, for its template: each argument, how it is entered, and what is wrong with it.
+    """The fields of a tool's form, for the template: name, kind, value and problem of each argument.
 
     Args:
-        schema: Schema of its arguments.
-        entered: What is entered, by argument.
-        error: What was wrong with it.
+        schema: The schema of the tool's arguments.
+        entered: The entries of the form, by argument.
+        error: The error that the entries led to.
     """
     required = schema.get("required", ())
     wrong = str(error.details.get("pointer", "")).split("/")[1:2] if error else []
@@ -57,10 +57,10 @@ def entered_of(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[
 
 
 def arguments_of(schema: Mapping[str, Any], entered: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of a schema, made of what was entered; what was left empty is left out.
+    """The arguments from the entries of the form, without empty entries.
 
     Raises:
-        MCPError: Something that has to be JSON is not.
+        MCPError: An entry that must be JSON is not valid JSON.
     """
     found: dict[str, Any] = {}
     for name, entry in schema.get("properties", {}).items():

@@ -1,4 +1,4 @@
-"""Makes answers in HTML: all values are escaped, and headers keep browsers from loading anything else."""
+"""Makes HTML answers. All values are escaped, and headers keep browsers from loading foreign content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADERS: Final = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Not `no-referrer`: browsers then send forms with `Origin: null`.
+    # Not `no-referrer`, with which browsers send forms with `Origin: null`.
     "Referrer-Policy": "same-origin",
 }
 _FILES: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
@@ -46,14 +46,14 @@ _TITLES: Final = {
 def page(
     request: Request, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **shown: Any
 ) -> Response:
-    """An answer with HTML.
+    """An HTML answer.
 
     Args:
-        request: What is answered.
-        template: Name of the template.
-        status: HTTP status.
-        headers: More HTTP headers.
-        **shown: What the template shows.
+        request: The request.
+        template: The name of the template.
+        status: The HTTP status.
+        headers: Further HTTP headers.
+        **shown: The values for the template.
     """
     text = (
         _environment()
@@ -65,13 +65,13 @@ def page(
             request_id=record_of(request).request_id,
         )
     )
-    # Foreign text may hold what is no Unicode.
+    # Text from outside may contain lone surrogates, which UTF-8 cannot encode.
     content = text.encode("utf-8", "replace")
     return Response(content, status, {**_HEADERS, **(headers or {})}, "text/html; charset=utf-8")
 
 
 def error_page(request: Request, error: MCPError) -> Response:
-    """The page that tells a person about an error; where a key is missing, the one that asks for it."""
+    """The page for an error; if a key is missing, the sign-in page."""
     if error.status == 401:
         return sign_in_page(request, headers=error.headers)
     return page(
@@ -85,7 +85,7 @@ def error_page(request: Request, error: MCPError) -> Response:
 
 
 def sign_in_page(request: Request, *, problem: str = "", headers: dict[str, str] | None = None) -> Response:
-    """The page that asks for a key; `problem` is what was wrong with the one before."""
+    """The page that asks for a key. `problem` says why the previous key was refused."""
     there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return page(
         request,
@@ -99,13 +99,13 @@ def sign_in_page(request: Request, *, problem: str = "", headers: dict[str, str]
 
 
 def static_file(name: str) -> Response:
-    """The style sheet or the icon; browsers may keep it, its URL changes with it."""
+    """The style sheet or the icon. Browsers may cache the file, as its URL changes with its content."""
     headers = _HEADERS | {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(_content(name), 200, headers, _FILES[name])
 
 
 def wants_html(request: Request) -> bool:
-    """Returns whether a person is to read the answer."""
+    """Returns whether the client is a browser, which accepts HTML."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -133,12 +133,12 @@ def _environment() -> Environment:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON that people read."""
+    """A value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _shown(value: Any) -> str:
-    """A setting's value: texts as they are, everything else as JSON."""
+    """A setting's value as text: texts unchanged, other values as JSON."""
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
 
 

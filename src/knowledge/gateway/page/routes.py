@@ -1,4 +1,4 @@
-"""The page's endpoints. With keys, a visitor signs in; the key's scopes and limits are the same here."""
+"""The page's endpoints. On the public listener visitors sign in with a key, whose scopes and limits apply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 def page_router(*, with_keys: bool) -> APIRouter:
-    """The page; without keys, everybody is let in, as on the internal listener."""
+    """The router of the page. Without keys (on the internal listener) every request is admitted."""
 
     def router(scope: Scope | None) -> APIRouter:
         enter = partial(_enter_with_key, scope=scope) if scope and with_keys else _enter
@@ -85,7 +85,7 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
     await _enter(request)
 
 
-# Not `async`, so that it runs in a thread: like all that read the catalogue, it may wait for the disk.
+# Endpoints that read the catalogue are not `async`, so that they run in a thread: they may wait for the disk.
 def _overview(request: Request) -> Response:
     gateway = gateway_of(request)
     tools = gateway.tools().get_available_tools()
@@ -162,7 +162,7 @@ def _tool_page(
 
 
 def _command(request: Request, tool: str, arguments: dict[str, Any]) -> str:
-    """The same call, for a terminal."""
+    """The curl command that makes the same call."""
     here = f"{request.url.scheme}://{request.url.netloc}"
     if request.app.state.listener == "public":
         where, key = f"{here}/mcp/invoke", f' -H "{KEY_HEADER}: $KEY"'
@@ -217,5 +217,5 @@ def _to(path: str) -> Response:
 
 
 def _local(path: str) -> str:
-    """A path of this page, whatever was sent: never one of another host."""
+    """The path if it belongs to this page, else ``/``; never the URL of another host."""
     return path if _PATH.fullmatch(path) else "/"

@@ -1,7 +1,7 @@
-"""Sessions of the page: a visitor sends a key once, and then a cookie that stands for it.
+"""Sessions of the page: a visitor sends a key once, and afterwards a cookie in its place.
 
 The cookie holds a random name and not the key, because browsers send a cookie to every port of a host.
-Sessions are kept in this process only: a restart signs everybody out.
+Sessions are kept in memory only, so a restart signs out all visitors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST: Final = 10_000
 
 
 class Sessions:
-    """Sessions by name. Threads may share it.
+    """The open sessions by name. Threads may share this object.
 
     Args:
         now: The clock, in seconds.
@@ -32,7 +32,7 @@ class Sessions:
         self._open: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def begin(self, key_id: str) -> str:
-        """Opens a session of a key; its name only the owner may learn."""
+        """Opens a session for a key and returns its name, which is a secret of the visitor."""
         name = secrets.token_urlsafe(32)
         with self._lock:
             self._open[name] = (key_id, self._now() + SECONDS)
@@ -41,7 +41,7 @@ class Sessions:
         return name
 
     def key_id(self, name: str) -> str | None:
-        """The key of a session; None if there is no such session, or it has ended."""
+        """The key id of a session; None if the session is unknown or has ended."""
         with self._lock:
             key_id, until = self._open.get(name, ("", 0.0))
             if key_id and until > self._now():
