@@ -86,7 +86,7 @@ class ArgumentValidator:
             if _is_valid(schema, checked):
                 return checked, tuple(coercions)
             problems = schema.problems(checked)
-            parsed = [found for problem in problems if (found := _parsed(problem)) is not None]
+            parsed = [entry for problem in problems if (entry := _parsed(problem)) is not None]
             if not parsed:
                 break
             if not coercions:
@@ -160,11 +160,11 @@ def _parsed(problem: "jsonschema_rs.ValidationError") -> tuple[list[str | int], 
     if value.lstrip()[:1] not in {"{", "["}:
         return None
     try:
-        found: Any = json.loads(value, parse_constant=_refuse)
+        parsed: Any = json.loads(value, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
     kind = "object" if value.lstrip().startswith("{") else "array"
-    return (problem.instance_path, found, kind) if kind in wanted else None
+    return (problem.instance_path, parsed, kind) if kind in wanted else None
 
 
 def _refuse(name: str) -> None:

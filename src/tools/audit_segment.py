@@ -80,7 +80,7 @@ def segment_file(tool: WorkflowTool) -> Path | None:
 
     try:
         path = Segment(str).decode({"0": tool.filestore_keys, "1": None})
-    except Exception:  # whatever KNIME raises for a store that is gone
+    except Exception:  # KNIME raises different exceptions for a missing store
         return None
     return path if path is not None and path.is_file() else None
 
@@ -110,15 +110,15 @@ def with_arguments(segment: Workflow, arguments: str | None) -> Workflow:
 
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        parsed = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return {}
-    given = cast("dict[str, Any]", found)
-    inner = given.get("configuration")
-    with_tables = given.keys() == {"configuration", "data_inputs"} and isinstance(inner, dict)
-    return cast("dict[str, Any]", inner) if with_tables else given
+    arguments = cast("dict[str, Any]", parsed)
+    inner = arguments.get("configuration")
+    with_tables = arguments.keys() == {"configuration", "data_inputs"} and isinstance(inner, dict)
+    return cast("dict[str, Any]", inner) if with_tables else arguments
 
 
 def metanode(

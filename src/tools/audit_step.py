@@ -132,14 +132,14 @@ def _without_secrets(text: str | None) -> tuple[dict[str, Any], list[str]]:
     """The arguments with placeholders for marks of secrets, and the pointers to these."""
     pointers: list[str] = []
     try:
-        found = decode(text or "{}")
+        parsed = decode(text or "{}")
     except MCPError:
-        found = {}
-    arguments = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    return _filled(arguments, "", pointers), pointers
+        parsed = {}
+    arguments = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    return _with_placeholders(arguments, "", pointers), pointers
 
 
-def _filled(value: Any, pointer: str, pointers: list[str]) -> Any:
+def _with_placeholders(value: Any, pointer: str, pointers: list[str]) -> Any:
     match value:
         case str() if MARK.search(value):
             pointers.append(pointer)
@@ -147,12 +147,14 @@ def _filled(value: Any, pointer: str, pointers: list[str]) -> Any:
         case dict():
             members = cast("dict[str, Any]", value)
             return {
-                _filled(name, pointer, pointers): _filled(inner, f"{pointer}/{name}", pointers)
+                _with_placeholders(name, pointer, pointers): _with_placeholders(
+                    inner, f"{pointer}/{name}", pointers
+                )
                 for name, inner in members.items()
             }
         case list():
             items = cast("list[Any]", value)
-            return [_filled(inner, f"{pointer}/{i}", pointers) for i, inner in enumerate(items)]
+            return [_with_placeholders(inner, f"{pointer}/{i}", pointers) for i, inner in enumerate(items)]
         case _:
             return value
 
@@ -169,14 +171,14 @@ def _label(place: int, record: CallRecord, tool: MCPTool, secrets: Sequence[str]
 
 
 def _description(record: CallRecord) -> str:
-    said = {
+    lines = {
         "Run": record.run,
         "Started at": record.started_at,
         "Input row": record.input_row,
         "Server version": record.server_version,
         "Record": record.hash,
     }
-    return "\n".join(f"{name}: {value}" for name, value in said.items() if value)
+    return "\n".join(f"{name}: {value}" for name, value in lines.items() if value)
 
 
 def is_command(tool: MCPTool) -> bool:
@@ -198,5 +200,5 @@ def _defaults() -> dict[str, Any]:
 def placeholders_in(texts: Iterable[str]) -> Iterator[str]:
     """Finds the pointers in the placeholders of secret arguments that were not filled in."""
     for text in texts:
-        for found in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
-            yield found[1]
+        for match in re.finditer(f"{PLACEHOLDER}([^⟩]*)⟩", text):
+            yield match[1]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..knwf import Workflow
 
 MOST_STEPS: Final = 1000
-"""Calls beyond this number are counted on the canvas but get no node: nobody could open such a workflow."""
+"""Calls beyond this number are only counted on the canvas: KNIME could not open such a large workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +183,9 @@ def audit_workflow(
         if turn is not None and turn != (record.run, record.iteration):
             canvas.new_row()
         if turn != (record.run, record.iteration):
-            said = [f"Run {record.run}"] if several_runs and record.run else []
-            said += [f"turn {record.iteration}"] if record.iteration is not None else []
-            canvas.heading(", ".join(said))
+            heading = [f"Run {record.run}"] if several_runs and record.run else []
+            heading += [f"turn {record.iteration}"] if record.iteration is not None else []
+            canvas.heading(", ".join(heading))
         turn = (record.run, record.iteration)
         # Every run counts its calls from 1, so several runs are numbered anew.
         canvas.add(replace(record, call=place) if several_runs else record, place)

@@ -32,7 +32,7 @@ class Authorization(Protocol):
         """Reacts to a refusal (401 or 403) with this ``WWW-Authenticate`` value.
 
         Returns:
-            True if new credentials were obtained and the same request is worth one more attempt.
+            True if new credentials were obtained and the request should be sent again.
         """
         ...
 
@@ -72,7 +72,7 @@ class StaticAuthorization:
 
     @property
     def identity(self) -> str:
-        """Digest of what is sent: equal credentials share caches, different ones never do."""
+        """A digest of the headers: equal credentials share caches, different credentials never do."""
         text = "\n".join(f"{name.lower()}:{value}" for name, value in sorted(self.headers().items()))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Turns the name of a credential into what is sent: authorization, and values for templates.
+"""Turns the name of a credential into the authorization and the values for templates to send.
 
 Settings and tool cells hold the *name* of a credential, never a secret. At call time the name is looked up
 among the credentials of KNIME or of the command line. An unknown name is an error: the request is never sent
@@ -98,11 +98,11 @@ def find_credential(store: CredentialStore, name: str | None) -> Credential | No
     available = sorted(str(each) for each in store.get_credential_names())
     if name in available:
         try:
-            found = store.get_credentials(name)
+            entry = store.get_credentials(name)
         except KeyError:
             pass
         else:
-            return Credential(name, str(found.username or ""), str(found.password or ""))
+            return Credential(name, str(entry.username or ""), str(entry.password or ""))
     listed = f"Available: {', '.join(available)}" if available else "None is available"
     raise SettingInvalid(
         f"There is no credential '{name}' here",
@@ -138,9 +138,9 @@ def fill(
         return Filled(route.url, dict(route.headers), None)
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
-    headers = {name: _filled(value, credential, in_url=False) for name, value in route.headers}
+    headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
     auth = None if _PASSWORD in used else _authorization(route, credential, network)
-    return Filled(_filled(route.url, credential, in_url=True), headers, auth)
+    return Filled(_fill_template(route.url, credential, in_url=True), headers, auth)
 
 
 def _authorization(
@@ -194,7 +194,7 @@ def _client_credentials(
             fix="Enter its URL under 'Issuer'; the server's documentation gives it",
         )
     client = Client(credential.username, credential.password)
-    url = _filled(route.url, credential, in_url=True)
+    url = _fill_template(route.url, credential, in_url=True)
     grant = ClientCredentials(client)
     settings = network or NetworkSettings()
     return OAuth(url, grant, issuer=route.issuer, scope=route.scope, network=settings)
@@ -262,7 +262,7 @@ def _require(credential: Credential, part: str, purpose: str, route: ServerRoute
     )
 
 
-def _filled(text: str, credential: Credential, *, in_url: bool) -> str:
+def _fill_template(text: str, credential: Credential, *, in_url: bool) -> str:
     # One pass over the text, as a user name that looks like a template must not be filled in again.
     def value(match: re.Match[str]) -> str:
         secret = credential.username if match.group() == _USERNAME else credential.password

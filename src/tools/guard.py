@@ -66,18 +66,18 @@ def zone_of(address: str) -> Zone:
     Args:
         address: The address as text; a zone index (``%eth0``) is ignored.
     """
-    found: _IPAddress = _embedded(ipaddress.ip_address(address.partition("%")[0]))
-    if found in _METADATA or found.is_multicast or found.is_unspecified:
+    ip: _IPAddress = _embedded(ipaddress.ip_address(address.partition("%")[0]))
+    if ip in _METADATA or ip.is_multicast or ip.is_unspecified:
         return Zone.FORBIDDEN
-    if found.is_loopback:
+    if ip.is_loopback:
         return Zone.LOOPBACK
-    if found.is_link_local:
+    if ip.is_link_local:
         return Zone.LINK_LOCAL
-    if found.version == 4 and found in _SHARED:
+    if ip.version == 4 and ip in _SHARED:
         return Zone.PRIVATE
-    if found.is_reserved or found == ipaddress.ip_address("255.255.255.255"):
+    if ip.is_reserved or ip == ipaddress.ip_address("255.255.255.255"):
         return Zone.FORBIDDEN
-    return Zone.PUBLIC if found.is_global else Zone.PRIVATE
+    return Zone.PUBLIC if ip.is_global else Zone.PRIVATE
 
 
 def _embedded(address: _IPAddress) -> _IPAddress:
@@ -188,7 +188,7 @@ class Guard:
         Raises:
             ConnectError: The URL is refused, there is no connection, or the reply is too large.
             TimedOut: A clock ran out.
-            Canceled: `is_canceled` said so.
+            Canceled: `is_canceled` returned True.
         """
         self.check(url, confidential=confidential)
         wait = Wait(self._timeouts, is_canceled=self.is_canceled)
@@ -225,14 +225,14 @@ class Guard:
         # The proxy resolves the name itself. The addresses that this machine finds are checked all the same;
         # a name that this machine cannot resolve is left to the proxy.
         host = urlsplit(url).hostname or ""
-        found: list[str] = []
+        addresses: list[str] = []
 
         def look_up() -> None:
             with contextlib.suppress(OSError):
-                found.extend(_addresses(host))
+                addresses.extend(_addresses(host))
 
         wait.run(look_up)
-        self.check_addresses(url, found)
+        self.check_addresses(url, addresses)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
         """Refuses a URL for the addresses of its host; called with the addresses to connect to.
@@ -240,12 +240,12 @@ class Guard:
         Raises:
             ConnectError: An address is not allowed.
         """
-        found = {zone_of(address) for address in addresses}
-        if Zone.FORBIDDEN in found and origin_of(url) != self._server:
+        zones = {zone_of(address) for address in addresses}
+        if Zone.FORBIDDEN in zones and origin_of(url) != self._server:
             raise self._refusal(url, f"leads to {Zone.FORBIDDEN.value}")
         if origin_of(url) in self._trusted:
             return
-        outside = found - {Zone.PUBLIC}
+        outside = zones - {Zone.PUBLIC}
         if outside and not outside <= self._home():
             raise self._refusal(
                 url, f"leads to {min(zone.value for zone in outside)}, where the MCP server is not"
@@ -280,7 +280,7 @@ def _literal(host: str) -> str | None:
 
 def _addresses(host: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(str(error)) from None
-    return [str(entry[4][0]) for entry in found]
+    return [str(entry[4][0]) for entry in entries]

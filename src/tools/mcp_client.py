@@ -110,7 +110,7 @@ class MCPClient:
         self._timeouts = timeouts
         self._limits = limits
         self._network = network
-        self._trace = None if trace is None else partial(self._tell, trace)
+        self._trace = None if trace is None else partial(self._trace_step, trace)
         self._lock = threading.Lock()
         self._channel: HttpChannel | None = None
         self._conversation: Conversation | None = None
@@ -149,7 +149,7 @@ class MCPClient:
                 self.close()
                 self._calls.listings.current = None  # the listing of another server
             self._url, self._stdio = url, None
-        with self._edge():
+        with self._completed_errors():
             self.conversation(self._wait(is_canceled))
             return self.server
 
@@ -167,8 +167,8 @@ class MCPClient:
         Raises:
             MCPError: A page could not be read.
         """
-        with self._edge():
-            return tools_without(self._sent(), self._calls.list_tools(self._wait(is_canceled)))
+        with self._completed_errors():
+            return tools_without(self._sent_secrets(), self._calls.list_tools(self._wait(is_canceled)))
 
     @property
     def dropped_tools(self) -> tuple[tuple[str, str], ...]:
@@ -184,7 +184,7 @@ class MCPClient:
         Raises:
             MCPError: The client could not connect.
         """
-        with self._edge():
+        with self._completed_errors():
             self._calls.watch(self._wait())
 
     @property
@@ -226,11 +226,11 @@ class MCPClient:
             ResultInvalid: The structured result violates the tool's own output schema; holds the result.
             ResultTooLarge: The result exceeds the limit.
             TimedOut: A clock ran out. The tool may have run.
-            Canceled: `is_canceled` said so. The tool may have run.
+            Canceled: `is_canceled` returned True. The tool may have run.
             MCPError: There is no connection, the login was refused, or the session was lost.
         """
         started = time.perf_counter()
-        with self._edge(tool_name):
+        with self._completed_errors(tool_name):
             wait = self._wait(is_canceled, total=timeout)
             wait.meanwhile = meanwhile
             result = self._calls.call_tool(tool_name, arguments or {}, wait, on_progress, on_attempt)
@@ -302,7 +302,7 @@ class MCPClient:
                 self._channel.close()
                 self._channel = None
             raise
-        self._info = server_without(self._sent(), self._conversation.info)
+        self._info = server_without(self._sent_secrets(), self._conversation.info)
         if self._channel is not None:
             self._channel.stop_tracing()
         return self._conversation
@@ -341,28 +341,28 @@ class MCPClient:
         wait.opening = opening
         return wait
 
-    def _edge(self, tool: str | None = None) -> "_Edge":
+    def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
         opening = self._opening
 
-        def placed(error: MCPError) -> MCPError:
+        def completed(error: MCPError) -> MCPError:
             if isinstance(error, Canceled) and self._opening != opening:
                 error = client_closed()
-            return error_without(self._secrets(), error.at(server=self._url, tool=tool))
+            return error_without(self._all_secrets(), error.at(server=self._url, tool=tool))
 
-        return _Edge(placed)
+        return _CompletedErrors(completed)
 
-    def _tell(self, trace: Trace, step: Step) -> None:
-        trace(step_without(self._secrets(), step))
+    def _trace_step(self, trace: Trace, step: Step) -> None:
+        trace(step_without(self._all_secrets(), step))
 
     def secrets(self) -> tuple[str, ...]:
         """The authorization's secrets, which the server could repeat. They change when a token is renewed."""
         return () if self._auth is None else self._auth.secrets()
 
-    def _sent(self) -> tuple[str, ...]:
+    def _sent_secrets(self) -> tuple[str, ...]:
         """The secrets that are sent with every request."""
         return (*self.secrets(), *secrets_in(self._headers, self._url or ""))
 
-    def _secrets(self) -> Iterator[str]:
+    def _all_secrets(self) -> Iterator[str]:
         """All secrets, in the forms in which a server could repeat them."""
         yield from self.secrets()
         yield from values_in(self._headers, self._url or "")
@@ -370,17 +370,17 @@ class MCPClient:
             yield from self._stdio.secrets()
 
 
-class _Edge:
+class _CompletedErrors:
     """Completes the errors that leave the client: adds server and tool, and removes secrets and traceback.
 
     The frames of a traceback hold arguments, credentials and large replies, which would stay in memory and
     accessible as long as the error does.
     """
 
-    __slots__ = ("_placed",)
+    __slots__ = ("_complete",)
 
-    def __init__(self, placed: Callable[[MCPError], MCPError]) -> None:
-        self._placed = placed
+    def __init__(self, complete: Callable[[MCPError], MCPError]) -> None:
+        self._complete = complete
 
     def __enter__(self) -> None:
         pass
@@ -391,4 +391,4 @@ class _Edge:
         if isinstance(error, MCPError):
             del traceback
             error.__traceback__ = error.__context__ = None
-            raise self._placed(error) from None
+            raise self._complete(error) from None

@@ -255,7 +255,7 @@ class MCPToolProvider:
         if chosen_column(self.server_url_column) is None:
             texts = [column.name for column in servers if _is_text(column)]
             # KNIME reads the parameters back after configure, so that the guessed column is kept.
-            self.server_url_column = _likely(texts)
+            self.server_url_column = _likely_column(texts)
         # An empty column may have no type.
         usable = {column.name: _is_text(column) or column.ktype == knext.null() for column in servers}
         for setting in ("server_url_column", "credentials_column", "prefix_column"):
@@ -290,8 +290,8 @@ class MCPToolProvider:
         try:
             route = connection.route_from_settings(self, url=url, credential=credential)
             connection.refuse_commands(route)
-            found = find_credential(ctx, route.credential)
-            return ServerRequest(row=row, route=route, prefix=prefix, credential=found)
+            found_credential = find_credential(ctx, route.credential)
+            return ServerRequest(row=row, route=route, prefix=prefix, credential=found_credential)
         except MCPError as error:
             return ServerRequest(row=row, route=route, prefix=prefix, error=error)
 
@@ -331,9 +331,9 @@ class MCPToolProvider:
             prefix = asked[0].prefix if len(asked) == 1 else ""
             name = variable_name(prefix, [request.server for request in asked], taken=ctx.flow_variables)
             ctx.flow_variables[name] = encode_choices(choices)
-        said = warnings(provision)
-        if said:
-            ctx.set_warning("\n".join(said))
+        messages = warnings(provision)
+        if messages:
+            ctx.set_warning("\n".join(messages))
 
 
 def _refuse_bad_settings(requests: list[ServerRequest]) -> None:
@@ -347,7 +347,7 @@ def _table(data: Any) -> Any:
     return knext.Table.from_pyarrow(data, row_ids="keep")
 
 
-def _likely(names: list[str]) -> str:
+def _likely_column(names: list[str]) -> str:
     by_name = {name.lower(): name for name in names}
     for likely in _LIKELY_URL_COLUMNS:
         if likely in by_name:

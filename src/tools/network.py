@@ -78,11 +78,11 @@ class NetworkSettings:
         parts = urlsplit(url)
         host = parts.hostname or ""
         known = getproxies()
-        found = known.get(parts.scheme) or known.get("all")
+        proxy_url = known.get(parts.scheme) or known.get("all")
         # A proxy cannot reach this machine's loopback, even if the environment does not exclude it.
-        if not found or is_loopback_host(host) or _bypassed(url, known):
+        if not proxy_url or is_loopback_host(host) or _bypassed(url, known):
             return None
-        return _proxy(found, f"{parts.scheme}_proxy of the environment or system")
+        return _proxy(proxy_url, f"{parts.scheme}_proxy of the environment or system")
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,16 +101,16 @@ class CallPlan:
                 f"The cell of column '{self.tool_column}' is missing, so there is no tool to call",
                 fix="Write the name of a tool of the Tools input into it",
             )
-        found = self._found.get(str(name))
-        if found is None:  # once per name, as looking for similar names is slow
+        tool = self._found.get(str(name))
+        if tool is None:  # once per name, as looking for similar names is slow
             try:
-                found = self.find_tool(str(name))
+                tool = self.find_tool(str(name))
             except ToolNotFound as error:
-                found = error
-            self._found[str(name)] = found
-        if isinstance(found, ToolNotFound):
-            raise found.at()
-        return found
+                tool = error
+            self._found[str(name)] = tool
+        if isinstance(tool, ToolNotFound):
+            raise tool.at()
+        return tool
 
     def _arguments(self, tool: Tool, row: _Row | None) -> dict[str, Any]:
         known = self._known.get(id(tool))

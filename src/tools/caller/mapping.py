@@ -83,10 +83,10 @@ def parameters_of(tool: Tool, columns: Sequence[str] = ()) -> dict[str, Paramete
 
 def _kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """The types that a schema names, or else the types of the values that it lists."""
-    return kinds(schema, root) or frozenset(map(type_of, _listed(schema, root)))
+    return kinds(schema, root) or frozenset(map(type_of, _enum_values(schema, root)))
 
 
-def _listed(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
+def _enum_values(schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
     for part in parts_of(schema, root):
         if "const" in part:
             yield part["const"]
@@ -121,23 +121,23 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
     Names look alike if they differ only in case or in Unicode normalization, which differs between systems.
     """
     names, known = list(parameters), set(columns)
-    found = {name: name for name in names if name in known}
-    taken = set(found.values())
-    by_look: dict[str, list[str]] = {}
+    column_of = {name: name for name in names if name in known}
+    taken = set(column_of.values())
+    by_normalized: dict[str, list[str]] = {}
     for column in columns:
         if column not in taken:
-            by_look.setdefault(_look(column), []).append(column)
-    open_names = [name for name in names if name not in found]
-    rivals = Counter(map(_look, open_names))
+            by_normalized.setdefault(_normalized(column), []).append(column)
+    open_names = [name for name in names if name not in column_of]
+    rivals = Counter(map(_normalized, open_names))
     for name in open_names:
-        alike = by_look.get(_look(name), [])
-        if len(alike) == 1 and rivals[_look(name)] == 1:
-            found[name] = alike[0]
-    used = set(found.values())
-    return ColumnPlan(found, tuple(column for column in columns if column not in used))
+        alike = by_normalized.get(_normalized(name), [])
+        if len(alike) == 1 and rivals[_normalized(name)] == 1:
+            column_of[name] = alike[0]
+    used = set(column_of.values())
+    return ColumnPlan(column_of, tuple(column for column in columns if column not in used))
 
 
-def _look(name: str) -> str:
+def _normalized(name: str) -> str:
     return normalize("NFC", name.casefold())
 
 
@@ -149,8 +149,8 @@ def arguments_from_row(
     Raises:
         ArgumentsInvalid: JSON cannot hold a cell's value; the pointer names the argument.
     """
-    found = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
-    return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in found.items()}
+    cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
+    return {name: cell_to_json(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
@@ -177,9 +177,9 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
                 fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
             ) from None
     if not isinstance(value, dict):
-        found = _IN_WORDS.get(type_of(value), f"a {type(value).__name__}")
+        kind = _IN_WORDS.get(type_of(value), f"a {type(value).__name__}")
         raise ArgumentsInvalid(
-            f"The JSON in {source} is {found}, but arguments are an object",
+            f"The JSON in {source} is {kind}, but arguments are an object",
             fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
         )
     return cell_to_json(value, ANYTHING, "")
@@ -306,7 +306,7 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
             fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
         ) from None
     if parameter.kinds & _JSON_KINDS and "string" not in parameter.kinds:
-        with suppress(ValueError):  # the schema says what is wanted, better than a parser can
+        with suppress(ValueError):  # the check against the schema gives a better error
             return _parse(text)
     return text
 
@@ -316,7 +316,7 @@ def _typed(text: str, parameter: Parameter, pointer: str) -> Any:
     if parameter.kinds and "string" not in parameter.kinds:
         if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
             return text.strip().lower() == "true"
-        with suppress(ValueError):  # the schema says what is wanted, better than a parser can
+        with suppress(ValueError):  # the check against the schema gives a better error
             value = _parse(text)
     return cell_to_json(value, parameter, pointer)
 

@@ -137,38 +137,38 @@ def plan_results(
     names = list(input_columns)
     inputs: list[tuple[str, str]] = []
     for name in names:
-        shown = name if name not in taken else _free(f"{name} (input)", taken | set(names))
+        shown = name if name not in taken else _free_name(f"{name} (input)", taken | set(names))
         taken.add(shown)
         inputs.append((name, shown))
     structured: list[StructuredColumn] = []
     for key, kind in _kinds_by_property(expand).items():
-        shown = key if key not in taken else _free(f"{key} (result)", taken)
+        shown = key if key not in taken else _free_name(f"{key} (result)", taken)
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
     return ResultsLayout(tuple(inputs), form, images, tuple(structured))
 
 
 def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
-    found: dict[str, JsonKind] = {}
+    kinds: dict[str, JsonKind] = {}
     for entry in _ENTRY.split(expand):
-        key, colon, said = (part.strip() for part in entry.rpartition(":"))
+        key, colon, type_name = (part.strip() for part in entry.rpartition(":"))
         if not colon:
-            key, said = said, "string"
-        kind = _JSON_KINDS.get(said.lower())
+            key, type_name = type_name, "string"
+        kind = _JSON_KINDS.get(type_name.lower())
         if kind is None:
             raise SettingInvalid(
-                f"'{said}' is not a type of column",
+                f"'{type_name}' is not a type of column",
                 setting="expand_structured",
                 fix=f"Write one of {', '.join(_JSON_KINDS)} after the colon",
             )
         if key:
-            found[key] = kind
-    return found
+            kinds[key] = kind
+    return kinds
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, found = 1, name
-    while found in taken:
+def _free_name(name: str, taken: set[str]) -> str:
+    number, candidate = 1, name
+    while candidate in taken:
         number += 1
-        found = f"{name} #{number}"
-    return found
+        candidate = f"{name} #{number}"
+    return candidate

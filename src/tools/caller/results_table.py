@@ -93,7 +93,7 @@ class ResultsWriter:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
         objects = [_object(record.structured_result) for record in records] if self.layout.structured else []
         for entry in self.layout.structured:
-            fitted = [self._fit(found.get(entry.key), entry) for found in objects]
+            fitted = [self._fit(properties.get(entry.key), entry) for properties in objects]
             columns[entry.column] = _array(fitted, entry.type)
         self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)

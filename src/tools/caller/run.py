@@ -179,10 +179,10 @@ class EarlierRun:
         self._taken: dict[tuple[str | None, ...], CallRecord] = {}
         unanswered = (record for record in records if record.status in _UNANSWERED)
         again = repeated_calls(record for record in unanswered if _key_of(record) not in self._records)
-        self.notes = (_twice(again),) if again else ()
+        self.notes = (_repeat_warning(again),) if again else ()
 
     def take_over(self, calls: Iterable[Call], journal: Journal | None) -> None:
-        """Takes over the finished calls of the interrupted run that have the same row, tool and arguments.
+        """Copies the results of the interrupted run for calls with the same row, tool and arguments.
 
         Must run before the first call, so that the journal of this run has them if it is interrupted, too.
 
@@ -196,16 +196,16 @@ class EarlierRun:
         run = self._dispatcher.run
         for call in calls if self._records else ():
             key = self._key(call)
-            found = None if key is None else self._records.pop(key, None)
-            if key is not None and found is not None:
-                record = replace(found, run=run, resumed_from=found.resumed_from or found.run)
+            earlier = None if key is None else self._records.pop(key, None)
+            if key is not None and earlier is not None:
+                record = replace(earlier, run=run, resumed_from=earlier.resumed_from or earlier.run)
                 self._taken[key] = record if journal is None else journal.append(record)
 
     def find(self, call: Call) -> CallOutcome | None:
         """The outcome of the call in the earlier run; None if it was not taken over."""
         key = self._key(call) if self._taken else None
-        found = None if key is None else self._taken.get(key)
-        return None if found is None else CallOutcome(record=found, tool=call.tool)
+        record = None if key is None else self._taken.get(key)
+        return None if record is None else CallOutcome(record=record, tool=call.tool)
 
     def _key(self, call: Call) -> tuple[str | None, ...] | None:
         if call.tool is None or call.error is not None:
@@ -227,7 +227,7 @@ class EarlierRun:
             return None
 
 
-def _twice(calls: str) -> str:
+def _repeat_warning(calls: str) -> str:
     return (
         f"The interrupted run had sent these calls, and got no result: {calls}; if they are made again, look"
         " at whether their effects are there twice"

@@ -76,13 +76,13 @@ class Sessions:
         """
         for name in {route.credential for route in routes if route.credential is not None}:
             try:
-                found = find_credential(self._ctx, name)
+                credential = find_credential(self._ctx, name)
             except MCPError as error:
                 self._problems[name] = error
             else:
-                if found is not None:
-                    self._found[name] = found
-                    self._secrets.learn([found.password])
+                if credential is not None:
+                    self._found[name] = credential
+                    self._secrets.learn([credential.password])
         if self._port is not None:
             check_one_origin([route.url for route in routes if route.credential is None])
 

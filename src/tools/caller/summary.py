@@ -85,20 +85,22 @@ class RunSummary:
             self.resumed += 1
 
     def warning(self) -> str | None:
-        """All warnings for the person, one sentence each; None if there are none."""
-        said = [self._failures()] if self.failed else []
+        """All warnings, one sentence each; None without warnings."""
+        sentences = [self._failures()] if self.failed else []
         if self.unmatched:
             columns = "the column" if len(self.unmatched) == 1 else "the columns"
-            said.append(f"No tool has a parameter for {columns} {_listed(self.unmatched)}: not sent.")
+            sentences.append(f"No tool has a parameter for {columns} {_listed(self.unmatched)}: not sent.")
         if self.coerced:
-            said.append(f"Converted arguments of {counted(self.coerced, 'call')}: {self.first_coercion}.")
-        said += [f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)]
+            sentences.append(
+                f"Converted arguments of {counted(self.coerced, 'call')}: {self.first_coercion}."
+            )
+        sentences += [f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)]
         if len(self.notes) > _SHOWN_NOTES:
-            said.append(f"And {len(self.notes) - _SHOWN_NOTES} more of this kind.")
+            sentences.append(f"And {len(self.notes) - _SHOWN_NOTES} more of this kind.")
         if self.unfit:
             values = counted(self.unfit, "structured value")
-            said.append(f"Missing, because they did not fit the type of their column: {values}.")
-        return visible(" ".join(said)) or None
+            sentences.append(f"Missing, because they did not fit the type of their column: {values}.")
+        return visible(" ".join(sentences)) or None
 
     def _failures(self) -> str:
         first = self.failures[0]

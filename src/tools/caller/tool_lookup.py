@@ -47,11 +47,11 @@ class ToolLookup:
             ToolNotFound: No tool or several tools have that name; the error says what to write instead.
         """
         for wanted in dict.fromkeys((name, name.strip())):  # a server may put spaces around a name
-            found = self._find(wanted)
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise self._ambiguous(wanted, found)
+            tools = self._find(wanted)
+            if len(tools) == 1:
+                return tools[0]
+            if tools:
+                raise self._ambiguous(wanted, tools)
         raise self._unknown(name.strip())
 
     def _find(self, wanted: str) -> list[Tool]:
@@ -60,10 +60,10 @@ class ToolLookup:
                 return index[wanted]
         return []
 
-    def _ambiguous(self, wanted: str, found: list[Tool]) -> ToolNotFound:
-        spellings = [self._spelling(tool) for tool in found]
+    def _ambiguous(self, wanted: str, tools: list[Tool]) -> ToolNotFound:
+        spellings = [self._spelling(tool) for tool in tools]
         return ToolNotFound(
-            f"{len(found)} of the tools are named {wanted!r}",
+            f"{len(tools)} of the tools are named {wanted!r}",
             suggestions=tuple(spellings),
             fix=f"Write {_listed(spellings)}",
         )
@@ -100,17 +100,19 @@ def _qualified_names(tools: Sequence[Tool]) -> list[list[str]]:  # @ToolTypeDisp
     """The names of each tool with its server, as ``name @ server``; those of the shown name come first."""
     servers = [tool.route.display if isinstance(tool, MCPTool) else "" for tool in tools]
     labels = dict(zip(servers, server_labels(servers), strict=True))
-    found: list[list[str]] = []
+    qualified: list[list[str]] = []
     for tool, server in zip(tools, servers, strict=True):
         match tool:
             case MCPTool():
                 names = dict.fromkeys((tool.name, tool.tool_name))
-                found.append([f"{name} @ {place}" for name in names for place in (labels[server], server)])
+                qualified.append(
+                    [f"{name} @ {place}" for name in names for place in (labels[server], server)]
+                )
             case WorkflowTool():
-                found.append([f"{tool.name} @ workflow"])
+                qualified.append([f"{tool.name} @ workflow"])
             case _:
                 assert_never(tool)
-    return found
+    return qualified
 
 
 def _index(named: Iterable[tuple[str, Tool]]) -> dict[str, list[Tool]]:

@@ -53,10 +53,10 @@ class ToolCalls:
 
         While a list is cached, the client listens for changes if the server announces them.
         """
-        found = self.listings.get(wait)
+        listing = self.listings.get(wait)
         if self.listings.is_kept:
             self.watch(wait)
-        return found.tools
+        return listing.tools
 
     def watch(self, wait: Wait) -> None:
         """Listens for changes of the tools from now on, if the server announces them."""

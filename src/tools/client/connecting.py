@@ -263,8 +263,8 @@ class _Connector:
 
     def _begin(self, agreed: Agreed) -> Conversation:
         transport = self._transport
-        # Only the response that began the session has a valid id; those in errors and of modern servers mean
-        # nothing.
+        # Only the response that began the session has a valid session id; ids in errors and of modern servers
+        # mean nothing.
         transport.adopt(agreed.version, agreed.headers.get("mcp-session-id"))
         info = read_server_info(
             agreed.result,
@@ -273,14 +273,14 @@ class _Connector:
             url=origin_and_path(self._channel.url),
         )
         if era_of(agreed.version) is Era.LEGACY:
-            self._say_initialized()
+            self._notify_initialized()
         _remember(self._key, Remembered(agreed.version, transport.kind))
         trace = self._settings.trace
         if trace is not None and self._settings.authorization is not None:
             trace(Step("auth", "log in", True, f"{self._settings.authorization.describe()} was accepted"))
         return Conversation(transport, info, self._settings.requests, self._ids)
 
-    def _say_initialized(self) -> None:
+    def _notify_initialized(self) -> None:
         body = jsonrpc.encode(jsonrpc.notification("notifications/initialized"))
         try:
             self._transport.notify(body, self._wait.narrowed(idle=_PROBE_SECONDS))

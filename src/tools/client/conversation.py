@@ -95,8 +95,8 @@ class CallInbox:
             self._wait.reset_idle()
         progress, message = _as_float(params.get("progress")), params.get("message")
         if self._on_progress is not None and progress is not None:
-            said = message if isinstance(message, str) else None
-            report(self._on_progress, Progress(progress, _as_float(params.get("total")), said))
+            text = message if isinstance(message, str) else None
+            report(self._on_progress, Progress(progress, _as_float(params.get("total")), text))
 
     def server_request(self, message: Message) -> Message | None:
         """See the protocol class."""
@@ -142,7 +142,7 @@ class Conversation:
         self._meta = modern_meta(info.protocol_version, requests) if self.era is Era.MODERN else {}
         self._is_lost = False
 
-    def lose(self) -> bool:
+    def mark_lost(self) -> bool:
         """Marks the conversation as lost. True for the first caller only: many calls may notice it."""
         is_news, self._is_lost = not self._is_lost, True
         return is_news

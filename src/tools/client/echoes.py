@@ -22,7 +22,7 @@ from ..transports.base import Step
 from ..words import CUT, in_one_line
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
-_SHORTEST: Final = 6  # shorter ones would black out ordinary words
+_SHORTEST: Final = 6  # blacking out shorter secrets would hit ordinary words
 _SHORTEST_IN_ERROR: Final = 4
 _BLACK: Final = "[secret]"
 
@@ -37,7 +37,7 @@ def tools_without(secrets: Iterable[str], tools: list[ToolDefinition]) -> list[T
     long = _longest_first(secrets, _SHORTEST)
     spelled = [json.dumps(secret)[1:-1] for secret in long]
     return [
-        ToolDefinition.from_raw(_without(long, tool.raw))
+        ToolDefinition.from_raw(_without_secrets(long, tool.raw))
         if long and any(map(json.dumps(tool.raw).__contains__, spelled))
         else tool
         for tool in tools
@@ -48,7 +48,7 @@ def server_without(secrets: Iterable[str], info: ServerInfo) -> ServerInfo:
     """Blacks out secrets in what a server says about itself; see `tools_without`."""
     long = _longest_first(secrets, _SHORTEST)
     parts = {name: getattr(info, name) for name in ("name", "title", "version", "instructions")}
-    return replace(info, **map_texts(parts, partial(_blacked_out, long))) if long else info
+    return replace(info, **map_texts(parts, partial(_black_out, long))) if long else info
 
 
 def secrets_in(headers: Mapping[str, str], url: str) -> Iterator[str]:
@@ -71,7 +71,7 @@ def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:
     """Blacks out secrets that a server repeated in an error, and returns the error, changed in place."""
     forms = _forms_of(secrets)
     if forms:
-        black = partial(_blacked_out_of_cut, forms)
+        black = partial(_black_out_cut_text, forms)
         error.what, error.args = black(error.what), tuple(map_texts(list(error.args), black))
         error.fix = map_texts(error.fix, black)
         if isinstance(error, ServerError):
@@ -81,7 +81,7 @@ def error_without(secrets: Iterable[str], error: MCPError) -> MCPError:
 
 def step_without(secrets: Iterable[str], step: Step) -> Step:
     """Blacks out secrets that a server repeated in its answer to a step of connecting."""
-    return replace(step, detail=_blacked_out_of_cut(_forms_of(secrets), step.detail))
+    return replace(step, detail=_black_out_cut_text(_forms_of(secrets), step.detail))
 
 
 def _forms_of(secrets: Iterable[str]) -> list[str]:
@@ -99,36 +99,36 @@ def _forms(secret: str) -> Iterator[str]:
         yield from (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
 
 
-def _without(secrets: list[str], value: Any) -> Any:
+def _without_secrets(secrets: list[str], value: Any) -> Any:
     match value:
         case dict():
             members = cast("dict[str, Any]", value)
-            black = partial(_blacked_out, secrets)
+            black = partial(_black_out, secrets)
             return {
-                key: map_texts(inner, black) if key in _TEXTS else _without(secrets, inner)
+                key: map_texts(inner, black) if key in _TEXTS else _without_secrets(secrets, inner)
                 for key, inner in members.items()
             }
         case list():
-            return [_without(secrets, inner) for inner in cast("list[Any]", value)]
+            return [_without_secrets(secrets, inner) for inner in cast("list[Any]", value)]
         case _:
             return value
 
 
-def _blacked_out(secrets: list[str], text: str) -> str:
+def _black_out(secrets: list[str], text: str) -> str:
     for secret in secrets:
         text = text.replace(secret, _BLACK)
     return text
 
 
-def _blacked_out_of_cut(secrets: list[str], text: str) -> str:
+def _black_out_cut_text(secrets: list[str], text: str) -> str:
     """Blacks out secrets in a text with cut parts, also where only the beginning of a secret is left."""
     for secret in secrets:
         *cut, rest = text.replace(secret, _BLACK).split(CUT)
-        text = CUT.join([*(_without_beginning(part, secret) for part in cut), rest])
+        text = CUT.join([*(_black_out_beginning(part, secret) for part in cut), rest])
     return text
 
 
-def _without_beginning(text: str, secret: str) -> str:
+def _black_out_beginning(text: str, secret: str) -> str:
     for length in range(min(len(secret) - 1, len(text)), _SHORTEST_IN_ERROR - 1, -1):
         if text.endswith(secret[:length]):
             return text[:-length] + _BLACK

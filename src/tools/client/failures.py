@@ -94,14 +94,14 @@ def _visit(error: RpcError) -> str:
 
 def http_error(refusal: Refusal) -> ConnectError:
     """The error for an HTTP answer without a JSON-RPC message."""
-    said = _said(refusal)
+    excerpt = _quoted_excerpt(refusal)
     if refusal.media_type == "text/html" and refusal.status < 400:
-        what = f"The URL answers with a web page{said}, not with MCP"
+        what = f"The URL answers with a web page{excerpt}, not with MCP"
         return ConnectError(what, phase="protocol", fix=_PATH)
     if refusal.status < 300:
         kind = refusal.media_type or "no content type"
         return ConnectError(
-            f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{said}",
+            f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{excerpt}",
             phase="protocol",
             fix="Check that the URL is the server's MCP endpoint",
         )
@@ -115,17 +115,17 @@ def http_error(refusal: Refusal) -> ConnectError:
     fix = _FIXES.get(refusal.status)
     if fix is None:
         fix = "Try again later, or ask whoever runs the server" if refusal.status >= 500 else _FIXES[400]
-    return ConnectError(f"{_status(refusal.status)}{said}{wait}", phase="http", fix=fix)
+    return ConnectError(f"{_status(refusal.status)}{excerpt}{wait}", phase="http", fix=fix)
 
 
 def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthError:
     """The error for 401 and 403, with the credential that was sent and the one that is wanted."""
     challenges = parse_challenges(refusal.challenge)
     sent = authorization.describe() if authorization is not None else "no credentials"
-    said = _said(refusal)
+    excerpt = _quoted_excerpt(refusal)
     for parameters in (challenge.parameters for challenge in challenges):
         if reason := parameters.get("error_description") or parameters.get("error"):
-            said = f" ({in_one_line(reason, _LONGEST_ATTEMPT)})"
+            excerpt = f" ({in_one_line(reason, _LONGEST_ATTEMPT)})"
             break
     is_wanted = not sent.startswith("no ") and any(c.scheme.lower() in sent.lower() for c in challenges)
     if refusal.status == 403 and not challenges and _HOST.search(refusal.excerpt):
@@ -143,8 +143,8 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
     if refusal.status == 401:
         wants = f"wants {_wanted(challenges)}; you send {sent}"
         what = f"does not accept what you send: {sent}" if is_wanted else wants
-        return AuthError(f"401: the server {what}{said}", status=401, fix=fix)
-    return AuthError(f"403: the server refuses access; you send {sent}{said}", status=403, fix=fix)
+        return AuthError(f"401: the server {what}{excerpt}", status=401, fix=fix)
+    return AuthError(f"403: the server refuses access; you send {sent}{excerpt}", status=403, fix=fix)
 
 
 def _wanted(challenges: list[Challenge]) -> str:
@@ -158,7 +158,7 @@ def _scopes(challenges: list[Challenge]) -> str:
     return f" (scope {scopes[0]})" if scopes else ""
 
 
-def _said(refusal: Refusal) -> str:
+def _quoted_excerpt(refusal: Refusal) -> str:
     return f" ('{refusal.excerpt}')" if refusal.excerpt else ""
 
 

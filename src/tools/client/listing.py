@@ -180,8 +180,8 @@ class Listings:
             for entry in pages.entries:
                 try:
                     tool = ToolDefinition.from_raw(entry)
-                    if mirrors and (found := mirrored_arguments(tool.input_schema)):
-                        mirrored.setdefault(tool.name, found)
+                    if mirrors and (arguments := mirrored_arguments(tool.input_schema)):
+                        mirrored.setdefault(tool.name, arguments)
                     tools.append(tool)
                 except (ProtocolError, InvalidAnnotationError) as error:
                     name = str(entry.get("name") or "(without a name)")

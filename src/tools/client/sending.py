@@ -109,7 +109,7 @@ class Requests:
                 headers = None if headers_for is None else headers_for(conversation)
                 answer = self._attempt(conversation, method, params, wait, on_progress, on_attempt, headers)
             except SessionLost:
-                losses += conversation is None or conversation.lose()
+                losses += conversation is None or conversation.mark_lost()
                 if losses >= self._attempts:
                     raise
                 lost = conversation or lost
@@ -134,7 +134,7 @@ class Requests:
             if isinstance(answer, Response) and jsonrpc.has_result(answer.message):
                 return answer
             if self._is_stale(answer, conversation):
-                losses += conversation.lose()
+                losses += conversation.mark_lost()
                 if losses >= self._attempts:
                     raise self._still_stale(answer, losses)
                 lost = conversation
@@ -228,20 +228,20 @@ def _says_lost(refusal: Refusal) -> bool:
     error = refusal.error
     if error is not None and error.code == jsonrpc.METHOD_NOT_FOUND:
         return False  # some servers send 404 with it, which is about the method then
-    said = (refusal.excerpt if error is None else error.message).lower()
+    text = (refusal.excerpt if error is None else error.message).lower()
     if error is not None and error.code == jsonrpc.INVALID_PARAMS:
         # With 400 "session" may be the name of a parameter; with 404 a tool may be unknown.
-        return said in _LOST_MESSAGES or (refusal.status == 404 and "session" in said)
+        return text in _LOST_MESSAGES or (refusal.status == 404 and "session" in text)
     return (
         refusal.status in {404, 410}
-        or any(words in said for words in _SESSION_WORDS.get(refusal.status, ()))
+        or any(words in text for words in _SESSION_WORDS.get(refusal.status, ()))
         or (error is not None and _tells_of_loss(error))
     )
 
 
 def _tells_of_loss(error: jsonrpc.RpcError) -> bool:
-    said = error.message.lower()
-    return said in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in said)
+    text = error.message.lower()
+    return text in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in text)
 
 
 def _pause(answer: Answer, repeatable: bool, attempt: int, attempts: int) -> float | None:

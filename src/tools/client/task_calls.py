@@ -85,14 +85,14 @@ def call_as_task(
             wait.sleep(poll_pause(task.get("pollInterval"), wait))
             task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
             polls += 1
-            tell(on_progress, task, polls)
+            report_status(on_progress, task, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
     except BaseException:
         cancel_task(send, task_id, wait.farewell())
         raise
 
 
-def tell(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
+def report_status(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
     """Reports the server's message about the task as progress."""
     message = task.get("statusMessage")
     if on_progress is not None and isinstance(message, str):

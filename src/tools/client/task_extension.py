@@ -12,7 +12,7 @@ from ..protocol.jsonrpc import as_object, error_of
 from ..protocol.server_requests import ServerRequests, answer_inputs
 from .conversation import OnProgress
 from .failures import server_error
-from .task_calls import Send, cancel_task, poll_pause, tell
+from .task_calls import Send, cancel_task, poll_pause, report_status
 
 
 def finish_task(
@@ -51,7 +51,7 @@ def finish_task(
                 wait.sleep(poll_pause(task.get("pollIntervalMs"), wait))
             task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
             polls += 1
-            tell(on_progress, task, polls)
+            report_status(on_progress, task, polls)
             if task.get("status") == "input_required":
                 _answer(send, task_id, task, requests, wait, answered)
     except BaseException:
@@ -77,9 +77,9 @@ def _result(task: dict[str, Any]) -> dict[str, Any] | None:
             return None  # the task had ended when it was created; its result comes with a poll
         case "cancelled":
             message = task.get("statusMessage")
-            said = f": {message[:200]}" if isinstance(message, str) else ""
+            detail = f": {message[:200]}" if isinstance(message, str) else ""
             raise ProtocolError(
-                f"The server canceled the task{said}", fix="Look into the server's log, or call again"
+                f"The server canceled the task{detail}", fix="Look into the server's log, or call again"
             )
         case _:
             raise ProtocolError(f"The server's task has the status '{str(status)[:80]}' and no result")

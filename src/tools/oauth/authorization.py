@@ -47,7 +47,7 @@ _flights: Final[weakref.WeakValueDictionary[tuple[str, str, str], threading.Lock
 _flights_lock: Final = threading.Lock()
 
 
-class _Asker(threading.local):
+class _ThreadState(threading.local):
     """The token that a thread sent last, and its check of the cancel button."""
 
     token: str | None = None
@@ -93,7 +93,7 @@ class OAuth:
         )
         self._key = login_key(server_url)
         self._found: Discovered | None = None
-        self._asker = _Asker()
+        self._thread_state = _ThreadState()
         self._logins: list[float] = []
         self._refreshed: tuple[str, float] | None = None
         self._refusal: tuple[str | None, int, GrantRefused, float] | None = None
@@ -133,13 +133,13 @@ class OAuth:
         """The header with the token, which is renewed first if it is about to expire.
 
         Raises:
-            Canceled: `is_canceled` said so.
+            Canceled: `is_canceled` returned True.
         """
-        self._asker.is_canceled = is_canceled
+        self._thread_state.is_canceled = is_canceled
         login = self._login
         if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
             login = self._renew_early(login)
-        self._asker.token = login.tokens.access_token if login is not None else None
+        self._thread_state.token = login.tokens.access_token if login is not None else None
         return {"Authorization": f"Bearer {login.tokens.access_token}"} if login is not None else {}
 
     def challenged(
@@ -152,24 +152,24 @@ class OAuth:
 
         Raises:
             AuthError: No token could be obtained.
-            Canceled: `is_canceled` said so.
+            Canceled: `is_canceled` returned True.
         """
-        self._asker.is_canceled = is_canceled
-        asked = BearerChallenge.read(challenge)
-        if not asked.wants_bearer or status not in {401, 403}:
+        self._thread_state.is_canceled = is_canceled
+        bearer = BearerChallenge.read(challenge)
+        if not bearer.wants_bearer or status not in {401, 403}:
             return False
-        if status == 403 and asked.error != "insufficient_scope":
+        if status == 403 and bearer.error != "insufficient_scope":
             return False
-        sent = self._asker.token
-        with self._alone():
+        sent = self._thread_state.token
+        with self._exclusive():
             login = self._login = self._load() or self._login
             if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
                 return True  # another thread or process was faster
             self._check_refusal(sent, status)
             try:
                 if status == 403:
-                    return self._step_up(asked)
-                self._renew(asked)
+                    return self._step_up(bearer)
+                self._renew(bearer)
             except GrantRefused as refusal:
                 self._refusal = (sent, status, refusal, time.monotonic())
                 raise
@@ -191,20 +191,22 @@ class OAuth:
 
         Raises:
             AuthError: No login could be obtained.
-            Canceled: `is_canceled` said so.
+            Canceled: `is_canceled` returned True.
         """
-        self._asker.is_canceled = is_canceled
-        asked = BearerChallenge.read(challenge)
-        with self._alone():
-            found = self._discover(asked.resource_metadata)
-            return self._obtain(found, self._first_scope(found, asked), self._previous_issuer(found))
+        self._thread_state.is_canceled = is_canceled
+        bearer = BearerChallenge.read(challenge)
+        with self._exclusive():
+            discovered = self._discover(bearer.resource_metadata)
+            return self._obtain(
+                discovered, self._first_scope(discovered, bearer), self._previous_issuer(discovered)
+            )
 
-    def _renew(self, asked: BearerChallenge) -> Login:
+    def _renew(self, bearer: BearerChallenge) -> Login:
         """Gets new tokens after 401: refreshes once, else logs in. The server may have changed its issuer."""
-        found = self._discover(asked.resource_metadata)
+        discovered = self._discover(bearer.resource_metadata)
         login = self._login
-        previous = self._previous_issuer(found)
-        if login is not None and login.issuer != found.server.issuer:
+        previous = self._previous_issuer(discovered)
+        if login is not None and login.issuer != discovered.server.issuer:
             # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-server-binding
             self._forget()
             login = None
@@ -214,61 +216,61 @@ class OAuth:
             and not self._was_just_refreshed(login)
         ):
             try:
-                return self._refresh(login, found)
+                return self._refresh(login, discovered)
             except GrantRefused as refusal:
                 other = self._load()
                 if other is not None and other.tokens.access_token != login.tokens.access_token:
                     self._login = other  # another process has used the refresh token
                     return other
                 _logger.debug("refresh refused: %s", refusal.error)
-        scope = union(login.scope if login is not None else None, self._first_scope(found, asked))
-        return self._obtain(found, scope, previous)
+        scope = union(login.scope if login is not None else None, self._first_scope(discovered, bearer))
+        return self._obtain(discovered, scope, previous)
 
     def _renew_early(self, login: Login) -> Login:
         """Renews the token before it expires. A failure is only logged, as the token may still be valid."""
-        with self._alone():
+        with self._exclusive():
             current = self._load() or login
             self._login = current
             if not current.tokens.is_due or time.monotonic() < self._pause_until:
                 return current
             try:
-                found = self._found or self._discover(None)
-                if found.server.issuer != current.issuer:
+                discovered = self._found or self._discover(None)
+                if discovered.server.issuer != current.issuer:
                     return current
                 if current.tokens.refresh_token is not None:
-                    return self._refresh(current, found)
+                    return self._refresh(current, discovered)
                 if self._grant.name == "client_credentials":
-                    return self._obtain(found, current.scope, current.issuer)
+                    return self._obtain(discovered, current.scope, current.issuer)
             except AuthError as error:
                 _logger.warning("the token could not be renewed before it expires: %s", error.what)
             self._pause_until = time.monotonic() + _PAUSE_AFTER_FAILURE
             return current
 
-    def _step_up(self, asked: BearerChallenge) -> bool:
+    def _step_up(self, bearer: BearerChallenge) -> bool:
         """Asks for more scopes after 403 ``insufficient_scope``: the scopes so far and the missing ones.
 
         https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#step-up-authorization-flow
         """
         login = self._login
         so_far = union(login.scope, login.tokens.scope) if login is not None else None
-        if asked.scope is None or covers(so_far, asked.scope):
+        if bearer.scope is None or covers(so_far, bearer.scope):
             return False  # a login with the same scopes would be refused the same way
-        found = self._discover(asked.resource_metadata)
-        scope = union(so_far, asked.scope)
+        discovered = self._discover(bearer.resource_metadata)
+        scope = union(so_far, bearer.scope)
         self._obtain(
-            found,
-            with_offline(scope, found.server.scopes_supported, refreshable=self._grant.refreshable),
-            self._previous_issuer(found),
+            discovered,
+            with_offline(scope, discovered.server.scopes_supported, refreshable=self._grant.refreshable),
+            self._previous_issuer(discovered),
         )
         return True
 
-    def _refresh(self, login: Login, found: Discovered) -> Login:
+    def _refresh(self, login: Login, discovered: Discovered) -> Login:
         fields = {
             "grant_type": "refresh_token",
             "refresh_token": login.tokens.refresh_token,
-            "resource": found.resource,
+            "resource": discovered.resource,
         }
-        new = request_tokens(self._guard, found.server, login.client, fields)
+        new = request_tokens(self._guard, discovered.server, login.client, fields)
         # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
         tokens = dataclasses.replace(
             new,
@@ -280,28 +282,28 @@ class OAuth:
         _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
         return self._keep(dataclasses.replace(login, tokens=tokens))
 
-    def _obtain(self, found: Discovered, scope: str | None, previous_issuer: str | None) -> Login:
+    def _obtain(self, discovered: Discovered, scope: str | None, previous_issuer: str | None) -> Login:
         if self._grant.asks_person:
             self._count_login()
         situation = Situation(
             server_url=self._server_url,
             guard=self._guard,
-            found=found,
+            found=discovered,
             store=self._store,
             pinned=self._issuer is not None,
             previous_issuer=previous_issuer,
         )
-        issuer = found.server.issuer
+        issuer = discovered.server.issuer
         try:
             client, tokens = self._grant.obtain(situation, scope)
         except GrantRefused as refusal:
             if refusal.error in {"invalid_client", "unauthorized_client"}:
                 self._store.delete(
                     client_key(issuer)
-                )  # the server has forgotten us: register again next time
+                )  # the server no longer knows the client: register again next time
             raise
         _logger.debug("logged in for %s", origin_and_path(self._server_url))
-        return self._keep(Login(issuer, found.resource, client, tokens, scope, self._grant.name))
+        return self._keep(Login(issuer, discovered.resource, client, tokens, scope, self._grant.name))
 
     def _count_login(self) -> None:
         """Counts logins, as a server that refuses every token would ask the person again and again."""
@@ -315,24 +317,26 @@ class OAuth:
             )
         self._logins.append(now)
 
-    def _first_scope(self, found: Discovered, asked: BearerChallenge) -> str | None:
+    def _first_scope(self, discovered: Discovered, bearer: BearerChallenge) -> str | None:
         return choose_scope(
             wanted=self._scope,
-            challenged=asked.scope,
-            resource_scopes=found.resource_scopes,
-            server_scopes=found.server.scopes_supported,
+            challenged=bearer.scope,
+            resource_scopes=discovered.resource_scopes,
+            server_scopes=discovered.server.scopes_supported,
             refreshable=self._grant.refreshable,
         )
 
-    def _previous_issuer(self, found: Discovered) -> str | None:
+    def _previous_issuer(self, discovered: Discovered) -> str | None:
         if self._login is not None:
             return self._login.issuer
-        return self._found.server.issuer if self._found is not None and self._found is not found else None
+        return (
+            self._found.server.issuer if self._found is not None and self._found is not discovered else None
+        )
 
     def _discover(self, metadata_url: str | None) -> Discovered:
-        found = discover(self._server_url, self._guard, metadata_url=metadata_url, issuer=self._issuer)
-        self._found = found
-        return found
+        discovered = discover(self._server_url, self._guard, metadata_url=metadata_url, issuer=self._issuer)
+        self._found = discovered
+        return discovered
 
     def _was_just_refreshed(self, login: Login) -> bool:
         """Returns whether the refused token is the one just refreshed: another refresh would not help."""
@@ -367,11 +371,11 @@ class OAuth:
 
     def _is_canceled(self) -> bool:
         """Returns whether the request of this thread was canceled."""
-        is_canceled = self._asker.is_canceled
+        is_canceled = self._thread_state.is_canceled
         return is_canceled is not None and is_canceled()
 
     @contextmanager
-    def _alone(self) -> Generator[None, None, None]:
+    def _exclusive(self) -> Generator[None, None, None]:
         """A context in which no other thread obtains these tokens. Raises `AuthError` and `Canceled` only."""
         wait = Wait(_LONGEST_LOGIN, is_canceled=self._is_canceled)
         try:

@@ -64,15 +64,15 @@ def discover(
         TimedOut: A clock ran out.
         Canceled: `Guard.is_canceled` returned True.
     """
-    found = _resource_metadata(server_url, guard, metadata_url)
-    if found is None:
+    metadata = _resource_metadata(server_url, guard, metadata_url)
+    if metadata is None:
         server = _legacy_server(server_url, guard)
         _require(server.issuer, (server.issuer,), issuer)
         return Discovered(canonical_resource(server_url), None, server)
-    check_resource(found, server_url)
-    chosen = _require(found.authorization_servers[0], found.authorization_servers, issuer)
+    check_resource(metadata, server_url)
+    chosen = _require(metadata.authorization_servers[0], metadata.authorization_servers, issuer)
     server = _server_metadata(chosen, guard)
-    return Discovered(found.resource, found.scopes_supported, server)
+    return Discovered(metadata.resource, metadata.scopes_supported, server)
 
 
 def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:

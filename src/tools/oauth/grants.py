@@ -25,7 +25,7 @@ class UserAgent(Protocol):
         ...
 
     def authorize(self, url: str, is_canceled: IsCanceled | None) -> str:
-        """Lets a person log in.
+        """Opens the login page for the person and waits for the redirect.
 
         Args:
             url: The URL of the authorization request; already checked.

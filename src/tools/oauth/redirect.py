@@ -113,9 +113,11 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     if issuer is None and request.issuer_required:
         raise _not_ours("The login came back without saying from which authorization server (no issuer)")
     if "error" in answer:
-        said = in_one_line(": ".join(filter(None, (answer["error"], answer.get("error_description")))), 200)
+        refusal_text = in_one_line(
+            ": ".join(filter(None, (answer["error"], answer.get("error_description")))), 200
+        )
         raise AuthError(
-            f"The authorization server refused the login: {said}",
+            f"The authorization server refused the login: {refusal_text}",
             status=401,
             fix="Log in again and consent, or ask whoever runs the server for access",
         )

@@ -128,20 +128,20 @@ class KeyringStore:
     def _get(self, key: str) -> str | None:
         import keyring
 
-        with _answering():
+        with _keyring_errors():
             return keyring.get_password(SERVICE, key)
 
     def _set(self, key: str, text: str) -> None:
         import keyring
 
-        with _answering():
+        with _keyring_errors():
             keyring.set_password(SERVICE, key, text)
 
     def _remove(self, key: str) -> bool:
         import keyring
         from keyring.errors import PasswordDeleteError
 
-        with _answering():
+        with _keyring_errors():
             try:
                 keyring.delete_password(SERVICE, key)
             except PasswordDeleteError:
@@ -150,7 +150,7 @@ class KeyringStore:
 
 
 @contextmanager
-def _answering() -> Generator[None]:
+def _keyring_errors() -> Generator[None]:
     """A context for calls of the keyring, which turns their failures into an error in words."""
     from keyring.errors import KeyringError
 

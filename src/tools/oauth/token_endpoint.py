@@ -262,11 +262,11 @@ def _refused(
 ) -> GrantRefused:
     error = str(answer.get("error") or reply.status)
     description = answer.get("error_description")
-    said = f"{error}: {description}" if isinstance(description, str) and description else error
+    message = f"{error}: {description}" if isinstance(description, str) and description else error
     for secret in sorted(filter(None, hidden), key=len, reverse=True):
-        said = said.replace(secret, "[secret]")
+        message = message.replace(secret, "[secret]")
     return GrantRefused(
-        f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(said, 200)}",
+        f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(message, 200)}",
         error=error,
         fix="Check client id, secret and scope, or log in again"
         if error in {"invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}

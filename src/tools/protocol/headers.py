@@ -84,7 +84,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
     Raises:
         InvalidAnnotationError: An annotation is not valid; the specification demands to leave out the tool.
     """
-    found: list[Mirrored] = []
+    mirrored: list[Mirrored] = []
     seen: set[str] = set()
     for subschema, path in _subschemas(schema):
         if ANNOTATION not in subschema:
@@ -103,8 +103,8 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
                 f"{ANNOTATION} of {where} stands on a type other than string, integer, boolean"
             )
         seen.add(name.lower())
-        found.append(Mirrored(f"Mcp-Param-{name}", path))
-    return tuple(found)
+        mirrored.append(Mirrored(f"Mcp-Param-{name}", path))
+    return tuple(mirrored)
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:

@@ -95,8 +95,8 @@ def answers(message: Message, request_id: int) -> bool:
     """Returns whether the message answers that request; ids may come back as text."""
     if not is_response(message):
         return False
-    found = message.get("id")
-    return found == request_id or (isinstance(found, str) and found == str(request_id))
+    response_id = message.get("id")
+    return response_id == request_id or (isinstance(response_id, str) and response_id == str(request_id))
 
 
 def answers_another(message: Message, request_id: int) -> bool:
@@ -104,8 +104,10 @@ def answers_another(message: Message, request_id: int) -> bool:
 
     An error may have no id, or a text as id, if the server could not read the request.
     """
-    found = message.get("id")
-    is_number = isinstance(found, int | float) or (isinstance(found, str) and found.isdecimal())
+    response_id = message.get("id")
+    is_number = isinstance(response_id, int | float) or (
+        isinstance(response_id, str) and response_id.isdecimal()
+    )
     return is_number and not answers(message, request_id)
 
 

@@ -109,12 +109,12 @@ class _Example:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._nodes = 0
-        self._looks = 0  # the number of properties examined
+        self._examined = 0  # the number of properties examined
 
     def of(self, part: Any, depth: int) -> Any:
         schema = self._merged(part, depth)
         self._nodes += 1
-        given = _given(schema)
+        given = _proposed_values(schema)
         if given:
             return given[0]
         kind = _kind(schema)
@@ -135,16 +135,16 @@ class _Example:
 
     def _merged(self, part: Any, depth: int) -> dict[str, Any]:
         schema = resolve(self._root, part)
-        self._looks += 1
-        if depth >= _MAX_DEPTH or self._looks > _MAX_LOOKS:
+        self._examined += 1
+        if depth >= _MAX_DEPTH or self._examined > _MAX_LOOKS:
             return schema
         parts = [self._merged(each, depth + 1) for each in _list(schema.get("allOf"))[:50]]
         branch = self._branch(schema)
         if branch is not None:
             parts.append(self._merged(branch, depth + 1))
         for each in parts:
-            self._looks += len(as_object(schema.get("properties"))) + len(_list(schema.get("required")))
-            if self._looks > _MAX_LOOKS:
+            self._examined += len(as_object(schema.get("properties"))) + len(_list(schema.get("required")))
+            if self._examined > _MAX_LOOKS:
                 break
             both = {
                 **each,
@@ -165,12 +165,14 @@ class _Example:
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = as_object(schema.get("properties"))
         required = required_names(schema)
-        self._looks += len(properties)
+        self._examined += len(properties)
         example: dict[str, Any] = {}
         for name, part in properties.items():
             if name in required:
                 example[name] = self.of(part, depth + 1)
-            elif self._looks <= _MAX_LOOKS and (given := _given(resolve(self._root, part), telling=True)):
+            elif self._examined <= _MAX_LOOKS and (
+                given := _proposed_values(resolve(self._root, part), only_informative=True)
+            ):
                 example[name] = given[0]
         least = min(_length(schema.get("minProperties"), 0), _MAX_ITEMS)
         invented = (f"name{number}" for number in range(1, least + 1))
@@ -195,16 +197,20 @@ class _Example:
         return items
 
 
-def _given(schema: dict[str, Any], *, telling: bool = False) -> list[Any]:
-    """The value that the schema proposes, if any; with `telling`, no null default and no mere enumeration."""
+def _proposed_values(schema: dict[str, Any], *, only_informative: bool = False) -> list[Any]:
+    """The value that the schema proposes, if any; `only_informative` skips null defaults and enumerations."""
     allowed = [*(schema[key] for key in ("const",) if key in schema), *_list(schema.get("enum"))]
     proposed = [
-        *(schema[key] for key in ("default",) if key in schema and not (telling and schema[key] is None)),
+        *(
+            schema[key]
+            for key in ("default",)
+            if key in schema and not (only_informative and schema[key] is None)
+        ),
         *_list(schema.get("examples")),
         *(schema[key] for key in ("example",) if key in schema),
     ]
     fitting = [value for value in proposed if (not allowed or value in allowed) and _is_of(value, schema)]
-    return fitting[:1] or ([] if telling else allowed[:1])
+    return fitting[:1] or ([] if only_informative else allowed[:1])
 
 
 def _kind(schema: dict[str, Any]) -> str | None:

@@ -1,9 +1,9 @@
 """A scan of tool definitions for suspicious texts that people should see before a model reads them.
 
 A model reads a tool's description, and every text in its schemas, as if the person had written them. The scan
-therefore checks every string of a definition, names of properties included, and reports suspicious ones with
-their places, hidden characters made visible. It never edits a definition, which would then differ from the
-one that server and digest know. A finding is a reason to look, not a verdict, and a tool without findings is
+therefore checks every string of a definition, names of properties included, and reports suspicious strings
+with their places, hidden characters made visible. It never edits a definition, which would then differ from
+the server's and from its digest. A finding is a reason to look, not a verdict, and a tool without findings is
 not proven harmless.
 """
 
@@ -108,20 +108,20 @@ def scan(
     Returns:
         The findings, at most 50, in the order of the definition.
     """
-    found: dict[Finding, None] = {}
+    findings: dict[Finding, None] = {}
     leads_elsewhere = False
     for number, (where, text) in enumerate(_strings(definition)):
-        if number >= _MAX_STRINGS or len(found) >= _MAX_FINDINGS:
+        if number >= _MAX_STRINGS or len(findings) >= _MAX_FINDINGS:
             what = "The definition holds more than was looked at"
-            found[Finding("out of sight", where, what)] = None
+            findings[Finding("out of sight", where, what)] = None
             break
-        found.update(dict.fromkeys(_in_text(where, text, foreign_names or {})))
+        findings.update(dict.fromkeys(_in_text(where, text, foreign_names or {})))
         if not text.startswith(_HARMLESS) and _REFERENCE.search(where):
             leads_elsewhere = True
-    found.update(dict.fromkeys(_in_names(definition)))
+    findings.update(dict.fromkeys(_in_names(definition)))
     if leads_elsewhere:
-        found.update(dict.fromkeys(_in_schema(definition)))
-    return tuple(found)
+        findings.update(dict.fromkeys(_in_schema(definition)))
+    return tuple(findings)
 
 
 def findings_json(findings: Iterable[Finding]) -> str | None:
@@ -183,19 +183,19 @@ def _in_text(where: str, text: str, foreign_names: Mapping[str, str]) -> Iterato
 
 def _suspicious_in(text: str) -> list[tuple[str, str]]:
     """Kind and sentence of each suspicious part of a text that can be found in the text alone."""
-    found: list[tuple[str, str]] = []
+    suspicions: list[tuple[str, str]] = []
     hidden = "".join(character for _, character in hidden_characters(text))
     if hidden:
-        found.append(("hidden characters", _hidden(text, hidden)))
+        suspicions.append(("hidden characters", _hidden(text, hidden)))
     for candidate in filter(None, (without_hidden(text), smuggled(hidden))):
         plain = re.sub(r"\s+", " ", candidate)
         for kind, pattern, words in _PATTERNS:
             if match := pattern.search(plain):
-                found.append((kind, f"{words}: “{_excerpt(plain, match)}”"))
+                suspicions.append((kind, f"{words}: “{_excerpt(plain, match)}”"))
     if match := _OUT_OF_SIGHT.search(text):
         what = f"After a long blank stretch it goes on: “{_cut(text[match.end() :])}”"
-        found.append(("out of sight", what))
-    return found
+        suspicions.append(("out of sight", what))
+    return suspicions
 
 
 # Cached, as definitions repeat short texts, such as the names of types, hundreds of times.

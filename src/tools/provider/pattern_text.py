@@ -99,9 +99,9 @@ class _Reader:
         return character
 
     def _takes(self, character: str) -> bool:
-        found = self._peek() == character
-        self._at += found
-        return found
+        is_next = self._peek() == character
+        self._at += is_next
+        return is_next
 
     def _choice(self) -> str:
         text = self._sequence()
@@ -173,10 +173,10 @@ class _Reader:
 
     def _range(self) -> list[tuple[str, str]]:
         character = self._next()
-        found = self._escaped() if character == "\\" else [(character, character)]
-        low, high = found[0]
+        characters = self._escaped() if character == "\\" else [(character, character)]
+        low, high = characters[0]
         if low != high or self._peek() != "-" or self._pattern[self._at + 1 : self._at + 2] == "]":
-            return found
+            return characters
         self._next()
         high = self._next()
         return [(low, _one_of(self._escaped()) if high == "\\" else high)]

@@ -170,7 +170,7 @@ def provide(
         The outcome of every server.
 
     Raises:
-        Canceled: `is_canceled` said so.
+        Canceled: `is_canceled` returned True.
     """
     listings = _list_all(requests, open_client, on_progress, is_canceled, concurrency)
     return _combined(listings, name_filter or NameFilter())
@@ -197,8 +197,8 @@ def _list_all(
                 done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
                 for number, future in enumerate(done, start=answered + 1):
                     if on_progress is not None:
-                        said = f"Server {number} of {len(requests)}: {_in_words(*future.result())}"
-                        on_progress(number / len(requests), said)
+                        message = f"Server {number} of {len(requests)}: {_in_words(*future.result())}"
+                        on_progress(number / len(requests), message)
         finally:
             stop.set()
             for future in pending:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def failure(provision: Provision) -> MCPError:
-    """Makes the error for a person who wants all servers or none.
+    """Makes the error if a failed server stops the node.
 
     It describes the first failed server: the failed phase, the reason, and what to do next.
     """
@@ -50,37 +50,37 @@ def warnings(provision: Provision) -> list[str]:
     if not provision.outcomes:
         return ["The Servers table has no rows, so no server was asked."]
     failed = provision.failed
-    said: list[str] = []
+    messages: list[str] = []
     if failed:
         error = failed[0].error
-        said.append(
+        messages.append(
             f"{len(failed)} of {counted(len(provision.outcomes), 'server')} failed; first, in phase"
             f" '{failed[0].phase}': {error} The Servers table and the view say more."
         )
-    said += _finding_warnings(provision)
-    said += [
+    messages += _finding_warnings(provision)
+    messages += [
         f"Your credential is sent unencrypted to {outcome.request.server}. Use https if the server offers it."
         for outcome in provision.outcomes
         if outcome.request.credential and outcome.error is None and sent_in_clear(outcome.request.server)
     ]
-    said += _name_warnings(provision)
-    said += [
+    messages += _name_warnings(provision)
+    messages += [
         f"{outcome.request.server} offers '{name}' in a form that cannot be used: {why}"
         f"{'' if len(outcome.dropped) == 1 else f' ({len(outcome.dropped) - 1} more)'}."
         for outcome in provision.outcomes
         for name, why in outcome.dropped[:1]
     ]
-    said += [
+    messages += [
         f"{outcome.request.server} {_why_empty(outcome)}"
         for outcome in provision.outcomes
         if not outcome.tools and outcome.error is None
     ]
-    return [visible(text) for text in said]  # names and messages are texts of servers
+    return [visible(text) for text in messages]  # names and messages are texts of servers
 
 
 def _finding_warnings(provision: Provision) -> list[str]:
     suspicious = [tool for tool in provision.tools if tool.findings]
-    said = [
+    messages = [
         f"{outcome.request.server}: the server's instructions have security findings; first:"
         f" {outcome.findings[0].what}"
         for outcome in provision.outcomes
@@ -88,28 +88,30 @@ def _finding_warnings(provision: Provision) -> list[str]:
     ]
     if suspicious:
         name, first = suspicious[0].shown_name, suspicious[0].findings[0]
-        said.append(
+        messages.append(
             f"{counted(len(suspicious), 'tool')} of {len(provision.tools)} with security findings; first:"
             f" '{name}' at {first.where or '/'}: {first.what.rstrip('.')}."
             " Read them in the column Security findings before a model gets these tools."
         )
-    return said
+    return messages
 
 
 def _name_warnings(provision: Provision) -> list[str]:
-    said: list[str] = []
+    messages: list[str] = []
     ambiguous, repeated = provision.names.ambiguous, provision.names.repeated
     if ambiguous:
-        said.append(
+        messages.append(
             f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{ambiguous[0]}');"
             " they are shown as 'name @ server'. Give each server a prefix for shorter names."
         )
     if repeated:
         server, name = repeated[0]
-        said.append(f"{server} lists '{name}' more than once; a call reaches whichever the server takes.")
+        messages.append(f"{server} lists '{name}' more than once; a call reaches whichever the server takes.")
     if provision.useless_patterns:
-        said.append(f"No tool matches {', '.join(repr(pattern) for pattern in provision.useless_patterns)}.")
-    return said
+        messages.append(
+            f"No tool matches {', '.join(repr(pattern) for pattern in provision.useless_patterns)}."
+        )
+    return messages
 
 
 def _why_empty(outcome: ServerOutcome) -> str:

@@ -67,7 +67,7 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
     Returns:
         The names, and the names that had to be changed.
     """
-    wanted = [[_wanted(server.prefix, name) for name in server.names] for server in servers]
+    wanted = [[_with_prefix(server.prefix, name) for name in server.names] for server in servers]
     owners = Counter(name for names in wanted for name in set(names))
     labels = server_labels([server.server for server in servers])
     qualified = [
@@ -147,7 +147,7 @@ def _translated(pattern: str) -> str:
     return re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
 
 
-def _wanted(prefix: str, name: str) -> str:
+def _with_prefix(prefix: str, name: str) -> str:
     return without_surrogates(prefix + name) or "unnamed"
 
 

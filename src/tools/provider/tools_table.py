@@ -93,8 +93,8 @@ def _context_tokens(definition: ToolDefinition, shown_name: str) -> int:
     A quarter of the UTF-8 bytes of name, description and schema as sent to a model, rounded up: a rule of
     thumb that is right within a third for English and JSON.
     """
-    said = {"name": shown_name, "description": definition.description or ""}
-    return -(-len(compact_json(said | {"parameters": definition.input_schema}).encode()) // 4)
+    shown = {"name": shown_name, "description": definition.description or ""}
+    return -(-len(compact_json(shown | {"parameters": definition.input_schema}).encode()) // 4)
 
 
 def _tool_row(tool: ProvidedTool) -> tuple[Any, ...]:

@@ -114,7 +114,7 @@ class Transport(Protocol):
         ...
 
     def adopt(self, version: str, session_id: str | None) -> None:
-        """Takes the outcome of the negotiation: revision and session id of all later messages."""
+        """Sets the outcome of the negotiation: revision and session id of all later messages."""
         ...
 
     def end_session(self, wait: Wait) -> None:

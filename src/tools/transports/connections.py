@@ -39,8 +39,8 @@ class _Idle(NamedTuple):
 class Connections:
     """Connections, one per concurrent request. Safe for use by many threads at once.
 
-    Their number is not limited, as a ping must be answered even while many streams are open; callers limit the
-    number of concurrent calls.
+    Their number is not limited, as a ping must be answered even while many streams are open; callers limit
+    the number of concurrent calls.
 
     Args:
         pool: Opens connections; sends no requests.
@@ -143,8 +143,8 @@ class Connections:
 def _kept_seconds(headers: Sequence[tuple[bytes, bytes]]) -> float:
     """The seconds for which a connection is kept after a reply."""
     for name, value in headers:
-        if name.lower() == b"keep-alive" and (said := _TIMEOUT.search(value.decode("ascii", "replace"))):
-            announced = float(said[1])
+        if name.lower() == b"keep-alive" and (match := _TIMEOUT.search(value.decode("ascii", "replace"))):
+            announced = float(match[1])
             return min(_KEPT_SECONDS, announced - min(_BEFORE_THE_CLOSE, announced / 2))
     return _KEPT_SECONDS
 

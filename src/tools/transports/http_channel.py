@@ -167,7 +167,7 @@ class HttpChannel:
         """Returns whether the authorization was renewed. If not, the reply can still be read as a refusal."""
         if self._authorization is None:
             return False
-        reply.settle()  # frees the connection, as a login by a person may take long
+        reply.buffer_refusal()  # frees the connection, as a login by a person may take long
         started = time.monotonic()
         try:
             challenge = reply.headers.get("www-authenticate")

@@ -44,7 +44,7 @@ class Reply:
         self._response = response
         self._wait = wait
         self._limits = limits
-        self._settled: bytes | None = None
+        self._buffered_body: bytes | None = None
         self._closed = False
         assert isinstance(response.stream, Iterable)
         self._stream = iter(response.stream)
@@ -70,8 +70,8 @@ class Reply:
         kind = self.media_type
         if kind in {_JSON, EVENTS} or not (kind.startswith("text/") or "json" in kind or not kind):
             return kind == _JSON
-        self._settled = self.read()
-        return self._settled.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._settled
+        self._buffered_body = self.read()
+        return self._buffered_body.lstrip(_BLANKS)[:1] in {b"{", b"["} and b'"jsonrpc"' in self._buffered_body
 
     def close(self) -> None:
         """Ends the reply. If its body is incomplete, the connection is closed, which tells the server.
@@ -86,7 +86,7 @@ class Reply:
             self.shut_down()
         self._response.close()
 
-    def abandon(self) -> None:
+    def close_connection(self) -> None:
         """Closes the reply and its connection, whose next bytes may belong to another request."""
         if not self._closed:
             self.shut_down()
@@ -167,8 +167,8 @@ class Reply:
         Raises:
             ResultTooLarge: The body exceeds the limit (`Limits.result_bytes` unless given).
         """
-        if self._settled is not None:
-            return self._settled
+        if self._buffered_body is not None:
+            return self._buffered_body
         bound = self._limits.result_bytes if limit is None else limit
         parts: list[bytes] = []
         size = 0
@@ -184,15 +184,15 @@ class Reply:
             self._wait.reset_idle()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def settle(self) -> None:
-        """Reads the beginning of a refusal's body for later use by `read` and `refusal`, and closes the reply."""
+    def buffer_refusal(self) -> None:
+        """Reads the beginning of a refusal's body, for `read` and `refusal` later, and closes the reply."""
         self._wait = self._wait.narrowed(idle=_SETTLE_SECONDS)
         try:
-            self._settled = self._words()
+            self._buffered_body = self._error_body()
         except TimedOut:
-            self._settled = b""
+            self._buffered_body = b""
 
-    def _words(self) -> bytes:
+    def _error_body(self) -> bytes:
         """The beginning of a refusal's body, enough for an error message."""
         try:
             if self.media_type != EVENTS:
@@ -205,7 +205,7 @@ class Reply:
 
     def refusal(self, *, sent_session: bool = False) -> Refusal:
         """The reply as a refusal, with the beginning of its body. Closes the reply."""
-        body = self._words().removeprefix(_BOM)
+        body = self._error_body().removeprefix(_BOM)
         media_type = self.media_type
         message = None
         if body[:1] in {b"{", b" ", b"\n", b"\r", b"\t"}:

@@ -1,8 +1,8 @@
 """HTTP+SSE, the transport of revision 2024-11-05: requests are posted, replies come over one long stream.
 
 https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse. One reader thread per
-connection passes each reply to the call that waits for it. If the stream ends, all waiting calls fail, as this
-transport cannot resume streams.
+connection passes each reply to the call that waits for it. If the stream ends, all waiting calls fail, as
+this transport cannot resume streams.
 """
 
 import logging

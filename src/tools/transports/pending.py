@@ -1,4 +1,4 @@
-"""Calls that wait for their replies on a stream that all of them share.
+"""Calls that wait for their replies on a shared stream.
 
 HTTP+SSE and stdio have one stream from the server. The thread that reads it finds the call for each message
 by its JSON-RPC id.
@@ -25,14 +25,14 @@ _ID_BEHIND: Final = re.compile(rb',\s*"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrp
 
 
 def id_of(head: bytes | str, tail: bytes = b"") -> int | None:
-    """The id of a message that cannot be read whole: it stands at its beginning or at its end.
+    """The id of a message that cannot be read whole, found near its beginning or its end.
 
     Args:
-        head: How it begins, or all of it.
-        tail: How it ends, if ``head`` is not all of it.
+        head: The beginning of the message, or all of it.
+        tail: The end of the message, if ``head`` is only a part.
     """
-    found = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
-    return int(found[1]) if found else None
+    match = _ID_AHEAD.search(_octets(head[:_ENDS])) or _ID_BEHIND.search(_octets((tail or head)[-_ENDS:]))
+    return int(match[1]) if match else None
 
 
 def _octets(text: bytes | str) -> bytes:
@@ -44,13 +44,13 @@ class Pending:
     """A call that waits for its reply.
 
     Attributes:
-        wait: Its clocks.
-        inbox: Takes what arrives beside the reply.
+        wait: The call's clocks.
+        inbox: Handles other messages than the reply.
         done: Set when there is a reply or an error.
         message: The reply.
-        error: Why there is none.
+        error: The error, if there is no reply.
         body: The JSON text of the reply.
-        is_posted: The call goes out by a POST, which the server answers, too.
+        is_posted: True if the call is sent by a POST, which the server answers as well.
     """
 
     wait: Wait
@@ -64,12 +64,12 @@ class Pending:
     def finish(
         self, *, message: Message | None = None, error: MCPError | None = None, body: bytes | str = b""
     ) -> None:
-        """The call is over."""
+        """Ends the call with a reply or an error."""
         self.message = message
         self.error = error
         self.body = body
         if self.is_posted:
-            self.wait.hurry(_POST_SECONDS)  # of the call's thread, which may still wait for its POST
+            self.wait.hurry(_POST_SECONDS)  # the call's thread may still wait for the answer to its POST
         self.done.set()
 
 
@@ -77,8 +77,8 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     Args:
-        inbox: Hears every notification, and answers the server's requests.
-        answer: Sends an answer to the server. Called by the thread that reads; must not raise.
+        inbox: Gets every notification, and answers the server's requests.
+        answer: Sends an answer to the server. Called in the reader thread; must not raise.
     """
 
     def __init__(self, inbox: Inbox, answer: Callable[[Message], None]) -> None:
@@ -86,12 +86,12 @@ class PendingCalls:
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
-        self.ended: MCPError | None = None  # the error for calls that come too late
+        self.ended: MCPError | None = None  # the error for later calls
         self._then: Callable[[], None] | None = None
         self._is_modern = False
 
     def add(self, call_id: int, pending: Pending) -> None:
-        """A call is about to be sent.
+        """Adds a call, before it is sent.
 
         Raises:
             MCPError: The stream has ended.
@@ -102,7 +102,7 @@ class PendingCalls:
             self._calls[call_id] = pending
 
     def remove(self, call_id: int) -> None:
-        """Its reply is no longer waited for."""
+        """Removes a call, whose reply is no longer awaited."""
         with self._lock:
             self._calls.pop(call_id, None)
             then = None if self._calls else self._then
@@ -110,7 +110,7 @@ class PendingCalls:
             then()
 
     def retire(self, then: Callable[[], None]) -> None:
-        """Runs a function as soon as no call is waiting."""
+        """Runs `then` as soon as no call is waiting."""
         with self._lock:
             self._then = then
             waiting = bool(self._calls)
@@ -118,26 +118,26 @@ class PendingCalls:
             then()
 
     def hurry(self, seconds: float) -> None:
-        """Shorten the idle clocks of all calls, until something arrives for them: replies may be lost."""
+        """Shortens the idle clocks of all calls until something arrives for them, as replies may be lost."""
         with self._lock:
             for pending in self._calls.values():
                 pending.wait.hurry(seconds)
 
     def refuse(self, afterwards: MCPError) -> None:
-        """Takes no more calls: the stream is about to end.
+        """Refuses further calls, as the stream is about to end.
 
         Args:
-            afterwards: The error for calls that come later; the first one holds.
+            afterwards: The error for later calls, unless one was set before.
         """
         with self._lock:
             self.ended = self.ended or afterwards
 
     def end(self, error: MCPError, afterwards: MCPError) -> None:
-        """The stream has ended.
+        """Ends all calls, as the stream has ended.
 
         Args:
-            error: The error for the calls that wait.
-            afterwards: The error for calls that come later; the first one holds.
+            error: The error for the waiting calls.
+            afterwards: The error for later calls, unless one was set before.
         """
         with self._lock:
             self.ended = self.ended or afterwards
@@ -146,37 +146,37 @@ class PendingCalls:
             pending.finish(error=error)
 
     def heard(self) -> None:
-        """A large message is arriving: restart the idle clocks of all calls, as it may be for any of them."""
+        """Restarts the idle clocks of all calls, as a large message is arriving for one of them."""
         with self._lock:
             for pending in self._calls.values():
                 pending.wait.reset_idle()
 
     def fail(self, call_id: int | None, error: MCPError) -> None:
-        """A reply is lost.
+        """Fails a call whose reply is lost.
 
         Args:
-            call_id: The call it was for; None if that is not known: then all calls fail.
+            call_id: The call's id; None if it is unknown, which fails all calls.
             error: The error for the call.
         """
         with self._lock:
             if call_id is None:
                 lost, self._calls = list(self._calls.values()), {}
             else:
-                found = self._calls.pop(call_id, None)
-                lost = [] if found is None else [found]
+                pending_call = self._calls.pop(call_id, None)
+                lost = [] if pending_call is None else [pending_call]
         for pending in lost:
             pending.finish(error=error)
 
     def adopt(self, version: str) -> None:
-        """The negotiation is over. A server of the modern era asks nothing, and is not answered."""
+        """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
         self._is_modern = era_of(version) is Era.MODERN
 
     def dispatch(self, message: Message, body: bytes | str) -> None:
-        """Hands a message to whom it is for.
+        """Passes a message to its call or to the inbox.
 
         Args:
             message: The message.
-            body: The JSON text that it was in.
+            body: The JSON text of the message, or of its batch.
         """
         if is_response(message):
             pending = self._claim(message)
@@ -193,7 +193,7 @@ class PendingCalls:
         with self._lock:
             inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]
         for inbox in dict.fromkeys(inboxes):
-            # Progress finds its call by its token; nothing else says which call it belongs to.
+            # Every call gets every notification; progress names its call by a token.
             inbox.notification(str(message.get("method")), as_object(message.get("params")))
 
     def _claim(self, message: Message) -> Pending | None:
@@ -201,7 +201,7 @@ class PendingCalls:
             for call_id in self._calls:
                 if answers(message, call_id):
                     return self._calls.pop(call_id)
-            # An error whose request the server could not read: it can only be meant for the sole call.
+            # An error without an id, as the server could not read the request: it is for the only call.
             if message.get("id") is None and len(self._calls) == 1:
                 return self._calls.popitem()[1]
             return None

@@ -1,8 +1,8 @@
-"""The stream on which a server of the handshake era speaks unasked: a GET that stays open.
+"""The stream for messages that a server of the handshake era sends unasked: a GET that stays open.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server.
-Questions and progress come this way from servers that do not say which request they belong to. One reader
-thread per session; a server that offers no such stream, or lets it break again and again, is left alone.
+Some servers send requests and progress this way, without naming the request that they belong to. There is one
+reader thread per session; it ends if the server offers no such stream, or if the stream breaks repeatedly.
 """
 
 import logging
@@ -23,19 +23,19 @@ from .listener import Listener
 _logger = logging.getLogger(__name__)
 GET_STREAM: Final = (("Accept", EVENTS), ("Cache-Control", "no-store"))
 SessionHeaders = tuple[tuple[str, str], ...]
-"""The revision and, where the server keeps a session, its id."""
+"""The headers for the revision and, if the server keeps a session, its id."""
 
 
 class ServerStream(Listener):
-    """Listens to one session until it is closed.
+    """Listens to one session until `close` is called.
 
     Args:
         channel: Connections to the server.
         session: The headers that name the session.
-        limits: Size of one event.
-        hear: Takes each message; called in the reader thread, must return quickly.
-        delay: Seconds to wait before it is opened, unless a call waits for it. A client that connects for a
-            single request is closed before that.
+        limits: The limit of one event.
+        hear: Called with each message in the reader thread; must return quickly.
+        delay: Seconds before the stream is opened, unless a call waits for it, so that a client for a single
+            request opens none.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ServerStream(Listener):
         self._wanted = threading.Event()
 
     def wait_until_answered(self, seconds: float, wait: Wait) -> None:
-        """Blocks until the server has opened or refused the stream, but not for long.
+        """Blocks until the server has opened or refused the stream, at most for some seconds.
 
         Raises:
             TimedOut: A clock of the call has run out.
@@ -91,20 +91,20 @@ class ServerStream(Listener):
             self._answered.set()
 
     def _listen(self) -> bool:
-        """Opens the stream and reads it to its end; whether it is worth another attempt."""
+        """Opens the stream and reads it to its end. Returns whether to try again."""
         last_id = self._cursor.last_id
         resume = (("Last-Event-ID", last_id),) if last_id else ()
         headers = (*GET_STREAM, *self._session, *resume)
         reply: Reply | None = None
         try:
             with self._waiting() as wait:
-                # A single exchange, without a login: the stream may never be needed.
+                # No login is renewed for the stream, as it may never be needed.
                 reply = self._channel.exchange("GET", self._channel.url, headers, None, wait)
                 if reply.is_success and reply.media_type == EVENTS:
                     self._answered.set()
                     self._read(reply)
                     return True
-                # 409: the server has not noticed the end of the last stream yet.
+                # 409: the server has not yet noticed the end of the last stream.
                 refusal = reply.refusal()
                 return refusal.is_transient or refusal.status == 409
         except (ConnectError, TimedOut):

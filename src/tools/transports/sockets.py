@@ -1,9 +1,9 @@
 """Sockets that obey the clocks of a call: the network backend under httpx.
 
-httpx blocks in the kernel, and neither closing a response nor closing the client from another thread wakes
-such a read. So every connect, read and write here waits in slices under the `Wait` that the calling thread is
-in (see `waiting`), and whoever cancels leaves by an exception, which closes the connection. For a
-stream that belongs to no call (HTTP+SSE) `shut_down` wakes the reader from another thread.
+httpx blocks in the kernel, and closing a response or the client from another thread does not wake such a
+read. So every connect, read and write here waits in slices under the current `Wait` of the thread (see
+`waiting`). A cancel raises an exception in the waiting thread, which closes the connection. For a stream that
+belongs to no call (HTTP+SSE) `shut_down` wakes the reader from another thread.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _current: Final = _Current()
 
 @contextmanager
 def waiting(wait: Wait) -> Generator[None]:
-    """A context in which all network waits of this thread obey `wait`."""
+    """A context in which all network operations of this thread wait under `wait`."""
     outer = _current.wait
     _current.wait = wait
     try:
@@ -59,10 +59,10 @@ def _clocks() -> Wait:
 
 
 class Stream(httpcore.NetworkStream):
-    """One connection, plain or TLS.
+    """A connection, plain or TLS.
 
-    What is written leaves when the reply is read, in one piece where it is short: a head and a body that
-    arrive one by one wake the server twice.
+    Short requests are sent in one piece, when the reply is read: with separate packets for head and body the
+    server would wake twice.
     """
 
     def __init__(self, sock: socket.socket, backend: "Backend") -> None:
@@ -73,9 +73,9 @@ class Stream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - httpcore's
         """See httpcore. Waits under the current clocks."""
-        with contextlib.suppress(httpcore.WriteError):  # it may have refused the rest, and say why
+        with contextlib.suppress(httpcore.WriteError):  # the server may still have sent a refusal
             self._flush()
-        if not isinstance(self._sock, ssl.SSLSocket):  # which may hold bytes that the system no longer has
+        if not isinstance(self._sock, ssl.SSLSocket):  # TLS may have buffered bytes, which poll does not see
             self._await()
         while True:
             try:
@@ -88,13 +88,13 @@ class Stream(httpcore.NetworkStream):
                 raise httpcore.ReadError(describe_os_error(error)) from None
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        """See httpcore. Waits under the current clocks, if there is much to send."""
+        """See httpcore. Holds short data back until `read`."""
         self._held += buffer
         if len(self._held) > _HELD_BYTES:
             self._flush()
 
     def _flush(self) -> None:
-        """Sends what is held, and notes it."""
+        """Sends the held data, and tells the `Wait` when all of it is sent."""
         if not self._held:
             return
         wait = _clocks()
@@ -103,7 +103,7 @@ class Stream(httpcore.NetworkStream):
             try:
                 rest = rest[self._sock.send(rest) :]
                 if rest:
-                    wait.reset_idle()  # while we speak, nobody waits for the server
+                    wait.reset_idle()  # the time of sending does not count as silence of the server
             except (BlockingIOError, ssl.SSLWantWriteError):
                 self._await(writing=True)
             except ssl.SSLWantReadError:
@@ -115,11 +115,11 @@ class Stream(httpcore.NetworkStream):
         wait.sent()
 
     def _await(self, *, writing: bool = False) -> None:
-        """Blocks until the system has room or bytes for us, or until the next look at the clocks."""
+        """Blocks until the socket is readable or writable, or until the next check of the clocks."""
         _is_ready(self._sock, _clocks().slice(), writing=writing)
 
     def shut_down(self) -> None:
-        """Wakes whoever is blocked in `read`; the connection is then over."""
+        """Ends the connection, which wakes a thread that is blocked in `read`."""
         shut_down(self._sock)
 
     def close(self) -> None:
@@ -159,13 +159,13 @@ class Stream(httpcore.NetworkStream):
 
 
 class Backend(httpcore.NetworkBackend):
-    """Opens connections under the connect clock, and says which step failed and why.
+    """Opens connections under the connect clock; its errors name the failed step and the reason.
 
     Args:
         network: Trust store, for error messages.
         proxy: The proxy in use, if any.
-        trace: Told about each step, while it is set.
-        check: Told what a host other than the proxy leads to, before the connection; what it raises refuses.
+        trace: Called with each step, while it is set.
+        check: Called with a host's addresses before connecting, except the proxy's; may raise to refuse.
     """
 
     def __init__(
@@ -212,8 +212,8 @@ class Backend(httpcore.NetworkBackend):
 
         def look_up() -> None:
             try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                outcome.append(cast("list[Address]", found))
+                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                outcome.append(cast("list[Address]", entries))
             except (OSError, UnicodeError) as error:
                 outcome.append(error if isinstance(error, OSError) else OSError(str(error)))
 
@@ -221,17 +221,17 @@ class Backend(httpcore.NetworkBackend):
         if is_name:
             wait.run(look_up)
         else:
-            look_up()  # nobody is asked
-        found = outcome[0]
-        if isinstance(found, OSError):
-            raise self._failed("dns", f"look up {host}", started, found, (host, port))
+            look_up()  # an address needs no name server
+        addresses = outcome[0]
+        if isinstance(addresses, OSError):
+            raise self._failed("dns", f"look up {host}", started, addresses, (host, port))
         if is_name:
-            names = sorted({str(address[4][0]) for address in found})
+            names = sorted({str(address[4][0]) for address in addresses})
             self._done("dns", f"look up {host}", started, ", ".join(names))
-        return found
+        return addresses
 
     def handshake(self, sock: socket.socket, context: ssl.SSLContext, hostname: str | None) -> ssl.SSLSocket:
-        """TLS over an open connection; closes it on failure."""
+        """Starts TLS on an open connection; closes the connection on failure."""
         wait = _clocks()
         started = time.monotonic()
         outcome: list[ssl.SSLSocket | Exception] = []
@@ -241,7 +241,7 @@ class Backend(httpcore.NetworkBackend):
         def shake_hands() -> None:
             try:
                 outcome.append(context.wrap_socket(sock, server_hostname=hostname))
-            except Exception as error:  # truststore raises errors of three operating systems
+            except Exception as error:  # truststore raises different errors on each operating system
                 outcome.append(error)
 
         what = f"handshake with {hostname}"
@@ -310,14 +310,14 @@ class Backend(httpcore.NetworkBackend):
 
 
 def shut_down(sock: socket.socket) -> None:
-    """Wakes whoever is blocked on a socket, from any thread; the peer sees the end at once."""
-    with contextlib.suppress(OSError):  # it has ended by itself
-        # An SSLSocket's own method forgets its TLS first: who writes in that moment writes in plain text.
+    """Shuts a socket down, which wakes the threads that are blocked on it. May be called in any thread."""
+    with contextlib.suppress(OSError):  # the connection has already ended
+        # SSLSocket.shutdown drops its TLS object first: a concurrent write would then send plain text.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def describe_os_error(error: OSError) -> str:
-    """An operating system's error in its own words, without numbers and Python's decoration."""
+    """The text of an operating system's error, without its number and Python's additions."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate was not accepted ({error.verify_message or error.reason})"
     if isinstance(error, ssl.SSLError):
@@ -326,7 +326,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def _certificate(sock: ssl.SSLSocket) -> str:
-    """Version, issuer and expiry, as far as the platform's verifier lets Python see them."""
+    """TLS version, issuer and expiry of the certificate, as far as Python can read them on this platform."""
     facts = [sock.version() or "TLS"]
     certificate = cast("dict[str, Any]", sock.getpeercert() or {})
     issuer = {key: value for part in certificate.get("issuer", ()) for key, value in part}
@@ -338,10 +338,10 @@ def _certificate(sock: ssl.SSLSocket) -> str:
 
 
 def _is_ready(sock: socket.socket, seconds: float, *, writing: bool = False) -> bool:
-    """Waits until something can be read, or written; what has failed or is closed is ready, too."""
+    """Waits until the socket can be read, or written. A failed or closed socket is ready, too."""
     if sock.fileno() < 0:
         return True
-    # poll where there is one: select cannot watch descriptors beyond 1023.
+    # poll where it exists, as select cannot watch descriptors beyond 1023.
     if sys.platform == "win32":
         return any(select.select([] if writing else [sock], [sock] if writing else [], [sock], seconds))
     poll = select.poll()

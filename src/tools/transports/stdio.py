@@ -1,8 +1,8 @@
 """The stdio transport: a server that is a child process, one JSON-RPC message per line.
 
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio. The process is started with
-the first request. It dies with the transport; if it dies before, all calls that wait end with its exit code
-and last words, and those that come later are told to open a new session.
+the first request and ended with the transport. If it ends before, all waiting calls fail with its exit code
+and last output, and later calls raise `SessionLost`.
 """
 
 import logging
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 _FIX: Final = "Run the command in a terminal and see what it says"
 _CLOSED: Final = "The client was closed"
 _CALL_AGAIN: Final = "Call again: the server is started anew"
-_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # a byte order mark is one, too
+_BLANKS: Final = b" \t\r\n\xef\xbb\xbf"  # with the bytes of a byte order mark
 _BEGINNINGS: Final = b"{["
 _MOST_WAITING_LINES: Final = 1000
 _SIGN_OF_LIFE_SECONDS: Final = 10.0
@@ -40,10 +40,10 @@ class StdioTransport:
     """A server's process, and the messages to and from it.
 
     Args:
-        server: What to start.
-        limits: Sizes and numbers.
-        inbox: Takes what belongs to no call, and hears every notification.
-        trace: Told about each start.
+        server: The command to start.
+        limits: Limits of sizes and numbers.
+        inbox: Handles the server's requests and all notifications.
+        trace: Called with each start of the process.
     """
 
     kind: TransportKind = "stdio"
@@ -59,12 +59,12 @@ class StdioTransport:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class: the process has ended."""
+        """See the protocol class. True once the process has ended."""
         stream = self._current
         return self._closed or (stream is not None and stream.calls.ended is not None)
 
     def listen(self) -> None:
-        """See the protocol class: the one stream there is is read all the time."""
+        """See the protocol class. Does nothing, as the only stream is read all the time."""
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:
         """See the protocol class."""
@@ -77,8 +77,8 @@ class StdioTransport:
             return self._ask(stream, call, wait, inbox)
         except (ConnectError, SessionLost) as error:
             if was_asked and not self._closed:
-                # It refused the probe, or broke on it unseen, and then ended, perhaps while this was on its
-                # way.
+                # The process ended because of the probe, perhaps while this request was on its way: start it
+                # again.
                 return self._ask(self._stream(may_start=True), call, wait, inbox)
             raise ConnectError(error.what, phase="protocol", fix=stream.advice()) from None
 
@@ -91,7 +91,7 @@ class StdioTransport:
             wait.for_event(pending.done)
         except TimedOut as error:
             if not call.is_handshake:
-                stream.doubt()
+                stream.ping()
             words = stream.process.last_words()
             if words:
                 error.what += f". The last words of its process: {words}"
@@ -105,7 +105,7 @@ class StdioTransport:
             return Response(pending.message, body=pending.body)
         assert pending.error is not None
         if isinstance(pending.error, ConnectError) and outgoing.give_up():
-            # Half a line is no request: whatever the server was, it has not begun with this call.
+            # The line was not sent completely, so the server has not begun this call.
             raise SessionLost(pending.error.what, fix=pending.error.fix)
         raise pending.error.at()
 
@@ -117,19 +117,19 @@ class StdioTransport:
         stream.process.send(body)
 
     def adopt(self, version: str, session_id: str | None) -> None:  # noqa: ARG002
-        """See the protocol class: the process itself is the session."""
+        """See the protocol class. There is no session id, as the process is the session."""
         if self._current is not None:
             self._current.calls.adopt(version)
 
     def end_session(self, wait: Wait) -> None:
-        """See the protocol class: closing the server's input ends the session."""
+        """See the protocol class. Does nothing, as closing the server's input ends the session."""
 
     def retire(self) -> None:
-        """See the protocol class: a process is replaced only when no call can use it any more."""
+        """See the protocol class. Closes at once, as only an ended process is replaced."""
         self.close()
 
     def close(self) -> None:
-        """See the protocol class. Takes as long as the server may take to end, at most some 5 s."""
+        """See the protocol class. Waits for the end of the process, at most some 5 s."""
         with self._lock:
             self._closed = True
             stream = self._current
@@ -140,8 +140,8 @@ class StdioTransport:
     def _stream(self, *, may_start: bool) -> "_Stream":
         """The running process.
 
-        One that died while it was asked what it speaks is started again: a server of the handshake era may
-        not survive a method that it does not know.
+        With `may_start` a process that ended during the negotiation is started again: a server of the
+        handshake era may end on an unknown method.
         """
         with self._lock:
             if self._closed:
@@ -168,7 +168,7 @@ class StdioTransport:
 
 
 class _Stream:
-    """The output of one process, handed to the calls that wait for it."""
+    """Passes the output of one process to the waiting calls."""
 
     def __init__(self, server: StdioServer, limits: Limits, inbox: Inbox) -> None:
         self._server = server
@@ -178,34 +178,34 @@ class _Stream:
         self.was_asked = False
         self._is_alive = threading.Event()
         self._is_alive.set()
-        self._doubted_at = 0.0
-        self._doubts = 0
+        self._pinged_at = 0.0
+        self._pings = 0
         self.calls = PendingCalls(inbox, self._answer)
         self.process = StdioProcess(server, self, line_bytes=self._line_bytes)
         self.process.serve()
 
-    def doubt(self) -> None:
-        """A call got no reply in time: ping the process. Whatever it writes is a sign of life."""
+    def ping(self) -> None:
+        """Sends a ping after a call timed out. Any output of the process counts as the answer."""
         if self._is_alive.is_set():
-            self._doubted_at = time.monotonic()
+            self._pinged_at = time.monotonic()
             self._is_alive.clear()
-            self._doubts += 1
-            ping = {"jsonrpc": "2.0", "id": f"alive-{self._doubts}", "method": "ping"}
+            self._pings += 1
+            ping = {"jsonrpc": "2.0", "id": f"alive-{self._pings}", "method": "ping"}
             self.process.send(encode(ping))
 
     def await_sign_of_life(self, wait: Wait) -> None:
-        """Waits until a doubt has its answer. A process that gives none counts as ended: it hangs."""
+        """Waits for the answer to a ping. A process that does not answer hangs, and counts as ended."""
         while not self._is_alive.is_set():
-            left = self._doubted_at + _SIGN_OF_LIFE_SECONDS - time.monotonic()
+            left = self._pinged_at + _SIGN_OF_LIFE_SECONDS - time.monotonic()
             if left <= 0:
                 self.ended("does not answer any more")
-            wait.reset_idle()  # this silence has a clock of its own
+            wait.reset_idle()  # this wait has its own time limit
             self._is_alive.wait(min(max(left, 0.0), wait.slice()))
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
         """See `OutputListener`."""
         self._is_alive.set()
-        if is_last:  # first: the call that gets this answer may be followed by another one at once
+        if is_last:  # first, as the reply in this line may be followed by another call at once
             self.calls.refuse(SessionLost("The server's process has ended", fix=_CALL_AGAIN))
         start = data.lstrip(_BLANKS)[:1]
         if not start:
@@ -226,7 +226,7 @@ class _Stream:
                 return
 
     def _skip(self, data: bytes) -> None:
-        """Takes a line of standard output that is no message, such as a greeting or a forgotten print."""
+        """Notes a line of standard output that is no message, such as a greeting or a forgotten print."""
         self._skipped += 1
         self._noise.append(data[: 4 * _LONGEST_NOISE + self._server.longest_secret])
         _logger.debug("%s: skipped a line of %d bytes that is no message", self._server.url, len(data))
@@ -273,7 +273,7 @@ class _Stream:
         what = f"The server's process {reason}{self.noise()}"
         self.calls.end(
             ConnectError(what, phase="protocol", fix=_FIX),
-            # For calls that come later nothing was sent: they may open a new session and go on.
+            # Later calls were not sent yet, so they get `SessionLost` and may continue in a new session.
             SessionLost(what, fix=_CALL_AGAIN),
         )
 

@@ -1,8 +1,8 @@
-"""A child process whose standard streams carry lines: started alone in its group, ended with all of it.
+"""A child process whose standard streams carry lines, started in its own group and ended with the group.
 
-Knows nothing of JSON-RPC. Three threads serve the streams; none of them waits for another one, so that a
-server that floods one stream, or stops reading, stops nobody else. On POSIX the streams are polled: a
-grandchild that outlives the server and holds its output open cannot keep a thread.
+This module does not know JSON-RPC. Each of the three streams has a thread, and the threads do not wait for
+each other: a server that floods one stream, or stops reading, does not block the others. On POSIX the streams
+are polled, so that a grandchild that outlives the server and keeps its output open cannot block a thread.
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
@@ -28,32 +28,32 @@ _logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 64 * 1024
 _POLL_MS: Final = 250
-_POLITE_SECONDS: Final = 2.0  # after standard input was closed, and again after SIGTERM
+_POLITE_SECONDS: Final = 2.0  # time to end after standard input was closed, and again after SIGTERM
 _REAP_SECONDS: Final = 5.0
-_LEFTOVER_SECONDS: Final = 0.5  # for grandchildren, once the server itself has ended
-_WRITE_SECONDS: Final = 1.0  # a write that takes longer waits for the process
-_EXIT_SECONDS: Final = 1.0  # between the end of the output and the end of the process
+_LEFTOVER_SECONDS: Final = 0.5  # for grandchildren to end after the server
+_WRITE_SECONDS: Final = 1.0  # a longer write means that the process does not read
+_EXIT_SECONDS: Final = 1.0  # from the end of the output to the end of the process
 _LONGEST_CLOSE_SECONDS: Final = 15.0
 _TAIL_BYTES: Final = 8192
 
 
 class OutputListener(Protocol):
-    """Receives the output of a process; called in the threads that read it."""
+    """Receives the output of a process, in the reader threads."""
 
     def line(self, data: bytes, *, is_last: bool = False) -> None:
-        """Takes a line of output without its line feed; `is_last` if the output has ended."""
+        """Handles a line of output without its line feed; `is_last` if the output ends with it."""
         ...
 
     def growing(self) -> None:
-        """A long line is arriving."""
+        """Is called while a long line arrives."""
         ...
 
     def oversized(self, head: bytes, tail: bytes) -> None:
-        """A line was longer than allowed and is lost but for its beginning and end."""
+        """Handles a line beyond the limit, of which only beginning and end are kept."""
         ...
 
     def ended(self, reason: str) -> None:
-        """Takes the end of the output, once."""
+        """Handles the end of the output; called once."""
         ...
 
 
@@ -62,7 +62,7 @@ class Outgoing:
     """A line on its way to the process.
 
     Attributes:
-        data: The line, with its end.
+        data: The line, with its line feed.
     """
 
     data: bytes
@@ -74,22 +74,22 @@ class Outgoing:
     _given_up: bool = False
 
     def begin(self) -> bool:
-        """The writer is about to write; False if the line was withdrawn."""
+        """Notes that writing begins. Returns False if the line was withdrawn."""
         with self._lock:
             self._begun = not self._withdrawn
             return self._begun
 
     def withdraw(self) -> bool:
-        """Withdraws the line; False if a part of it may have been written already."""
+        """Withdraws the line. Returns False if a part of it may have been written already."""
         with self._lock:
             self._withdrawn = not self._begun
             if self._withdrawn:
-                self.data = b""  # in the queue it stays as long as the process does not read
+                self.data = b""  # frees memory: the object stays queued while the process does not read
             return self._withdrawn
 
     def give_up(self) -> bool:
-        """Writes no more of it, half a line or not; False if its last byte may be out already."""
-        # The thread that reads may find out that the process has ended before the one that writes.
+        """Stops writing the line, even in the middle. False if its last byte may have been written."""
+        # The reader thread may notice the end of the process before the writer thread.
         settled = self._writing.acquire(timeout=_WRITE_SECONDS)
         try:
             self._given_up = not self._may_be_out
@@ -99,22 +99,22 @@ class Outgoing:
                 self._writing.release()
 
     def write(self, number: int, left: memoryview) -> int:
-        """Writes some of what is left of it.
+        """Writes the next part of the line.
 
         Args:
             number: The descriptor of the pipe.
-            left: What is not written yet.
+            left: The bytes that are not written yet.
 
         Returns:
-            How many bytes were written.
+            The number of written bytes.
 
         Raises:
-            OSError: None were.
+            OSError: Nothing was written.
         """
         with self._writing:
             if self._given_up:
                 raise BrokenPipeError
-            self._may_be_out = len(left) <= _CHUNK  # said first: the process may be faster than we are
+            self._may_be_out = len(left) <= _CHUNK  # before writing, as the process may answer at once
             try:
                 return os.write(number, left[:_CHUNK])
             except OSError:
@@ -126,12 +126,12 @@ class StdioProcess:
     """A running process.
 
     Args:
-        server: What to start.
-        listener: Receives its output.
-        line_bytes: Longest line of output.
+        server: The command to start.
+        listener: Receives the output.
+        line_bytes: The longest allowed line of output.
 
     Raises:
-        ConnectError: It cannot be started; phase ``process``.
+        ConnectError: The process cannot be started; phase ``process``.
     """
 
     def __init__(self, server: StdioServer, listener: OutputListener, *, line_bytes: int) -> None:
@@ -142,7 +142,7 @@ class StdioProcess:
         self._stderr_tail = b""
         self._tail_bytes = _TAIL_BYTES + server.longest_secret
         self._closing = False
-        self._is_deaf = False
+        self._stopped_reading = False
         self._over_since: float | None = None
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -158,45 +158,45 @@ class StdioProcess:
             for name, work, stream in (
                 ("err", self._read_errors, self._process.stderr),
                 ("in", self._write, self._process.stdin),
-                # Last: when the output ends, it waits for the others.
+                # Last, as this thread joins the others when the output ends.
                 ("out", self._read_output, self._process.stdout),
             )
         ]
 
     def serve(self) -> None:
-        """Begins to read and write; from now on the listener is called."""
+        """Starts the threads that read and write and call the listener."""
         for thread in self._threads:
             thread.start()
 
     @property
     def pid(self) -> int:
-        """Id of the process; on POSIX of its group, too."""
+        """The id of the process, and on POSIX of its group."""
         return self._process.pid
 
     @property
     def waiting_lines(self) -> int:
-        """The number of lines that wait to be written."""
+        """The number of queued lines."""
         return self._outbox.qsize()
 
     def send(self, data: bytes) -> Outgoing:
-        """Writes a line when those before it are out.
+        """Queues a line to be written after the lines before it.
 
         Args:
-            data: The line, without its end.
+            data: The line, without its line feed.
         """
         outgoing = Outgoing(data + b"\n")
         self._outbox.put(outgoing)
         return outgoing
 
     def last_words(self) -> str:
-        """The end of what the process has written to its standard error, in one line, without secrets."""
+        """The end of the process's standard error, in one line, without secrets."""
         return last_words(self._stderr_tail, self._server.without_secrets)
 
     def close(self) -> None:
         """Ends the process and its group: input closed, then SIGTERM, then SIGKILL, 2 s apart.
 
-        Its output is read to the end meanwhile: a server that cannot write cannot end. If the process has
-        ended by itself, or another thread closes it, waits until that is done.
+        Its output is read to the end meanwhile, as a server that cannot write may not end. If the process has
+        ended by itself, or another thread is closing it, waits until that is done.
         """
         with self._lock:
             first, self._closing = not self._closing, True
@@ -210,7 +210,7 @@ class StdioProcess:
                 _logger.debug("%s did not end when its input was closed", self._server.url)
                 self._signal(signal.SIGTERM)
                 self._has_ended(_POLITE_SECONDS)
-        finally:  # also when Ctrl-C has ended the patience
+        finally:  # also after Ctrl-C during the waits
             self.kill()
             for thread in self._threads:
                 if thread is not threading.current_thread():
@@ -218,7 +218,7 @@ class StdioProcess:
             self._closed.set()
 
     def kill(self) -> None:
-        """Ends it at once, with all that it has left behind in its group."""
+        """Ends the process and its group at once."""
         with self._kill_lock:
             if not self._has_ended(0):
                 self._kill_group()
@@ -239,7 +239,7 @@ class StdioProcess:
         return True
 
     def _clear_group(self) -> None:
-        """The server has ended: ends what it has left behind in its group."""
+        """Ends the processes that an ended server has left in its group."""
         if not self._signal(signal.SIGTERM):
             return
         until = time.monotonic() + _LEFTOVER_SECONDS
@@ -251,7 +251,7 @@ class StdioProcess:
         if IS_WINDOWS:
             command = ["taskkill", "/T", "/F", "/PID", str(self._process.pid)]
             with suppress(OSError, subprocess.TimeoutExpired):
-                # Not captured: that takes threads, which cannot be started when the interpreter ends.
+                # Output is not captured, as that needs threads, which cannot start at interpreter exit.
                 subprocess.run(  # noqa: S603
                     command,
                     stdout=subprocess.DEVNULL,
@@ -264,21 +264,21 @@ class StdioProcess:
             self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> bool:
-        """Signals the whole group; False if there is nobody in it."""
+        """Signals the whole group. Returns False if the group is empty."""
         if IS_WINDOWS:
-            # Nothing but the end with all that it has started can be sent there, which `_kill_group` does.
+            # Windows has no signals for groups; `_kill_group` ends the process and its children.
             return self._process.poll() is None
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return False
-        except PermissionError:  # only zombies are left (macOS), or somebody changed its user
+        except PermissionError:  # only zombies are left (macOS), or a process has changed its user
             return False
         return True
 
     def _read_output(self, stream: IO[bytes]) -> None:
         held = bytearray()
-        lost: bytes | None = None  # the beginning of a line that is too long
+        lost: bytes | None = None  # the beginning of a line beyond the limit
         try:
             while chunk := self._read(stream):
                 *whole, rest = chunk.split(b"\n")
@@ -302,20 +302,22 @@ class StdioProcess:
             if held and lost is None:
                 self._listener.line(
                     bytes(held), is_last=True
-                )  # a process that ended may have left its end out
+                )  # the last line of an ended process may lack its line feed
         finally:
             stream.close()
-            self._listener.ended(self._farewell())
-            self.close()  # whatever the reason is: it cannot be used any more
+            self._listener.ended(self._how_it_ended())
+            self.close()  # without its output the process cannot be used any more
 
-    def _farewell(self) -> str:
-        """How the process ended, after its output has ended."""
+    def _how_it_ended(self) -> str:
+        """Describes how the process ended, after its output has ended."""
         if not self._has_ended(0 if self._closing else _EXIT_SECONDS):
             reason = "closed its standard output although it still runs"
         else:
             how = _exit_text(self._process.returncode)
-            reason = "closed its standard input although it still ran" if self._is_deaf else f"ended {how}"
-            self._threads[0].join(_EXIT_SECONDS)  # its last words
+            reason = (
+                "closed its standard input although it still ran" if self._stopped_reading else f"ended {how}"
+            )
+            self._threads[0].join(_EXIT_SECONDS)  # until standard error is read
         words = self.last_words()
         return f"{reason}. Its last words: {words}" if words else f"{reason} without a word"
 
@@ -331,20 +333,20 @@ class StdioProcess:
             poll.register(stream, select.POLLIN)
             while not poll.poll(_POLL_MS):
                 if self._has_been_over(0) and not poll.poll(0):
-                    return b""  # somebody else holds the other end
+                    return b""  # another process keeps the stream open
             if self._has_been_over(_EXIT_SECONDS):
-                return b""  # and goes on writing
+                return b""  # another process keeps writing to the stream
         return os.read(stream.fileno(), _CHUNK)
 
     def _has_been_over(self, seconds: float) -> bool:
-        """Returns whether the process has ended, and that long ago."""
+        """Returns whether the process ended at least that many seconds ago."""
         if self._process.poll() is None:
             return False
         self._over_since = self._over_since or time.monotonic()
         return time.monotonic() - self._over_since >= seconds
 
     def _write(self, stream: IO[bytes]) -> None:
-        """The writer thread: until the process does not read any more, or we close it."""
+        """The work of the writer thread, until the process stops reading or `close` is called."""
         try:
             with stream:
                 if not IS_WINDOWS:
@@ -353,8 +355,8 @@ class StdioProcess:
                     if outgoing.begin():
                         self._write_line(stream, outgoing)
         except OSError:
-            if not self._has_ended(_POLITE_SECONDS):  # it can get no more requests
-                self._is_deaf = True
+            if not self._has_ended(_POLITE_SECONDS):  # the process runs, but cannot get requests any more
+                self._stopped_reading = True
                 self.kill()
 
     def _write_line(self, stream: IO[bytes], outgoing: Outgoing) -> None:

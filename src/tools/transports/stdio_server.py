@@ -1,7 +1,7 @@
-"""What a server that is a command on this computer is started with: command, environment, folder.
+"""The settings for starting a server on this computer: command, environment, folder.
 
-Starting one runs code. Nothing that travels in a table or workflow makes a `StdioServer`; only a program or a
-person at a command line does.
+Starting a server runs code. Tables and workflows cannot make a `StdioServer`; only a program or a person at a
+command line can.
 """
 
 import os
@@ -15,14 +15,14 @@ from ...types.routing import looks_secret
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _SHORTEST_SECRET: Final = 6
-# Not the codes of Node's errors, which look alike.
+# Names of environment variables, but not the codes of Node's errors, which look similar.
 _VARIABLE: Final = re.compile(
     r"(?<![\w/.-])(?<!code: ')(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(])", re.ASCII
 )
 _MOST_NAMED: Final = 5
 
-# What the official SDKs pass on, and nothing else: our own environment may hold the keys of other servers,
-# and KNIME's PYTHONPATH would make a Python server import the wrong packages.
+# Only the variables that the official SDKs pass on: the rest of the environment may hold keys of other
+# servers, and KNIME's PYTHONPATH would make a Python server import the wrong packages.
 _INHERITED: Final = (
     (
         *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
@@ -35,16 +35,16 @@ _INHERITED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A server that is started as a child process and spoken to over its standard input and output.
+    """A server that is started as a child process, with messages over its standard input and output.
 
     Attributes:
-        name: What it is called in tables and messages, as ``stdio:<name>``.
+        name: The name in tables and messages, shown as ``stdio:<name>``.
         command: Program and arguments. No shell is involved.
-        env: Environment variables for it, beside the few that every program needs. May hold secrets.
-        cwd: Folder to start it in; None for the current one.
+        env: Environment variables, in addition to the few that every program needs. May hold secrets.
+        cwd: The folder to start in; None for the current folder.
 
     Raises:
-        SettingInvalid: An empty command, or a name that is no part of a URL.
+        SettingInvalid: The command is empty, or the name cannot be part of a URL.
     """
 
     name: str
@@ -72,41 +72,41 @@ class StdioServer:
 
     @property
     def url(self) -> str:
-        """The text in place of a URL."""
+        """The text that is shown instead of a URL."""
         return f"stdio:{self.name}"
 
     @property
     def program(self) -> str:
-        """The program without its arguments, which may be secrets."""
+        """The program without its arguments, which may hold secrets."""
         return self.command[0]
 
     def environment(self) -> dict[str, str]:
         """The whole environment of the process."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        # bash exports functions as values that begin with "()", which have been used to run code.
+        # bash exports functions as values that begin with "()", which attackers have used to run code.
         safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
         return safe | dict(self.env)
 
-    def missing_variables(self, said: str) -> list[str]:
-        """The names in a server's output that look like environment variables and are not set for it."""
+    def missing_variables(self, output: str) -> list[str]:
+        """The names in a server's output that look like environment variables the server does not have."""
         given = self.environment()
-        return [name for name in dict.fromkeys(_VARIABLE.findall(said)) if name not in given][:_MOST_NAMED]
+        return [name for name in dict.fromkeys(_VARIABLE.findall(output)) if name not in given][:_MOST_NAMED]
 
     def without_secrets(self, text: str) -> str:
-        """Blacks out what the server has printed of its `secrets`."""
-        for secret in sorted(set(self.secrets()), key=len, reverse=True):  # one may be a part of another
+        """Blacks out the server's `secrets` in a text."""
+        for secret in sorted(set(self.secrets()), key=len, reverse=True):  # a secret may be part of another
             text = text.replace(secret, "[secret]")
         return text
 
     @property
     def longest_secret(self) -> int:
-        """Bytes of the longest of its `secrets`: a text that is cut has to keep so much more until then."""
+        """Bytes of the longest of the `secrets`; texts are kept longer by that until secrets are removed."""
         return max((len(secret.encode("utf-8", "replace")) for secret in self.secrets()), default=0)
 
     def secrets(self) -> Iterator[str]:
         """Secrets that the server may print: values of its variables, and keys in its arguments."""
         for value in self.env.values():
-            # A private key has many lines, and is printed line by line.
+            # The lines of a private key may be printed separately.
             yield from (part for part in (value, *value.splitlines()) if len(part) >= _SHORTEST_SECRET)
         for option, value in zip(("", *self.command), self.command, strict=False):
             name, equals, content = value.partition("=")

@@ -1,4 +1,4 @@
-"""Starts a server's process, and a small second process that ends it if this one is killed."""
+"""Starts a server's process, and a watchdog process that ends it if the client is killed."""
 
 import os
 import shutil
@@ -9,19 +9,19 @@ from ...types.errors import ConnectError
 from .stdio_server import StdioServer
 
 IS_WINDOWS: Final = os.name == "nt"
-# Outlives us if we are killed, sees that by the end of its input, and then ends the group.
+# The watchdog sees the end of its input when the client is killed, and then ends the server's group.
 _WATCH: Final = 'read -r _; sleep 2; kill -TERM "-$1" || exit; sleep 2; kill -KILL "-$1"'
 
 
 def start(server: StdioServer) -> subprocess.Popen[bytes]:
-    """Starts a server, alone in its group, its three streams as pipes.
+    """Starts a server in its own process group, with its three streams as pipes.
 
     Raises:
-        ConnectError: It cannot be started; phase ``process``.
+        ConnectError: The process cannot be started; phase ``process``.
     """
     environment = server.environment()
     program = server.program
-    if IS_WINDOWS:  # CreateProcess itself finds no npx.cmd
+    if IS_WINDOWS:  # CreateProcess does not find npx.cmd
         program = shutil.which(program, path=environment.get("PATH")) or program
     try:
         return subprocess.Popen(  # noqa: S603 - to run it is what the caller asked for
@@ -55,7 +55,7 @@ def _not_started(server: StdioServer, error: OSError) -> ConnectError:
 
 
 def watch(pid: int) -> subprocess.Popen[bytes] | None:
-    """A small process that ends the group if we are killed and cannot do it ourselves; None without sh."""
+    """Starts the watchdog process, which ends the group if this process is killed; None without sh."""
     if IS_WINDOWS:
         return None
     try:

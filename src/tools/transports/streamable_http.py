@@ -1,8 +1,8 @@
 """Streamable HTTP: one POST per message, answered by JSON or by a stream of events.
 
-https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http. A stream of the
-handshake era that ends before our response is taken up again with ``Last-Event-ID``; in the modern era it is
-lost.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http. In the handshake
+era a stream that ends before the response is resumed with ``Last-Event-ID``; in the modern era the response
+is lost.
 """
 
 import logging
@@ -36,9 +36,9 @@ _logger = logging.getLogger(__name__)
 _POST: Final = (("Accept", f"application/json, {EVENTS}"), ("Content-Type", "application/json"))
 _STREAM_END_SECONDS: Final = 0.1
 _MOST_OPEN_ENDS: Final = 3
-_RESUME_ATTEMPTS: Final = 2  # in a row without a single event
-# How long the first call waits for the server's stream to stand. What we have declared a server may ask for,
-# and what it asks is lost without the stream; otherwise there is progress at most.
+_RESUME_ATTEMPTS: Final = 2  # attempts in a row without an event
+# How long the first call waits for the server's stream: longer if the server may send requests, which would
+# be lost without the stream; shorter if only progress would be lost.
 _QUESTION_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
 _AFTER_THE_FIRST_REPLY: Final = 0.05
@@ -46,13 +46,13 @@ _FIX: Final = "Look into the server's log; a proxy that mixes up its clients is 
 
 
 class StreamableHttp:
-    """The transport of today.
+    """The current HTTP transport.
 
     Args:
         channel: Connections to the server; not closed with the transport.
-        limits: Sizes and numbers.
-        inbox: Takes what belongs to no call, and hears every notification.
-        may_be_asked: We have declared something that the server may ask for.
+        limits: Limits of sizes and numbers.
+        inbox: Handles messages that belong to no call, and all notifications.
+        may_be_asked: True if a capability is declared for which the server may send requests.
     """
 
     kind: TransportKind = "http"
@@ -70,7 +70,7 @@ class StreamableHttp:
         self._lock = threading.Lock()
         self._session: SessionHeaders = ()
         self._version: str | None = None
-        self._open_ends = 0  # in a row
+        self._open_ends = 0  # streams in a row that stayed open after the reply
 
     def adopt(self, version: str, session_id: str | None) -> None:
         """See the protocol class."""
@@ -96,11 +96,11 @@ class StreamableHttp:
 
     @property
     def is_broken(self) -> bool:
-        """See the protocol class: every request has a connection of its own."""
+        """See the protocol class. Always False, as every request has its own connection."""
         return False
 
     def listen(self) -> None:
-        """See the protocol class: a session has a stream for that."""
+        """See the protocol class. Only a session has such a stream."""
         if _has_id(self._session):
             self._open_stream()
 
@@ -113,29 +113,29 @@ class StreamableHttp:
                 refusal = reply.refusal(sent_session=_has_id(session))
                 message = refusal.message
                 if message is not None and has_result(message) and answers(message, call.id):
-                    return Response(message, reply.headers)  # the tool has run, whatever the status says
+                    return Response(message, reply.headers)  # the tool has run, despite the status
                 return refusal
             if reply.holds_json():
                 body = reply.read()
                 message = self._only_message(decode(body), call, inbox)
                 if answers_another(message, call.id):
-                    wait.crossed = True  # it was on its way before our request
+                    wait.crossed = True  # the reply was sent before this request arrived
                     raise ConnectError("The server sent the reply to another request", phase="http", fix=_FIX)
                 return Response(message, reply.headers, body)
             if reply.media_type != EVENTS:
                 return reply.refusal()
-            if call.is_handshake:  # a server may ask something before it answers
+            if call.is_handshake:  # answers to requests before the response need the session id
                 self._session = _session_header(reply.headers.get("mcp-session-id"))
             message, text = self._from_stream(reply, call, session, wait, inbox)
             return Response(message, reply.headers, text)
         except MCPError:
-            reply.abandon()
+            reply.close_connection()
             raise
         finally:
             reply.close()
 
     def notify(self, body: bytes, wait: Wait) -> None:
-        """See the protocol class. Any 2xx will do; a refusal of a notification is nobody's business."""
+        """See the protocol class. A refusal is ignored."""
         headers = (*_POST, *self._session)
         reply = self._channel.send("POST", self._channel.url, headers, body, wait, may_log_in=False)
         if reply.media_type == EVENTS:
@@ -144,7 +144,7 @@ class StreamableHttp:
             reply.drain()
 
     def end_session(self, wait: Wait) -> None:
-        """Tells the server that the session is over; 405 and other refusals are fine."""
+        """Tells the server that the session ends; refusals such as 405 are ignored."""
         stream = self._stream
         if stream is not None:
             stream.stop()
@@ -154,11 +154,11 @@ class StreamableHttp:
             self._channel.send("DELETE", url, session, None, wait, may_log_in=False).close()
 
     def retire(self) -> None:
-        """See the protocol class: calls have connections of their own."""
+        """See the protocol class. Closes at once, as each call has its own connection."""
         self.close()
 
     def close(self) -> None:
-        """See the protocol class: the channel is not ours, the server's stream is."""
+        """See the protocol class. Closes the server's stream, but not the channel."""
         with self._lock:
             self._is_closed = True
             stream, self._stream = self._stream, None
@@ -167,10 +167,11 @@ class StreamableHttp:
             stream.close()
 
     def _await_stream(self, call: Call, wait: Wait) -> None:
-        """See that the server's stream stands before a call that could need it.
+        """Opens the server's stream before a call that may need it, and waits until it is open.
 
-        It is opened after the first reply; at once only where the server may ask, or somebody waits for
-        progress. Opening it during a call would be taken by some servers for the resumption of that call.
+        Usually the stream is opened after the first reply; before the first call only if the server may send
+        requests, or the caller wants progress. Some servers would take a stream that is opened during a call
+        for the resumption of that call.
         """
         is_needed = self._may_be_asked or call.wants_progress
         stream = self._open_stream() if call.listens and is_needed else self._stream
@@ -181,7 +182,7 @@ class StreamableHttp:
         self._is_heard = True
 
     def _open_stream(self, delay: float = 0.0) -> ServerStream | None:
-        """Listens to the server from now on, in the background."""
+        """Starts to listen to the server in the background, once."""
         with self._lock:
             if self._stream is None and not self._is_closed:
                 stream = ServerStream(self._channel, self._session, self._limits, self._hear, delay=delay)
@@ -190,30 +191,30 @@ class StreamableHttp:
             return self._stream
 
     def _hear(self, message: Message) -> None:
-        """What the server says unasked. Progress finds its call by its token; a question belongs to none."""
+        """Handles a message on the server's stream. Every call gets notifications; progress has a token."""
         if "id" in message:
-            answer = _asked(message, self._inbox)
+            answer = _answer_to(message, self._inbox)
             if answer is not None:
                 self._answers.put(answer)
             return
-        _tell(message, self._inbox, *self._listening.values())
+        _notify_inboxes(message, self._inbox, *self._listening.values())
 
     def _only_message(self, value: Any, call: Call, inbox: Inbox) -> Message:
-        """The response in a JSON body; a batch only where the revision has them."""
+        """The response in a JSON body, which may be a batch if the revision has batches."""
         if isinstance(value, dict):
             message = cast("Message", value)
             if is_response(message):
                 return message
             raise ProtocolError("The server's reply is neither a result nor an error")
         if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):
-            found: Message | None = None
+            response: Message | None = None
             for message in messages_of(value):
                 if answers(message, call.id):
-                    found = message
+                    response = message
                 else:
                     self._deliver(message, inbox)
-            if found is not None:
-                return found
+            if response is not None:
+                return response
         kind = "list" if isinstance(value, list) else "value"
         raise ProtocolError(f"The server's reply is a JSON {kind} where one object is due")
 
@@ -221,13 +222,13 @@ class StreamableHttp:
         self, reply: Reply, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str]:
         cursor = Cursor()
-        found = self._read(reply, call, cursor, wait, inbox)
-        if found is not None and self._open_ends < _MOST_OPEN_ENDS:
-            # The end usually follows at once, and saves a new connection for the next call. A server that
-            # keeps its streams open is not waited for again and again.
+        response = self._read(reply, call, cursor, wait, inbox)
+        if response is not None and self._open_ends < _MOST_OPEN_ENDS:
+            # The stream's end usually follows at once, and then the connection can be used again. If a server
+            # keeps its streams open, the client stops waiting after some calls.
             self._open_ends = 0 if reply.drain(_STREAM_END_SECONDS) else self._open_ends + 1
         failures = 0
-        while found is None:
+        while response is None:
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
                 raise ConnectError(
                     "The server ended the stream without its reply",
@@ -250,10 +251,10 @@ class StreamableHttp:
             before = cursor.last_id, cursor.seen
             # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
             wait.sleep(cursor.retry)
-            found = self._resume(call, cursor, session, wait, inbox)
-            # A server that wants to be polled says nothing but where to go on.
+            response = self._resume(call, cursor, session, wait, inbox)
+            # An event with only an id is progress, too: some servers let the client poll that way.
             failures = 0 if (cursor.last_id, cursor.seen) != before else failures + 1
-        return found
+        return response
 
     def _resume(
         self, call: Call, cursor: Cursor, session: SessionHeaders, wait: Wait, inbox: Inbox
@@ -275,7 +276,7 @@ class StreamableHttp:
     def _read(
         self, reply: Reply, call: Call, cursor: Cursor, wait: Wait, inbox: Inbox
     ) -> tuple[Message, str] | None:
-        """Reads until our response and its text; None if the stream ends or breaks before it."""
+        """Reads up to the response and returns it with its text; None if the stream ends or breaks before."""
         size = 0
         events = iter_events(
             reply.chunks(),
@@ -288,14 +289,14 @@ class StreamableHttp:
                 if not messages:
                     continue
                 wait.reset_idle()
-                found: Message | None = None
+                response: Message | None = None
                 for message in messages:
                     if answers(message, call.id) or _is_anonymous(message):
-                        found = message
+                        response = message
                     else:
                         self._deliver(message, inbox)
-                if found is not None:
-                    return found, event.data
+                if response is not None:
+                    return response, event.data
                 size += len(event.data)
                 if size > self._limits.result_bytes or cursor.seen > self._limits.events:
                     raise ResultTooLarge(
@@ -309,13 +310,13 @@ class StreamableHttp:
         return None
 
     def _deliver(self, message: Message, inbox: Inbox) -> None:
-        """Hands over messages that are not our reply. Questions are answered in another thread meanwhile."""
+        """Handles messages other than the reply. Requests are answered in another thread."""
         if "id" not in message:
-            _tell(message, self._inbox, inbox)
+            _notify_inboxes(message, self._inbox, inbox)
             return
         if self._version is not None and era_of(self._version) is Era.MODERN:
-            return  # 2026-07-28, *Streamable HTTP*: a server asks nothing, and responses are not sent
-        answer = _asked(message, inbox)
+            return  # 2026-07-28, *Streamable HTTP*: no requests from servers, no responses from clients
+        answer = _answer_to(message, inbox)
         if answer is not None:
             self._answers.put(answer)
 
@@ -327,15 +328,15 @@ def _session_header(session_id: str | None) -> SessionHeaders:
 
 
 def _has_id(session: SessionHeaders) -> bool:
-    """Returns whether the server keeps a session for us: beside the revision there is an id."""
+    """Returns whether the headers name a session besides the revision."""
     return len(session) > 1
 
 
-def _asked(message: Message, inbox: Inbox) -> Message | None:
+def _answer_to(message: Message, inbox: Inbox) -> Message | None:
     return inbox.server_request(message) if isinstance(message.get("method"), str) else None
 
 
-def _tell(message: Message, *inboxes: Inbox) -> None:
+def _notify_inboxes(message: Message, *inboxes: Inbox) -> None:
     method = message.get("method")
     if isinstance(method, str):
         for inbox in dict.fromkeys(inboxes):
@@ -343,5 +344,5 @@ def _tell(message: Message, *inboxes: Inbox) -> None:
 
 
 def _is_anonymous(message: Message) -> bool:
-    """A response without an id on the stream of one request can only be the reply to that request."""
+    """Returns whether a response has no id; on a request's own stream it is the reply to that request."""
     return is_response(message) and message.get("id") is None

@@ -1,8 +1,8 @@
-"""Schemas whose letter differs from what their servers mean, and unknown words in them.
+"""Rewrites schemas that are stricter than their servers.
 
-A schema made from the results of a library (zod's, by default) calls all that has a default required, though
-the server fills it in; OpenAPI's ``nullable`` says nothing in JSON Schema, and its ``oneOf`` is used for
-alternatives that overlap. Servers take such arguments, and clients that do not check send them.
+Some libraries (zod, by default) declare properties with a default as required, although the server fills them
+in. OpenAPI's ``nullable`` has no meaning in JSON Schema, and its ``oneOf`` is used for alternatives that
+overlap. Servers accept such arguments, and clients that do not check send them.
 """
 
 from typing import Any, Final, cast
@@ -12,15 +12,15 @@ _DATA: Final = frozenset({"default", "enum", "const", "examples", "example"})
 
 
 def as_meant(schema: Any, *, overlapping: bool) -> Any:
-    """A schema as its server means it.
+    """Rewrites a schema to what its server means.
 
     Args:
         schema: A schema of bounded depth.
-        overlapping: Whether values may fit several alternatives of a ``oneOf``, which becomes an ``anyOf``:
-            references into it lead nowhere then.
+        overlapping: True to replace ``oneOf`` by ``anyOf``, so that values may fit several alternatives.
+            References into the ``oneOf`` then lead nowhere.
 
     Returns:
-        A copy that requires nothing that has a default, and takes null for what is ``nullable``.
+        A copy in which properties with a default are not required, and ``nullable`` ones accept null.
     """
     if isinstance(schema, list):
         return [as_meant(part, overlapping=overlapping) for part in cast("list[Any]", schema)]
@@ -53,7 +53,7 @@ def _require_less(node: dict[str, Any]) -> None:
     names = cast("list[Any]", required)
     node["required"] = [name for name in names if not (isinstance(name, str) and name in defaulted)]
     if not node["required"]:
-        del node["required"]  # draft-04 has no empty one
+        del node["required"]  # draft-04 does not allow an empty list
 
 
 def _take_null(node: dict[str, Any]) -> None:

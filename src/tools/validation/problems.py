@@ -1,7 +1,7 @@
-"""Violations of a schema in words that people and models can act on.
+"""Describes violations of a schema so that people and models can correct them.
 
-Says where (JSON pointer), what is wanted, what came, which values are allowed, and which name was probably
-meant. The value of a secret is never shown, only what kind of value it is.
+A description has the place (JSON pointer), the wanted and the given value, the allowed values, and the name
+that was probably meant. Of a secret only the kind of value is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 3
 _LONGEST_VALUE: Final = 60
 _MOST_CHOICES: Final = 20
-_MOST_NAMES, _LONGEST_NAME = 1000, 100  # that a name is compared with
+_MOST_NAMES, _LONGEST_NAME = 1000, 100  # number and characters of names to compare a name with
 _KINDS: Final = {
     "object": "an object",
     "array": "a list",
@@ -52,7 +52,7 @@ _BOUNDS: Final = {
 
 
 def wanted_types(problem: ValidationError) -> frozenset[str]:
-    """The JSON types that would have been accepted at the place of a problem; empty if the type is not it."""
+    """The JSON types that are accepted at the place of a problem; empty if the type is not the problem."""
     if problem.kind.name == "type":
         return frozenset(problem.kind.as_dict()["types"])
     if problem.kind.name not in {"anyOf", "oneOf"}:
@@ -62,7 +62,7 @@ def wanted_types(problem: ValidationError) -> frozenset[str]:
         here = [error for error in branch if error.instance_path == problem.instance_path]
         kinds = [kinds for error in here if (kinds := wanted_types(error))]
         if not kinds:
-            return frozenset()  # a branch that failed for another reason: the type was right
+            return frozenset()  # this alternative failed for another reason: the type was right
         wanted.update(*kinds)
     return frozenset(wanted)
 
@@ -70,23 +70,23 @@ def wanted_types(problem: ValidationError) -> frozenset[str]:
 def describe_problems(
     schema: CompiledSchema, problems: list[ValidationError], *, whole: str
 ) -> tuple[str, str]:
-    """The problems of a value in words.
+    """Describes the problems of a value.
 
     Args:
-        schema: The schema that was violated.
-        problems: How.
-        whole: What the value is called where it is meant as a whole.
+        schema: The violated schema.
+        problems: The violations.
+        whole: The term for the whole value, such as "the arguments".
 
     Returns:
-        JSON pointer to the first problem, and a sentence that names the first few.
+        JSON pointer to the first problem, and a sentence about the first few problems.
     """
     if not problems:
         return "", f"{whole[0].upper()}{whole[1:]} cannot be read"
     closest = [_closest(problem) for problem in problems]
-    # Where the allowed values are listed, their type need not be named.
+    # If the allowed values are listed, their type need not be named.
     listed = {_pointer(problem) for problem in closest if problem.kind.name in {"enum", "const"}}
     closest = [each for each in closest if each.kind.name != "type" or _pointer(each) not in listed]
-    # Missing and unknown names first: they usually are the reason for the rest.
+    # Missing and unknown names come first, as they usually cause the other problems.
     closest.sort(key=lambda problem: _FIRST.get(problem.kind.name, len(_FIRST)))
     sentences = list(dict.fromkeys(_describe(schema, problem, whole) for problem in closest))
     more = len(sentences) - _SHOWN
@@ -95,7 +95,7 @@ def describe_problems(
 
 
 def _closest(problem: ValidationError) -> ValidationError:
-    """Of the alternatives of anyOf and oneOf, the error of the one that came closest, if one did."""
+    """The error of the closest alternative of an anyOf or oneOf; the problem itself if none is closest."""
     while problem.kind.name in {"anyOf", "oneOf"} and not wanted_types(problem) and all(_branches(problem)):
         branches = [branch for branch in _branches(problem) if not _is_of_another_type(branch, problem)]
         tagged = [branch for branch in branches if not _wrong_tags(branch, problem)]
@@ -107,7 +107,7 @@ def _closest(problem: ValidationError) -> ValidationError:
 
 
 def _branches(problem: ValidationError) -> list[list[ValidationError]]:
-    """What is wrong with the value by each of the alternatives; nothing by those that it fits."""
+    """The errors of each alternative; empty for an alternative that the value fits."""
     details: dict[str, list[list[ValidationError]]] = problem.kind.as_dict()
     return details.get("context", [])
 
@@ -117,13 +117,13 @@ def _is_of_another_type(branch: list[ValidationError], problem: ValidationError)
 
 
 def _wrong_tags(branch: list[ValidationError], problem: ValidationError) -> list[tuple[ValidationError, Any]]:
-    """Where an alternative wants one certain value, by which alternatives are told apart, and that value."""
+    """The errors of an alternative about a discriminator, a fixed value near the top, with that value."""
     deepest = len(problem.instance_path) + 1
-    wanted = [(error, _only(error)) for error in branch if len(error.instance_path) <= deepest]
+    wanted = [(error, _allowed_values(error)) for error in branch if len(error.instance_path) <= deepest]
     return [(error, values[0]) for error, values in wanted if len(values) == 1]
 
 
-def _only(error: ValidationError) -> list[Any]:
+def _allowed_values(error: ValidationError) -> list[Any]:
     details = error.kind.as_dict()
     return [details["expected_value"]] if error.kind.name == "const" else list(details.get("options", ()))
 
@@ -149,7 +149,7 @@ def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> s
             return f"{where}: the tool has no {_unknown(names, known)}"
         case "type" | "anyOf" | "oneOf" if types := wanted_types(problem):
             kinds = " or ".join(_KINDS.get(kind, kind) for kind in sorted(types))
-            return f"{where} must be {kinds}, but is {_came(problem, parent)}"
+            return f"{where} must be {kinds}, but is {_described_value(problem, parent)}"
         case "anyOf" | "oneOf":
             branches = _branches(problem)
             if not all(branches):
@@ -158,18 +158,20 @@ def _describe(schema: CompiledSchema, problem: ValidationError, whole: str) -> s
             if len({_pointer(error) for error, _ in tags}) != 1:
                 return f"{where} fits none of the alternatives that the tool takes"
             error, choices = tags[0][0], _choices([value for _, value in tags], tags[0][0].instance)
-            came = _came(error, schema.subschema(error.schema_path[:-1]))
+            came = _described_value(error, schema.subschema(error.schema_path[:-1]))
             return f"{_pointer(error) or whole} must be {choices}, but is {came}"
         case "enum":
             choices = _choices(details["options"], problem.instance)
-            return f"{where} must be {choices}, but is {_came(problem, parent)}"
+            return f"{where} must be {choices}, but is {_described_value(problem, parent)}"
         case "const":
-            return f"{where} must be {_short(details['expected_value'])}, but is {_came(problem, parent)}"
+            expected = _short(details["expected_value"])
+            return f"{where} must be {expected}, but is {_described_value(problem, parent)}"
         case name if name in _BOUNDS and "error" not in details:
             limits = {key: str(item)[:200] for key, item in details.items()}
-            return f"{where} must be {_BOUNDS[name].format(**limits)}, but is {_came(problem, parent)}"
+            bound = _BOUNDS[name].format(**limits)
+            return f"{where} must be {bound}, but is {_described_value(problem, parent)}"
         case "falseSchema" if problem.schema_path[-1:] == ["additionalProperties"]:
-            return f"{where} must be empty"  # so does the validator name it where no property is known
+            return f"{where} must be empty"  # the validator's error if no property is allowed
         case "falseSchema":
             return f"{where} is not allowed here"
         case _:
@@ -212,10 +214,10 @@ def _close(name: str, candidates: list[str]) -> list[str]:
         return []
     candidates = [candidate for candidate in candidates[:_MOST_NAMES] if len(candidate) <= _LONGEST_NAME]
     folded = {candidate.lower().replace("_", "").replace("-", ""): candidate for candidate in candidates}
-    found = difflib.get_close_matches(
+    matches = difflib.get_close_matches(
         name.lower().replace("_", "").replace("-", ""), list(folded), n=1, cutoff=0.6
     )
-    return [folded[match] for match in found]
+    return [folded[match] for match in matches]
 
 
 def _choices(options: list[Any], given: Any) -> str:
@@ -230,8 +232,8 @@ def _choices(options: list[Any], given: Any) -> str:
     return f"one of {', '.join(shown)}{more}{hint}"
 
 
-def _came(problem: ValidationError, schema: dict[str, Any]) -> str:
-    """What came: a plain value with its kind, a container or a secret by its kind only."""
+def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
+    """Describes the given value: its kind, and for plain values that are not secret also the value."""
     value = cast("Any", problem.instance)
     kind = _kind(value)
     names = [str(step) for step in problem.instance_path]

@@ -1,8 +1,8 @@
 """Checks structured results against a tool's output schema.
 
 https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema: clients should validate.
-Only successful results are checked, and a schema that cannot be used is the server's fault, not the result's:
-it is logged, and the result stays.
+Only successful results are checked. A schema that cannot be used is the server's fault: it is logged, and the
+result is accepted.
 """
 
 import logging
@@ -22,10 +22,10 @@ _logger = logging.getLogger(__name__)
 
 
 def check_structured_content(definition: ToolDefinition, value: Any, limits: Limits) -> None:
-    """Compares a structured result with what the tool promises.
+    """Checks a structured result against the tool's output schema.
 
     Raises:
-        ResultInvalid: It violates the tool's own output schema.
+        ResultInvalid: The result violates the schema.
     """
     try:
         schema = compile_schema(compact_json(definition.output_schema), limits)
@@ -55,9 +55,9 @@ def check_structured_content(definition: ToolDefinition, value: Any, limits: Lim
 
 
 def _stands_for_another(problem: "jsonschema_rs.ValidationError") -> bool:
-    """Returns whether a value is what libraries write where they cannot write the one that they have.
+    """Returns whether libraries write this value for another one that they cannot express.
 
-    JSON has no NaN, and null is written for it. PHP writes an empty object as an empty list.
+    They write null for NaN, which JSON does not have; PHP writes an empty object as an empty list.
     """
     wanted = wanted_types(problem)
     return (

@@ -1,12 +1,11 @@
-"""JSON Schemas from servers, compiled for validation so that they can neither hang nor fetch.
+"""Compiles servers' JSON Schemas for validation, so that they cannot make the validator hang or fetch.
 
-A schema is text from somebody else. Before it reaches the validator its size, depth and reference structure
-are bounded; references to other documents are refused, never fetched
-(https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage). Recursion is legal and
-works: what is bounded is how often a validator would have to look, for the value at hand.
+A schema is untrusted text. Its size and depth are limited before compiling; references to other documents are
+refused, never fetched (https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage).
+Recursive schemas work: the estimated steps of validating each value are limited.
 
-A schema that is malformed, or too large to be checked within those bounds, is no reason not to call the tool:
-nothing is checked then, and `CompiledSchema.fault` says why.
+A tool may be called even if its schema is malformed or too large for these limits: its arguments are not
+checked then, and `CompiledSchema.fault` says why.
 """
 
 import functools
@@ -32,7 +31,7 @@ _REPORTED: Final = 20
 _LISTED: Final = 100_000
 _COPIED: Final = 100_000_000
 _NEWEST: Final = "Draft202012Validator"
-# By the path of `$schema`: some servers write https for http, or http for https.
+# By the path of `$schema`, as some servers write https for http, or http for https.
 _DIALECTS: Final = {
     "schema": _NEWEST,
     "draft/2020-12/schema": _NEWEST,
@@ -52,7 +51,7 @@ class CompiledSchema:
 
     Attributes:
         schema: The schema.
-        fault: Why every value passes: the schema is malformed or too large. None for one that works.
+        fault: The schema's defect, because of which every value passes; None for a usable schema.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class CompiledSchema:
 
     @functools.cached_property
     def as_meant(self) -> "CompiledSchema":
-        """The same schema as its server means it, see `leniency`; itself where that is no different."""
+        """The schema as its server means it, see `leniency`; the same object if there is no difference."""
         for overlapping in (True, False):
             schema = as_meant(self.schema, overlapping=overlapping)
             if self._checks is None or schema == self.schema:
@@ -91,14 +90,14 @@ class CompiledSchema:
         return validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
-        """The problems of a value, at most twenty. Messages never show the value itself."""
+        """The problems of a value, at most twenty."""
         if self._checks is None:
             return []
         validator, graph = self._checks
         parts = count_parts(value)
         looks = graph.looks(value, parts)
         if looks is None or looks > _LISTED or looks * parts > _COPIED:
-            # Every look may become an error with a copy of its value, all made before the first one is seen.
+            # `iter_errors` makes all errors first, each with a copy of its value: too much memory here.
             return _first_problem(validator, value)
         return list(itertools.islice(validator.iter_errors(value), _REPORTED))
 
@@ -123,7 +122,7 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
         limits: Bounds of size, depth and work.
 
     Raises:
-        ProtocolError: The text is no schema at all, of an unknown dialect, or refers to another document.
+        ProtocolError: The text is not a schema, has an unknown dialect, or refers to another document.
     """
     compiled = _compile(schema_json, limits.schema_bytes, limits.schema_depth, limits.schema_expansion)
     if isinstance(compiled, str):
@@ -135,7 +134,7 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
 
 @functools.lru_cache(maxsize=_CACHED_SCHEMAS)
 def _compile(text: str, most_bytes: int, most_depth: int, most_work: int) -> CompiledSchema | str:
-    """The compiled schema, or why there is none."""
+    """Compiles a schema, or returns the reason why that is not possible."""
     if len(text) > most_bytes:
         return _faulty(f"it is longer than {most_bytes} characters")
     try:
@@ -157,13 +156,13 @@ def _faulty(why: str) -> CompiledSchema:
 
 
 def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | str:
-    import jsonschema_rs  # only here: 15 ms that listing tools does not need
+    import jsonschema_rs  # imported here, as it takes 15 ms that listing tools does not need
 
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
     names = _UNSAID
     if dialect is not None:
-        found = _DIALECT.fullmatch(str(dialect))
-        name = _DIALECTS.get(found[1].lower()) if found else None
+        match = _DIALECT.fullmatch(str(dialect))
+        name = _DIALECTS.get(match[1].lower()) if match else None
         if name is None:
             return f"its dialect '{str(dialect)[:200]}' is not supported"
         names = (name,)
@@ -181,7 +180,7 @@ def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | st
                 schema,
                 offline=True,
                 mask=_MASK,
-                validate_formats=False,  # no dialect since 2019-09 wants it, and every library has its own
+                validate_formats=False,  # optional since 2019-09, and different in every library
                 pattern_options=jsonschema_rs.FancyRegexOptions(
                     backtrack_limit=_BACKTRACKS,
                     size_limit=min(_PATTERN_BYTES, _ALL_PATTERN_BYTES // max(1, graph.patterns)),
@@ -205,11 +204,11 @@ def _first_problem(validator: "jsonschema_rs.Validator", value: Any) -> "list[js
 
 
 def _unusable(error: Exception) -> str:
-    """The reason why a schema is not valid, and the place."""
+    """The reason why a schema is not valid, with the place."""
     import jsonschema_rs
 
     if not isinstance(error, jsonschema_rs.ValidationError):
         return str(error)
     where = "/".join(str(step) for step in error.instance_path) or "its root"
-    found = json.dumps(error.instance, ensure_ascii=False, default=str)[:_LONGEST_EXCERPT]
-    return f"{error.message.replace(_MASK, found)} at {where}"
+    excerpt = json.dumps(error.instance, ensure_ascii=False, default=str)[:_LONGEST_EXCERPT]
+    return f"{error.message.replace(_MASK, excerpt)} at {where}"

@@ -1,8 +1,8 @@
 """Estimates the work of validating: the reference graph, and a bound on the validator's steps.
 
-Two references to a definition that itself refers twice to another one, and so on, make a small schema that
-takes for ever. Counting how often each subschema applies at each place of a value, without applying it, finds
-that out in time proportional to schema and value.
+If a definition refers twice to the next one, which again refers twice to the next, and so on, a small schema
+takes forever to validate. This module counts how often each subschema applies at each place of a value,
+without applying it, in time proportional to schema and value. An application of a subschema is called a look.
 """
 
 import functools
@@ -24,14 +24,14 @@ _OF_ARRAYS: Final = ("items", "contains", "additionalItems", "unevaluatedItems")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions")
 _LOOKS_PER_VALUE: Final = 200
-_LARGEST_VALUE: Final = 50  # times the work that any value may make
-_COUNTED_PER_LOOK: Final = 10  # finding out what applies to a child is cheaper than a look
-# A validator calls itself for each subschema that applies at one place because another one does, and again
-# for the parts of the value. More than this could overflow the stack of a thread, which ends the process.
+_LARGEST_VALUE: Final = 50  # the limit for large values, as a multiple of `most_work`
+_COUNTED_PER_LOOK: Final = 10  # finding the subschemas of a child is cheaper than a look
+# The validator recurses for each subschema that applies at a place because of another one, and for the parts
+# of the value. A longer chain could overflow the stack of a thread, which ends the process.
 _LONGEST_CHAIN: Final = 300
 _DEEPEST: Final = 1000
 _NAMES_PER_LOOK: Final = 8
-# Patterns that are matched by backtracking, which takes time by the square of a text's length.
+# Patterns that need backtracking, whose time grows with the square of a text's length.
 _BACKTRACKS: Final = re.compile(r"\(\?[=!<>(]|\\[1-9kgK]|[*+?}]\+")
 _LOOKS_PER_SEARCH: Final = 250
 _CHARACTERS_PER_LOOK: Final = 100
@@ -41,15 +41,15 @@ _Node = dict[str, Any]
 
 
 class SchemaGraph:
-    """Subschemas and what they refer to.
+    """The graph of subschemas and their references.
 
     Args:
-        schema: The schema; its depth has been bounded already.
-        most_work: Looks that are affordable beside a fixed number for each part of a value.
+        schema: The schema, whose depth is already checked.
+        most_work: Allowed looks, in addition to a fixed number for each part of a value.
 
     Raises:
-        ValueError: A reference leads out of the schema; the message says which.
-        LookupError: A reference leads nowhere, likewise.
+        ValueError: A reference leads out of the schema; the message names it.
+        LookupError: A reference leads nowhere; the message names it.
     """
 
     def __init__(self, schema: _Node | bool, most_work: int) -> None:
@@ -71,7 +71,7 @@ class SchemaGraph:
             for n, node in enumerate(self._nodes)
             if any(map(_is_slow, as_object(node.get("patternProperties"))))
         }
-        # Without these a subschema looks once at most at any part of a value.
+        # Without these keywords a subschema applies at most once to each part of a value.
         self._is_simple = not (
             self._searches
             or self._name_searches
@@ -105,7 +105,7 @@ class SchemaGraph:
         return looks
 
     def _effort(self, number: int, part: Any) -> int:
-        """Looks that one subschema takes at one part of a value."""
+        """The looks of one subschema at one part of a value."""
         effort = self._weights[number]
         if isinstance(part, str) and number in self._searches:
             effort += _search(part)
@@ -114,10 +114,10 @@ class SchemaGraph:
         return effort
 
     def _closure(self, applied: Counter[int]) -> tuple[Counter[int], int]:
-        """All subschemas that apply at one place with those given, each as often as it does.
+        """All subschemas that apply at a place because of the given ones, with their counts.
 
         Returns:
-            The subschemas, and how many of them call each other in a row.
+            The subschemas, and the length of the longest chain of calls.
         """
         total = Counter(applied)
         frontier = applied
@@ -135,7 +135,7 @@ class SchemaGraph:
             if sum(total.values()) > 1 << 40:
                 break
             frontier = following
-        # A reference that comes back to itself at the same place is cut short by the validator.
+        # The validator ends a reference that returns to itself at the same place.
         limited = Counter({number: min(times, 1 << 20) for number, times in total.items()})
         return limited, _DEEPEST + 1 if chain == _LONGEST_CHAIN else chain
 
@@ -162,7 +162,7 @@ class SchemaGraph:
         return result
 
     def _collect(self, root: _Node, root_base: str) -> None:
-        """Number all subschemas, and note what references may call them."""
+        """Numbers all subschemas, and notes the names by which references may find them."""
         stack: list[tuple[Any, str]] = [(root, root_base)]
         while stack:
             current, base = stack.pop()
@@ -189,35 +189,35 @@ class SchemaGraph:
         self._targets.setdefault("", 0)
 
     def _direct(self, number: int) -> Counter[int]:
-        """The subschemas that apply at the same place because this one does."""
+        """The subschemas that this subschema applies at the same place, with their counts."""
         node = self._nodes[number]
-        found: Counter[int] = Counter()
-        # To find out what is left over, everything else is evaluated a second time.
+        counts: Counter[int] = Counter()
+        # For unevaluated properties and items the validator evaluates all other keywords a second time.
         times = 2 if any(key in node for key in _UNEVALUATED) else 1
         for child in _at_same_place(node):
             target = self._index.get(id(child))
             if target is not None:
-                found[target] += times
+                counts[target] += times
         for key in _REFERENCES:
             reference = node.get(key)
             if (
                 isinstance(reference, str)
                 and (target := self._resolve(reference, self._bases[number])) is not None
             ):
-                found[target] += times
-        return found
+                counts[target] += times
+        return counts
 
     def _resolve(self, reference: str, base: str) -> int | None:
-        """Number of the subschema that is referred to; None for the dialects' own meta-schemas."""
+        """The number of the referenced subschema; None for the meta-schemas of dialects."""
         full = urljoin(base, reference) if not reference.startswith("#") else base + reference
         resource, _, fragment = full.partition("#")
         if full in self._targets:
             return self._targets[full]
         if resource in self._targets and (not fragment or fragment.startswith("/")):
-            found = at_pointer(self._nodes[self._targets[resource]], unquote(fragment))
-            if isinstance(found, dict):
-                node = cast("_Node", found)
-                self._collect(node, resource)  # no keyword may have made it a subschema
+            part = at_pointer(self._nodes[self._targets[resource]], unquote(fragment))
+            if isinstance(part, dict):
+                node = cast("_Node", part)
+                self._collect(node, resource)  # the target may stand at a place that is no keyword's
                 return self._index[id(node)]
         if resource.split("://", 1)[-1].startswith(_META):
             return None  # known to the validator
@@ -227,7 +227,7 @@ class SchemaGraph:
 
 
 def _weight(node: _Node) -> int:
-    """Looks that a subschema takes by itself: names that must be there and values to compare with count."""
+    """The looks of a subschema by itself, which grow with its required names and its enumerated values."""
     options, names = node.get("enum"), node.get("required")
     weight = 1
     if isinstance(options, list):

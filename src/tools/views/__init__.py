@@ -1,1 +1,1 @@
-"""The pages that nodes show as their views: plain HTML, made from values, without scripts."""
+"""The HTML pages that nodes show as their views, without scripts."""

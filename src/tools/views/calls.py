@@ -1,4 +1,4 @@
-"""The Caller's view: the tool that was called, with its schema, and what became of the calls."""
+"""The Caller's view: the called tool with its schema, and the outcomes of the calls."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 
 _SHOWN_TOOLS: Final = 20
 _SHOWN_PICTURES: Final = 10
-_LARGEST_PICTURE: Final = 500_000  # bytes; the page stays below some megabytes
+_LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes
 
 
 def calls_page(summary: RunSummary) -> str:
     """Writes the view of a run, a self-contained HTML page."""
     warning = summary.warning()
     counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
-    told = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
+    totals = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
     if summary.resumed:
-        told += f"; {summary.resumed} of them filled in from the run before"
+        totals += f"; {summary.resumed} of them filled in from the run before"
     tools = [*summary.tools.values()]
     more = len(tools) - _SHOWN_TOOLS
     return page(
         "MCP Tool Caller",
         heading(1, "MCP Tool Caller"),
-        paragraph(told),
+        paragraph(totals),
         note(warning, kind="warning") if warning else None,
         heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
         join(_tool(tool, opened=len(tools) == 1) for tool in tools[:_SHOWN_TOOLS]),
@@ -87,7 +87,7 @@ def _tool(tool: Tool, *, opened: bool) -> Html:  # @ToolTypeDispatch
 
 
 def _output_schema(tool: MCPTool) -> Any:
-    """The schema; the text of the cell where it cannot be read, for the calls were made all the same."""
+    """The output schema, or its text if that is not JSON, as the calls were made all the same."""
     try:
         return tool.output_schema
     except ToolFormatError:

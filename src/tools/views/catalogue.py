@@ -1,7 +1,7 @@
-"""The Provider's view: a catalogue of the tools that were found, and how each server was reached.
+"""The Provider's view: a catalogue of the listed tools, and the connection to each server.
 
-Written for the person who decides which tools a model gets: what each of them does, what it wants, what the
-scan found in it, and for a server that failed, every step of connecting up to the one that did not work.
+For the person who decides which tools a model gets: the description, parameters and security findings of each
+tool, and for a failed server every step of connecting up to the failed one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLAIMED: Final = "Declared by the server, not verified"
 
 
 def catalogue(provision: Provision) -> str:
-    """Writes the view of what came of all servers, a self-contained HTML page."""
+    """Writes the view of the outcomes of all servers, a self-contained HTML page."""
     tools, failed = provision.tools, provision.failed
     suspicious = sum(1 for tool in tools if tool.findings)
     of_servers = f"from {counted(len(provision.outcomes), 'server')}"
@@ -56,7 +56,7 @@ def catalogue(provision: Provision) -> str:
 
 
 class _Room:
-    """The room that is left for details on the page."""
+    """The number of characters that are left for details on the page."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters
@@ -183,13 +183,13 @@ def _parameters(schema: dict[str, Any]) -> Html:
         return paragraph("Takes no arguments.", soft=True)
     rows: list[tuple[str | Html, ...]] = []
     for name, part in parameters.items():
-        said = resolve(schema, part).get("description")
+        description = resolve(schema, part).get("description")
         rows.append(
             (
                 element("code", name),
                 type_in_words(schema, part),
                 "required" if name in needed else "",
-                said if isinstance(said, str) else "",
+                description if isinstance(description, str) else "",
             )
         )
     return table(("Parameter", "Type", "", "Description"), rows)

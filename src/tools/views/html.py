@@ -1,8 +1,8 @@
 """Building blocks of the pages that nodes show: escaped text in, self-contained HTML out.
 
-Everything shown comes from servers that nobody vouches for. Text therefore becomes HTML in one place only:
-whatever is not `Html` already is escaped, hidden characters get visible escapes, and the page forbids itself
-scripts and requests, so that even a mistake here could neither run nor fetch anything.
+All shown texts come from untrusted servers. Text therefore becomes HTML in one place only: all content that
+is not `Html` is escaped, hidden characters get visible escapes, and the page's Content-Security-Policy
+forbids scripts and requests, so that even a mistake here could not run or fetch anything.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Html(str):
 
 
 Content = str | int | float | bool | None
-"""What can be shown: `Html` as it is, other text escaped, numbers and yes/no as words, None as nothing."""
+"""Content to show: `Html` unchanged, other text escaped, numbers and yes/no as words, None as nothing."""
 
 
 def to_html(content: Content) -> Html:
-    """Makes anything showable safe: text is escaped, hidden characters become marked, visible escapes."""
+    """Turns content into safe HTML: text is escaped, hidden characters become marked, visible escapes."""
     match content:
         case Html():
             return content
@@ -97,9 +97,9 @@ def element(tag: str, /, *content: Content, **attributes: Content) -> Html:
 
     Args:
         tag: The element's name.
-        *content: What it holds, see `to_html`.
-        **attributes: Its attributes; a trailing underscore is dropped (``class_``), other underscores become
-            hyphens, True stands for an attribute without value, False and None leave it out.
+        *content: The element's content, see `to_html`.
+        **attributes: The element's attributes; a trailing underscore is dropped (``class_``), other
+            underscores become hyphens, True stands for an attribute without value, False and None omit it.
 
     Returns:
         The element.
@@ -120,7 +120,7 @@ def join(parts: Iterable[Content], separator: Content = "") -> Html:
 
 
 def page(title: str, *body: Content) -> str:
-    """Writes a self-contained page, for light and dark surroundings: no network, no script."""
+    """Writes a self-contained page with light and dark colours, without network and scripts."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     head = join(
         (
@@ -140,19 +140,19 @@ def heading(level: Literal[1, 2, 3], *content: Content) -> Html:
 
 
 def paragraph(*content: Content, soft: bool = False) -> Html:
-    """Writes a paragraph that keeps its line breaks; `soft` if it is of less importance."""
+    """Writes a paragraph that keeps its line breaks; `soft` for less important text."""
     return element("p", *content, class_="text soft" if soft else "text")
 
 
 def table(headers: Sequence[Content], rows: Iterable[Sequence[Content]]) -> Html:
-    """Writes a table, which scrolls sideways where it is too wide."""
+    """Writes a table, which scrolls sideways if it is too wide."""
     head = element("tr", *(element("th", header, scope="col") for header in headers))
     body = join(element("tr", *(element("td", cell) for cell in row)) for row in rows)
     return element("div", element("table", element("thead", head), element("tbody", body)), class_="scroll")
 
 
 def json_block(value: Any) -> Html:
-    """Writes JSON, a value or its text, indented for reading; of very long text its beginning."""
+    """Writes JSON, a value or its text, indented for reading; very long text is cut."""
     text = value if isinstance(value, str) else ""
     with contextlib.suppress(ValueError, RecursionError):
         parsed = json.loads(text) if isinstance(value, str) and len(text) <= _LONGEST_JSON else value
@@ -161,7 +161,7 @@ def json_block(value: Any) -> Html:
 
 
 def badge(text: str, kind: BadgeKind = "neutral", *, title: str | None = None) -> Html:
-    """Writes a small label of one or two words; `title` shows when the pointer rests on it."""
+    """Writes a small label of one or two words; `title` is its tooltip."""
     return element("span", text, class_=f"badge {kind}", title=title)
 
 
@@ -171,7 +171,7 @@ def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
 
 
 def details(summary: Content, *body: Content, opened: bool = False) -> Html:
-    """Writes something that unfolds below its summary."""
+    """Writes content that unfolds below its summary."""
     return element("details", element("summary", summary), *body, open=opened)
 
 
@@ -182,7 +182,7 @@ def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
 
 
 def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
-    """Writes an image into the page itself, or its type and size where browsers do not show that type."""
+    """Writes an image into the page itself, or its type and size if browsers do not show that type."""
     import base64
 
     if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):

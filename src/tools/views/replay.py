@@ -1,4 +1,4 @@
-"""The page of a replay: the verdicts, and every difference side by side. Of the node and the command line."""
+"""The page of a replay, for node and command line: the verdicts, and every difference side by side."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ _NAMES: Final = {
 
 @dataclass(slots=True)
 class ShownCalls:
-    """The calls that a page shows: those to look into, and a few of the others.
+    """The calls that a page shows: those with a bad verdict, and a few of the others.
 
     Attributes:
-        ignore: What the comparison passed over.
+        ignore: The differences that the comparison ignored.
         notable: The first calls whose verdict is not good.
-        others: The first of the others.
-        left_out: How many there are beyond these.
+        others: The first calls with a good verdict.
+        left_out: The number of further calls.
     """
 
     ignore: IgnoreRules = field(default_factory=IgnoreRules)
@@ -107,8 +107,8 @@ def replay_page(title: str, summary: ReplaySummary, shown: ShownCalls) -> str:
 def _records(verification: Verification) -> Html:
     verdict = verification.verdict
     kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
-    told = [finding.text for finding in verification.findings] + list(verification.notes)
-    return note("\n".join((f"Records: {verdict.value}", *told)), kind=kinds.get(verdict, "warning"))
+    remarks = [finding.text for finding in verification.findings] + list(verification.notes)
+    return note("\n".join((f"Records: {verdict.value}", *remarks)), kind=kinds.get(verdict, "warning"))
 
 
 def _call(call: ReplayedCall, ignore: IgnoreRules, *, opened: bool) -> Html:
@@ -151,8 +151,8 @@ def _json(title: str, text: str | None) -> Html | None:
 
 def _took(call: ReplayedCall) -> str | None:
     seconds = [record.duration for record in (call.recorded.record, call.new) if record is not None]
-    told = ["–" if value is None else f"{value:.3f} s" for value in seconds]
-    return None if call.new is None else f"{told[0]} on record, {told[1]} now"
+    durations = ["–" if value is None else f"{value:.3f} s" for value in seconds]
+    return None if call.new is None else f"{durations[0]} on record, {durations[1]} now"
 
 
 def _differences(call: ReplayedCall, ignore: IgnoreRules) -> Html | None:
@@ -164,7 +164,7 @@ def _differences(call: ReplayedCall, ignore: IgnoreRules) -> Html | None:
     doubled = all(doc.get("result") == doc.get("structured_result") for doc in (before, now))
     for name in MEMBERS:
         if doubled and name == "result":
-            continue  # servers say structured results as text, too
+            continue  # servers repeat structured results as text
         old, new = _pretty(before.get(name)), _pretty(now.get(name))
         if old != new:
             parts += [heading(3, _NAMES[name]), _side_by_side(old, new)]
@@ -172,7 +172,7 @@ def _differences(call: ReplayedCall, ignore: IgnoreRules) -> Html | None:
 
 
 def _side_by_side(before: str, now: str) -> Html:
-    """The lines that differ, marked, and a few around them; of very long texts the first of these."""
+    """The differing lines, marked, with a few lines around them; limited for very long texts."""
     old, new = (text.splitlines() for text in _window(before, now))
     rows = list(_rows(old, new))
     grid = table(("On record", "Now"), rows[:_MOST_LINES])
@@ -202,7 +202,7 @@ def _cell(line: str | None, kind: str | None) -> Html:
 
 
 def _window(before: str, now: str) -> tuple[str, str]:
-    """The texts, or of long ones the part from shortly before the first difference."""
+    """The texts, or for long texts the part from shortly before the first difference."""
     if max(len(before), len(now)) <= _LONGEST:
         return before, now
     pairs = enumerate(zip(before, now, strict=False))

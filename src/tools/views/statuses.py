@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def meaning_of(status: CallStatus) -> BadgeKind:
-    """The meaning of a status: good, bad, or intended although it is no result."""
+    """The meaning of a status: good, bad, or intended although there is no result."""
     match status:
         case CallStatus.OK:
             return "good"
