@@ -1,6 +1,6 @@
 """Agents: models that call workflow tools and MCP tools from one column.
 
-Its one name is loaded when it is used: the nodes do without LangChain until they are executed.
+`langchain_tools` is loaded on first use, so that nodes do not import LangChain before they are executed.
 """
 
 from typing import TYPE_CHECKING, Any

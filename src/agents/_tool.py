@@ -1,11 +1,11 @@
 """Tools as LangChain's `StructuredTool`, for both types of tool.
 
 LangChain reads the names of arguments: plain `StructuredTool` loses ``config`` and ``run_manager`` and fails
-on ``self``. Here a call's arguments are one value that nobody looks into. Models are bound to `functions`,
-which LangChain does not rewrite; these tools only execute.
+on ``self``. Here a call's arguments are passed as one value. Models are bound to `functions`, which LangChain
+does not rewrite; these tools only execute.
 
-Imports LangChain: import this module only where tools are executed. It does without ``from __future__ import
-annotations``: LangChain reads annotations in every call, and would compile texts each time.
+Imports LangChain: import this module only where tools are executed. ``from __future__ import annotations`` is
+missing on purpose: LangChain reads annotations in every call, and would compile them each time.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,15 +41,19 @@ class ToolContext(Protocol):
 
 
 class MCPStructuredTool(StructuredTool):
-    """A tool whose arguments arrive whatever they are called.
+    """A tool that accepts arguments of any name.
 
-    ``func`` and ``coroutine`` take the arguments as one dict, and give content for the model and an artifact.
+    ``func`` and ``coroutine`` take the arguments as one dict, and return the model's content and an artifact.
     """
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
         """The schema that LangChain sends to models, in a form that all vendors' endpoints accept."""
-        return {**self._told, "description": self.description} if self.description else self._told
+        return (
+            {**self._bindable_schema, "description": self.description}
+            if self.description
+            else self._bindable_schema
+        )
 
     @property
     def args(self) -> dict[str, Any]:
@@ -57,7 +61,7 @@ class MCPStructuredTool(StructuredTool):
         return declared_properties(cast("dict[str, Any]", self.args_schema))
 
     @cached_property
-    def _told(self) -> dict[str, Any]:
+    def _bindable_schema(self) -> dict[str, Any]:
         return _bindable(cast("dict[str, Any]", self.args_schema))
 
     def invoke(
@@ -78,21 +82,23 @@ class MCPStructuredTool(StructuredTool):
         """Runs the tool; takes arguments, or a ToolCall."""
         return _with_status(await super().ainvoke(self._as_call(input), config, **kwargs))
 
-    def _as_call(self, given: str | dict[str, Any] | ToolCall) -> str | dict[str, Any] | ToolCall:
-        # Arguments may hold an entry "type": "tool_call" of their own; LangChain asks for no more than that.
-        if not isinstance(given, dict) or given.get("type") != "tool_call":
-            return given
-        if given.keys() >= {"name", "args", "id"} and isinstance(given["args"], dict):
-            return given
-        if given.keys() == {"name", "args", "id", "type"} and given["args"] is None:
-            return cast("ToolCall", {**given, "args": {}})
-        return cast("ToolCall", {"name": self.name, "args": dict(given), "id": None, "type": "tool_call"})
+    def _as_call(self, tool_input: str | dict[str, Any] | ToolCall) -> str | dict[str, Any] | ToolCall:
+        # The arguments may have an entry "type": "tool_call", too, which is all that LangChain looks for.
+        if not isinstance(tool_input, dict) or tool_input.get("type") != "tool_call":
+            return tool_input
+        if tool_input.keys() >= {"name", "args", "id"} and isinstance(tool_input["args"], dict):
+            return tool_input
+        if tool_input.keys() == {"name", "args", "id", "type"} and tool_input["args"] is None:
+            return cast("ToolCall", {**tool_input, "args": {}})
+        return cast(
+            "ToolCall", {"name": self.name, "args": dict(tool_input), "id": None, "type": "tool_call"}
+        )
 
     def _parse_input(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> str | dict[str, Any]:
         if isinstance(tool_input, str):
-            # LangChain's own words: this is a mistake of the program, not of a model.
+            # LangChain raises the error: a text is a mistake of the program, not of a model.
             return super()._parse_input(tool_input, tool_call_id)
         return tool_input
 
@@ -102,7 +108,7 @@ class MCPStructuredTool(StructuredTool):
         return (self._parse_input(tool_input, tool_call_id),), {}
 
     def _filter_injected_args(self, tool_input: dict[str, Any]) -> dict[str, Any]:
-        # Nothing is injected: "callbacks" and "run_manager" are arguments like others.
+        # No argument is injected: "callbacks" and "run_manager" are arguments like others.
         return dict(tool_input)
 
     def _run(self, arguments: Any, /) -> Any:
@@ -120,7 +126,7 @@ class LangchainToolConverter:
     """Turns tools of both types into LangChain's.
 
     Args:
-        ctx: What executes the tools.
+        ctx: The executor of the tools.
     """
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -131,7 +137,7 @@ class LangchainToolConverter:
 
         Args:
             tool: The tool.
-            name: Its bound name; None takes the one that it has without others beside it.
+            name: The bound name; None takes the bound name of the tool alone.
 
         Returns:
             A tool with ``invoke`` and ``ainvoke``. Its content is text; its artifact is the `ToolReply`, with
@@ -156,7 +162,7 @@ class LangchainToolConverter:
             name: Its bound name.
 
         Returns:
-            The tool; its ``args_schema`` is the server's schema as it came.
+            The tool; its ``args_schema`` is the server's schema, unchanged.
         """
         return _structured(tool, name, self._ctx._execute_mcp_tool)  # pyright: ignore[reportPrivateUsage] - KNIME's name
 
@@ -193,26 +199,26 @@ def _structured(tool: Tool, name: str | None, execute: Callable[..., ToolReply |
 
 
 def _with_status(result: Any) -> Any:
-    """LangChain knows failures as exceptions only, which have no artifact."""
+    """Marks a failed reply as an error. LangChain marks only exceptions, which cannot carry an artifact."""
     if isinstance(result, ToolMessage) and isinstance(result.artifact, ToolReply) and result.artifact.failed:
         result.status = "error"
     return result
 
 
 def _bindable(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that agents of LangChain's own can hand to any model, whatever a server sent.
+    """A schema that LangChain's agents can pass to any model, made from any schema of a server.
 
-    Vendors refuse a whole request for one tool whose schema is no plain object. LangChain, which puts what a
-    reference names in its place, gives up on all tools for one reference that leads nowhere. Our own loop
-    hands schemas on as they came and learns what an endpoint refuses, see `model.tool_fitting`.
+    Vendors refuse a whole request if the schema of one tool is no plain object. LangChain replaces
+    references, and fails for all tools if one reference leads nowhere. The project's own loop passes schemas
+    unchanged and learns what an endpoint refuses, see `model.tool_fitting`.
     """
     simple = simpler_schema(schema)
-    with suppress(Exception):  # whatever LangChain makes of what a server sent
+    with suppress(Exception):  # LangChain may raise anything for a malformed schema
         if not _is_too_large(simple):
             dereference_refs(simple)
             return simple
-    named = declared_properties(simple).items()
-    described = {name: _described(part) for name, part in named if name != "$ref"}
+    declared = declared_properties(simple).items()
+    described = {name: _described(part) for name, part in declared if name != "$ref"}
     return {"type": "object", "properties": described}
 
 
@@ -221,17 +227,17 @@ def _described(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_too_large(schema: dict[str, Any]) -> bool:
-    waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    pending: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     for _ in range(_MOST_PARTS):
-        if not waiting:
+        if not pending:
             return False
-        part, inside = waiting.pop()
+        part, inside = pending.pop()
         if isinstance(part, dict):
             fields = cast("dict[str, Any]", part)
-            waiting += [(inner, inside) for inner in fields.values()]
+            pending += [(inner, inside) for inner in fields.values()]
             name = fields.get("$ref")
             if isinstance(name, str) and name not in inside:
-                waiting.append((at_pointer(schema, name), inside | {name}))
+                pending.append((at_pointer(schema, name), inside | {name}))
         elif isinstance(part, list):
-            waiting += [(inner, inside) for inner in cast("list[Any]", part)]
+            pending += [(inner, inside) for inner in cast("list[Any]", part)]
     return True

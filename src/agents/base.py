@@ -1,7 +1,7 @@
 """The node *MCP Agent Prompter*: a model that calls workflow tools and MCP tools from one column.
 
-Only the node: its dialog, its ports, and the calls of the modules that do the work. It keeps nothing between
-calls of KNIME, and imports what is heavy in `execute`.
+Here are only the dialog, the ports, and the calls of the modules that do the work. The node keeps no state
+between KNIME's calls, and loads heavy imports only in `execute`.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class MCPAgentPrompter:
             try:
                 runs.run(prompts, is_canceled=ctx.is_canceled, on_progress=ctx.set_progress)
                 if runs.failures:
-                    journal.close("failed")  # to be resumed
+                    journal.close("failed")  # so that the run can be resumed
             except Canceled:
                 journal.close("canceled")
                 raise
@@ -257,8 +257,8 @@ class MCPAgentPrompter:
 
         from ..types.canonical import canonical_json
 
-        asks = [self.developer_message, self.user_message, self.prompt_column]
-        return f"mcp_agent_prompter {sha256(canonical_json(asks).encode()).hexdigest()[:16]}"
+        prompt_settings = [self.developer_message, self.user_message, self.prompt_column]
+        return f"mcp_agent_prompter {sha256(canonical_json(prompt_settings).encode()).hexdigest()[:16]}"
 
     def _prompts(
         self, layout: ConversationLayout, history: Any | None, data: list[Any]
@@ -267,20 +267,20 @@ class MCPAgentPrompter:
         from .prompter.history import of_row, read_conversation
         from .prompter.prompter import Prompt
 
-        said: list[Entry] = []
+        entries: list[Entry] = []
         if history is not None:
             column = settings_checks.history_error_column(self, history.schema)
-            said = read_conversation(history, layout.column, column)
+            entries = read_conversation(history, layout.column, column)
         text = self.user_message.strip()
         column = settings_checks.prompt_column_of(self)
         if column is None:
-            return [Prompt(text=text, history=tuple(of_row(said, None)))], data
+            return [Prompt(text=text, history=tuple(of_row(entries, None)))], data
         cells = data[0][[column]].to_pyarrow()
         prompts = [
             Prompt(
                 text=None if cell is None else "\n\n".join(part for part in (text, cell) if part.strip()),
                 row=row,
-                history=tuple(of_row(said, row)),
+                history=tuple(of_row(entries, row)),
             )
             for row, cell in zip(cells.column(0).to_pylist(), cells.column(1).to_pylist(), strict=True)
         ]
@@ -301,17 +301,17 @@ class MCPAgentPrompter:
         from .prompter.prompter import Prompter
         from .toolbox.toolset import Toolset, extract_tools
 
-        found = [] if tools is None else extract_tools(tools, self.tool_column)
-        sessions.know(*routes_of(found))
+        tool_list = [] if tools is None else extract_tools(tools, self.tool_column)
+        sessions.know(*routes_of(tool_list))
         dispatcher = sessions.dispatcher(journal.run, self.pinning, BlobStore(folder, journal.run).save)
-        made = model.create_model(ctx)
-        dispatcher.secrets.learn(made.secrets)
-        # The default mode, as KNIME's own agent: the tables that come out stay readable.
+        chat_model = model.create_model(ctx)
+        dispatcher.secrets.learn(chat_model.secrets)
+        # The default mode, as in KNIME's own agent: the output tables stay readable.
         run_workflow = workflow_runner(ctx, "DEBUG" if self.debug else "DEFAULT")
         dispatcher = replace(dispatcher, run_workflow=run_workflow)
         return Prompter(
-            model=made,
-            toolset=Toolset(found),
+            model=chat_model,
+            toolset=Toolset(tool_list),
             dispatcher=dispatcher,
             journal=journal,
             options=self._options(),
@@ -348,10 +348,10 @@ class MCPAgentPrompter:
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
         from .timeline.timeline_page import timeline_page
 
-        says = model.spec.settings
+        model_settings = model.spec.settings
         resumed = runs.finished.resumed if runs.finished else 0
         facts = (
-            ("Model", f"{says.model} at {says.base_url}"),
+            ("Model", f"{model_settings.model} at {model_settings.base_url}"),
             ("Taken over from the interrupted run", f"{resumed} prompts" if resumed else None),
             ("Journal", str(journal)),
         )
@@ -372,5 +372,5 @@ def _data_outputs(ctx: Any) -> int:
 
 
 def _table(data: Any) -> Any:
-    """An Arrow table without RowIDs as one of KNIME."""
+    """Converts an Arrow table without RowIDs to a KNIME table."""
     return knext.Table.from_pyarrow(data, row_ids="generate")

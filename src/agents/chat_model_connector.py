@@ -1,8 +1,8 @@
-"""The node *OpenAI-Compatible Chat Model Connector*: which model an agent thinks with.
+"""The node *OpenAI-Compatible Chat Model Connector*: chooses the model of an agent.
 
-Only the node. Its dialog asks the endpoint for its models. KNIME does not tell the function that lists them
-which node's dialog is opened. So the settings are noted when KNIME loads them into the node, which it does
-right before, in the same thread.
+The dialog asks the endpoint for its models. KNIME does not tell the function that lists them which node's
+dialog is opened. So the settings are noted when KNIME loads them into the node, which it does right before,
+in the same thread.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class _TokenLimit(knext.EnumParameterOptions):
 
 
 def _model_choices(context: Any) -> list[Any]:
-    """Asks the endpoint. Never raises and never takes long: the dialog waits for it."""
+    """Lists the endpoint's models. Never raises and takes at most two seconds, as the dialog waits for it."""
     settings = cast("Mapping[str, Any]", getattr(_loaded, "settings", {}))
     current = str(settings.get("model") or _AS_ENTERED)
     try:
-        names, why = _offered(settings, context)
+        names, reason = _listed_models(settings, context)
     except MCPError as error:
-        names, why = (), str(error)
+        names, reason = (), str(error)
     except Exception as error:
-        names, why = (), f"The endpoint could not be asked ({type(error).__name__})."
+        names, reason = (), f"The endpoint could not be asked ({type(error).__name__})."
     others = sorted({*names, current} - {_AS_ENTERED})
-    first = (_AS_ENTERED, "As entered below", why or "Enter the model's name below.")
+    first = (_AS_ENTERED, "As entered below", reason or "Enter the model's name below.")
     return labelled([first, *((name, name, "") for name in others)])
 
 
-def _offered(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...], str]:
+def _listed_models(settings: Mapping[str, Any], context: Any) -> tuple[tuple[str, ...], str]:
     if not str(settings.get("base_url") or "").strip():
         return (
             (),
@@ -194,15 +194,15 @@ class OpenAICompatibleChatModelConnector:
             spec.check(ctx)
         except MCPError as error:
             raise as_setting_error(error) from None
-        if warning := _in_clear(spec):
+        if warning := _clear_text_warning(spec):
             ctx.set_warning(warning)
         return spec
 
     def execute(self, ctx: Any) -> ChatModelPortObject:
-        """Checks the connection if that is wanted."""
+        """Checks the connection if the setting says so, and returns the model."""
         spec = ChatModelPortObjectSpec(self._settings())
         credential = spec.credential(ctx)
-        warnings = [_in_clear(spec)]
+        warnings = [_clear_text_warning(spec)]
         if self.check_connection:
             from .model.endpoint import Endpoint
             from .model.model_list import list_models
@@ -212,7 +212,7 @@ class OpenAICompatibleChatModelConnector:
             seconds = min(_CHECK_SECONDS, spec.settings.timeout)
             names = list_models(endpoint, seconds=seconds, is_canceled=ctx.is_canceled)
             if names and spec.settings.model not in names:
-                warnings.append(_unlisted(spec.settings.model, names))
+                warnings.append(_unlisted_warning(spec.settings.model, names))
         if any(warnings):
             ctx.set_warning("\n".join(filter(None, warnings)))
         return ChatModelPortObject(spec)
@@ -238,16 +238,16 @@ class OpenAICompatibleChatModelConnector:
         return replace(settings, token_limit=self.token_limit, token_limit_field=field)
 
 
-def _in_clear(spec: ChatModelPortObjectSpec) -> str:
+def _clear_text_warning(spec: ChatModelPortObjectSpec) -> str:
     route = spec.settings.route
     if route.credential is None or not sent_in_clear(route.url):
         return ""
     return "The credential is sent over http, where others can read it. Use the https address."
 
 
-def _unlisted(model: str, names: tuple[str, ...]) -> str:
+def _unlisted_warning(model: str, names: tuple[str, ...]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(model, names, n=3) or list(names[:_SHOWN_MODELS])
-    more = "" if len(near) == len(names) else ", …"
-    return f"The endpoint does not list the model '{model}'. It lists {', '.join(near)}{more}."
+    similar = difflib.get_close_matches(model, names, n=3) or list(names[:_SHOWN_MODELS])
+    more = "" if len(similar) == len(names) else ", …"
+    return f"The endpoint does not list the model '{model}'. It lists {', '.join(similar)}{more}."

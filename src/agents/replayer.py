@@ -1,7 +1,7 @@
 """The node *Tool Call Replayer*: makes recorded calls again and compares.
 
-Only the node: its dialog, its ports, and the calls of the modules that do the work. It keeps nothing between
-calls of KNIME, and imports what is heavy in `execute`.
+Here are only the dialog, the ports, and the calls of the modules that do the work. The node keeps no state
+between KNIME's calls, and loads heavy imports only in `execute`.
 """
 
 from __future__ import annotations

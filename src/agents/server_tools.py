@@ -1,4 +1,4 @@
-"""The tools of MCP servers as LangChain's tools, for an agent that somebody else has built."""
+"""The tools of MCP servers as LangChain's tools, for agents outside this project."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _LAST_SECONDS: Final = 2.0  # for calls that are under way at the end
 def langchain_tools(
     *clients: MCPClient, options: ToolOptions | None = None, journal: Journal | None = None
 ) -> Generator[list[StructuredTool]]:
-    """Returns the tools of MCP servers in LangChain's form.
+    """Provides the tools of MCP servers in LangChain's form.
 
     Example:
         with langchain_tools(MCPClient("https://host/mcp")) as tools:
             agent = create_agent("openai:gpt-5", tools)
 
     Args:
-        *clients: A client of each server. They are connected here, and closed at the end.
-        options: Which calls are allowed, and how much of a result the model is shown.
-        journal: Takes the record of every call; stays open.
+        *clients: One client per server; connected here, and closed at the end of the ``with`` block.
+        options: The allowed calls, and the length of results for the model.
+        journal: The journal for the record of every call; stays open.
 
     Yields:
         The tools of all servers. Their names are unique, and every model's endpoint accepts them. They work
         until the end of the ``with`` block, in any thread and any event loop.
 
     Raises:
-        MCPError: A server cannot be reached, or two clients are of the same one.
+        MCPError: A server cannot be reached, or two clients have the same server.
     """
     with ExitStack() as closing:
         by_route: dict[ServerRoute, MCPClient] = {}

@@ -1,7 +1,7 @@
-"""KNIME's workflow archives (``.knwf``): read, written, checked, without KNIME.
+"""Reads, writes and checks KNIME's workflow archives (``.knwf``), without KNIME.
 
-`read_workflow` gives a `Workflow`, `write_workflow` writes one, `check` and `check_archive` say in words what
-is wrong. `extension_node` and `table_creator` make nodes, `arranged` places them.
+`read_workflow` reads a `Workflow`, `write_workflow` writes one, `check` and `check_archive` list problems.
+`extension_node` and `table_creator` make nodes, `arranged` places them.
 """
 
 from .archive import ArchiveLimits

@@ -1,7 +1,7 @@
-"""The zip file around a workflow: read within bounds, written atomically and always the same way.
+"""Reads and writes the zip file of a workflow: reads within limits, writes atomically and reproducibly.
 
-The only module here that touches the file system. Nothing is ever unpacked to disk; names that would lead out
-of a folder are refused all the same, because whoever unpacks the archive next may be less careful.
+Only this module of the package accesses the file system. No file is unpacked to disk; names that would lead
+out of a folder are refused anyway, as another program may unpack the archive less carefully.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .settings import KnwfError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Every file gets the earliest time that zip knows: the same workflow gives the same bytes.
+#: The time of every file, the earliest that zip can store, so that the same workflow gives the same bytes.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
-#: How the decompressors say that what they read is broken; bz2 does so by an OSError.
+#: The decompressors' errors for broken data; bz2 raises OSError.
 _BROKEN_STREAM: Final = (zlib.error, lzma.LZMAError, OSError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveLimits:
-    """What an archive may hold at most; sizes in bytes after decompression.
+    """The limits of an archive's content; sizes in bytes after decompression.
 
-    A settings file is small whatever its node does, so a large one is an attack or broken. ``total`` counts
-    what is read, not what is in the archive: the data of executed nodes stays where it is.
+    Settings files of all nodes are small, so a large one is an attack or broken. ``total`` limits the bytes
+    that are read, not those in the archive, as the data of executed nodes are not read.
     """
 
     entries: int = 100_000
@@ -58,13 +58,14 @@ class Archive:
         name: Name of the folder, which is the workflow's name.
 
     Raises:
-        KnwfError: no zip file, not the one folder, an unsafe or doubled name, or too many files.
+        KnwfError: The file is no zip file, or holds no or several folders, an unsafe or repeated name, or too
+            many files.
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: ArchiveLimits) -> None:
         self._label = Path(path).name
         self._limits = limits
-        self._left = limits.total
+        self._bytes_left = limits.total
         if Path(path).is_dir():
             raise KnwfError(f"{self._label} is a folder; export the workflow from KNIME")
         try:
@@ -72,7 +73,7 @@ class Archive:
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             raise KnwfError(f"{self._label} is no workflow archive: {error}") from None
         try:
-            self.name, self._files = self._listed()
+            self.name, self._files = self._list_files()
         except BaseException:
             self._zip.close()
             raise
@@ -86,22 +87,22 @@ class Archive:
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._files))
 
-    def _listed(self) -> tuple[str, set[str]]:
+    def _list_files(self) -> tuple[str, set[str]]:
         entries = self._zip.infolist()
         if len(entries) > self._limits.entries:
             raise KnwfError(f"{self._label} holds {len(entries)} files; {self._limits.entries} are allowed")
-        seen: set[str] = set()
+        names: set[str] = set()
         for entry in entries:
             _check_name(self._label, entry)
-            if entry.filename in seen:
+            if entry.filename in names:
                 raise KnwfError(f"{self._label} holds {entry.filename[:200]!r} twice")
-            seen.add(entry.filename)
-        tops = sorted({name.partition("/")[0] for name in seen})
+            names.add(entry.filename)
+        tops = sorted({name.partition("/")[0] for name in names})
         if len(tops) != 1:
             shown = ", ".join(repr(top) for top in tops[:5]) or "nothing"
             raise KnwfError(f"{self._label} must hold one folder, the workflow; it holds {shown}")
         start = f"{tops[0]}/"
-        files = {name.removeprefix(start) for name in seen if not name.endswith("/")}
+        files = {name.removeprefix(start) for name in names if not name.endswith("/")}
         if "workflow.knime" not in files:
             inner = sorted(name for name in files if name.endswith("/workflow.knime"))
             what = f"its first workflow is in {inner[0][:-15]!r}" if inner else "it holds no workflow"
@@ -112,26 +113,26 @@ class Archive:
         """The content of a file.
 
         Raises:
-            KnwfError: there is none, it is too large, encrypted or broken.
+            KnwfError: The file does not exist, or is too large, encrypted or broken.
         """
         if path not in self._files:
             raise KnwfError(f"{path!r} is not in the archive")
         allowed = self._limits.settings_file if settings else self._limits.other_file
-        allowed = min(allowed, self._left)
+        allowed = min(allowed, self._bytes_left)
         try:
             with self._zip.open(f"{self.name}/{path}") as file:
-                data = file.read(allowed + 1)  # what it unpacks to counts, not what the archive claims
+                data = file.read(allowed + 1)  # the real size counts, not the size that the archive claims
         except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, *_BROKEN_STREAM) as error:
             raise KnwfError(f"{path!r} in the archive cannot be read: {error}") from None
         if len(data) > allowed:
             raise KnwfError(f"{path!r} unpacks to more than {allowed} bytes, which is not allowed")
-        self._left -= len(data)
+        self._bytes_left -= len(data)
         return data
 
 
 def is_unsafe(path: str) -> bool:
-    """Returns whether a path could lead out of the folder that it belongs in, on any system."""
-    # KNIME writes "/" everywhere, so what only Windows takes for a path is not its own.
+    """Returns whether a path could lead out of the archive's folder, on any operating system."""
+    # KNIME always writes "/", so paths in Windows' form are not KNIME's.
     windows = "\\" in path or bool(PureWindowsPath(path).drive)
     return windows or "\0" in path or any(part in ("", ".", "..") for part in path.split("/"))
 
@@ -145,15 +146,15 @@ def _check_name(label: str, entry: zipfile.ZipInfo) -> None:
 
 
 def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str, bytes]) -> None:
-    """Writes a workflow archive: whole, or not at all, in place of what was there.
+    """Writes a workflow archive atomically; replaces an existing file.
 
     Args:
         path: The file. Its folder must exist.
-        folder: Name of the one folder in it.
+        folder: Name of the only folder in the archive.
         files: Contents by path below that folder.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: The file cannot be written.
     """
     target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}-", suffix=".tmp", dir=target.parent)
@@ -176,7 +177,7 @@ def write_archive(path: str | os.PathLike[str], folder: str, files: Mapping[str,
 
 
 def _mode_of(target: Path) -> int:
-    """The mode of the file that is replaced, else the one that a new file gets."""
+    """The mode of the file that is replaced; without one, the mode of a new file."""
     try:
         return stat.S_IMODE(target.stat().st_mode)
     except OSError:

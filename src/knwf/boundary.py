@@ -1,6 +1,6 @@
 """The nodes at the edge of a workflow: Workflow Input, Workflow Output, Tool Message Output.
 
-When KNIME makes a tool of a workflow it takes these nodes out: inputs and outputs become its ports, and
+When KNIME makes a tool of a workflow, it removes these nodes: inputs and outputs become the tool's ports, and
 the first cell of the table at the Tool Message Output becomes the message for the model. Pure.
 """
 
@@ -46,10 +46,10 @@ class Boundary:
     """The settings of a node at the edge of a workflow.
 
     Attributes:
-        kind: Which of the three it is.
+        kind: The kind of node.
         parameter: The name of the input or output for callers.
-        description: What it is for. Agents read it.
-        is_table: Whether it carries a table; only tables can be ports of tools.
+        description: The purpose of the input or output. Agents read it.
+        is_table: True for a table, as only tables can be ports of tools.
     """
 
     kind: BoundaryKind
@@ -67,10 +67,9 @@ def boundary_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A node at the edge of a workflow, for a table: input, output, or the message that a model gets.
+    """Makes a node at the edge of a workflow, for a table: input, output, or the message for the model.
 
-    ``parameter`` is its name for callers, KNIME's default unless it is given, and ``description`` tells them
-    what it is for.
+    ``parameter`` is its name for callers, by default KNIME's; ``description`` tells callers its purpose.
     """
     settings = [string("parameterName", parameter or _DEFAULT_PARAMETERS[kind])]
     if kind != "message":
@@ -94,7 +93,7 @@ def read_boundary(node: NativeNode) -> Boundary:
     """Reads the settings of a node at the edge of a workflow.
 
     Raises:
-        KnwfError: it is none.
+        KnwfError: The node is of another kind.
     """
     kind = BOUNDARY_FACTORIES.get(node.factory)
     if kind is None:

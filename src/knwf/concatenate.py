@@ -10,7 +10,7 @@ from .settings import Config, KnwfError, boolean, string
 from .workflow import ORIGIN, NativeNode, PortGroup, Position, model_of, node_label
 
 CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
-#: Nodes of this factory have two inputs, and more that were added to the group.
+#: The inputs of every Concatenate node; a user can add more to the group.
 CONCATENATE_INPUTS: Final = 2
 _INPUT_GROUP: Final = "input"
 _BUNDLE: Final = ("KNIME Base Nodes", "org.knime.base", KNIME_VENDOR)
@@ -23,9 +23,10 @@ class Concatenation:
     """The settings of a Concatenate node.
 
     Attributes:
-        intersection: Only the columns that all tables have; otherwise all columns, missing cells filled in.
-        row_ids: New RowIDs; or the tables' own, and what to do with one that is there already: fail, add the
-            suffix until it is new, or leave the row out.
+        intersection: True keeps only the columns that all tables have; False keeps all columns, with missing
+            cells.
+        row_ids: ``new`` makes new RowIDs. The others keep the tables' RowIDs; for a duplicate they fail, add
+            the suffix until it is unique, or skip the row.
         suffix: The suffix.
     """
 
@@ -42,10 +43,10 @@ def concatenate_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A Concatenate node with a number of inputs; it has KNIME's defaults unless settings are given.
+    """Makes a Concatenate node with a number of inputs; without settings it has KNIME's defaults.
 
     Raises:
-        KnwfError: fewer than two inputs.
+        KnwfError: There are fewer than two inputs.
     """
     settings = settings or Concatenation()
     if inputs < CONCATENATE_INPUTS:
@@ -77,7 +78,7 @@ def read_concatenation(node: NativeNode) -> Concatenation:
     """Reads the settings of a Concatenate node.
 
     Raises:
-        KnwfError: it is none, or its settings are not whole.
+        KnwfError: The node is of another kind, or its settings are incomplete.
     """
     model = model_of(node, CONCATENATE_FACTORY, "Concatenate node")
     if node.model is None:
@@ -95,5 +96,5 @@ def read_concatenation(node: NativeNode) -> Concatenation:
 
 
 def concatenate_inputs(groups: tuple[PortGroup, ...]) -> int:
-    """The number of inputs of a Concatenate node with these groups."""
+    """The number of inputs of a Concatenate node with these port groups."""
     return CONCATENATE_INPUTS + sum(group.count for group in groups if group.id == _INPUT_GROUP)

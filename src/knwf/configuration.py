@@ -1,7 +1,7 @@
 """KNIME's Configuration nodes: each makes one flow variable, which a caller of the workflow can set. Pure.
 
 The settings are those of KNIME's own nodes (``org.knime.js.base.node.configuration.input``). A person who
-runs the workflow, a component's dialog and an agent that uses it as a tool all set the same parameter.
+runs the workflow, a component's dialog and an agent that calls the workflow as a tool set the same parameter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENTRY_TYPES: Final[Mapping[ConfigurationKind, EntryType]] = {
     "double": "xdouble",
     "boolean": "xboolean",
 }
-#: What KNIME allows as name of a parameter.
+#: The names of parameters that KNIME allows.
 _PARAMETER_NAME: Final = re.compile(r"[a-zA-Z](?:[-_]?[a-zA-Z0-9]+)*(?<![0-9])")
 
 
@@ -45,17 +45,17 @@ class Configuration:
 
     Attributes:
         kind: Type of the value.
-        variable: The flow variable that it makes.
-        parameter: The name under which callers set it.
+        variable: The flow variable that the node makes.
+        parameter: The parameter's name for callers.
         value: The default; the user name for credentials.
         label: The name that people see.
-        description: What the parameter is for. Agents read it.
+        description: The purpose of the parameter. Agents read it.
         minimum: The smallest number allowed, or None.
         maximum: The largest number allowed, or None.
-        pattern: Regular expression (Java's) that a whole text has to match; "" for any text.
-        message: What to say of a text that does not match; ``?`` stands for the text.
-        as_number: A boolean becomes the integer 1 or 0.
-        saved_password: The file holds an encrypted password, which only KNIME can read.
+        pattern: Regular expression (Java's) that the whole text must match; "" for any text.
+        message: The error for a text that does not match; ``?`` stands for the text.
+        as_number: True if a boolean becomes the integer 1 or 0.
+        saved_password: True if the file holds an encrypted password, which only KNIME can read.
     """
 
     kind: ConfigurationKind
@@ -75,11 +75,11 @@ class Configuration:
 def configuration_node(
     node_id: int, configuration: Configuration, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A Configuration node.
+    """Makes a Configuration node.
 
     Raises:
-        KnwfError: KNIME would refuse it: no name, a name of a parameter that is not allowed, or a value that
-            is not of the type.
+        KnwfError: KNIME would refuse the settings: the variable has no name, the parameter's name is not
+            allowed, or the value has another type.
     """
     if not configuration.variable:
         raise KnwfError(f"node {node_id}: the name of its flow variable is empty")
@@ -177,7 +177,7 @@ def read_configuration(node: NativeNode) -> Configuration:
     """Reads the settings of a Configuration node.
 
     Raises:
-        KnwfError: it is no Configuration node of a kind known here, or its settings are not whole.
+        KnwfError: The node is no Configuration node of a known kind, or its settings are incomplete.
     """
     kind, model = CONFIGURATION_FACTORIES.get(node.factory), node.model
     if kind is None or model is None:
@@ -188,7 +188,7 @@ def read_configuration(node: NativeNode) -> Configuration:
         raise KnwfError(f"{node_label(node)} does not say which flow variable it makes")
     value = _login(default) if kind == "credentials" else default.value(kind)
     if kind == "string" and value is None:
-        value = ""  # KNIME makes an empty text of a missing one
+        value = ""  # KNIME turns a missing text into an empty one
     if value is None or not _fits(kind, value):
         raise KnwfError(f"{node_label(node)}: its default value, {value!r}, is no {kind}")
     return Configuration(
@@ -215,7 +215,7 @@ def with_value(node: NativeNode, value: ConfigurationValue) -> NativeNode:
         value: The default, of the node's type.
 
     Raises:
-        KnwfError: it is no such node, or the value is not of its type.
+        KnwfError: The node is of another kind, or the value has another type.
     """
     configuration = read_configuration(node)
     if configuration.kind == "credentials" or node.model is None:

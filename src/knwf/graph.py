@@ -1,4 +1,4 @@
-"""The cycles of a workflow, and places on the canvas that follow from the order of its nodes. Pure."""
+"""Finds the cycles of a workflow, and places its nodes on the canvas by their order. Pure."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _MARGIN: Final = 80
 
 
 def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:
-    """Nodes in an order in which they can run, with their distance from the start, and those that cannot.
+    """The nodes that can run, in order and with their layers, and the nodes in or behind cycles.
 
-    Connections from or to nodes that do not exist count for nothing here.
+    Connections from or to nodes that do not exist are ignored.
     """
     ids = {node.id for node in workflow.nodes}
-    behind: dict[int, list[int]] = {node_id: [] for node_id in ids}
-    waiting = dict.fromkeys(ids, 0)
+    successors: dict[int, list[int]] = {node_id: [] for node_id in ids}
+    open_inputs = dict.fromkeys(ids, 0)
     for connection in workflow.connections:
         if connection.source in ids and connection.destination in ids:
-            behind[connection.source].append(connection.destination)
-            waiting[connection.destination] += 1
-    layer = {node_id: 0 for node_id in sorted(ids) if not waiting[node_id]}
+            successors[connection.source].append(connection.destination)
+            open_inputs[connection.destination] += 1
+    layer = {node_id: 0 for node_id in sorted(ids) if not open_inputs[node_id]}
     ready = list(layer)
-    for node_id in ready:  # grows while it is walked through
-        for next_id in behind[node_id]:
-            waiting[next_id] -= 1
+    for node_id in ready:  # the list grows during the loop
+        for next_id in successors[node_id]:
+            open_inputs[next_id] -= 1
             layer[next_id] = max(layer.get(next_id, 0), layer[node_id] + 1)
-            if not waiting[next_id]:
+            if not open_inputs[next_id]:
                 ready.append(next_id)
     return {node_id: layer[node_id] for node_id in ready}, sorted(ids - set(ready))
 
 
 def nodes_in_cycles(workflow: Workflow) -> tuple[int, ...]:
-    """Ids of the nodes that are in a cycle or wait for one, in order."""
+    """Ids of the nodes that are in a cycle or depend on one, in order."""
     return tuple(_layers(workflow)[1])
 
 
 def arranged(workflow: Workflow) -> Workflow:
-    """The same workflow with every node in a column to the right of what it depends on."""
+    """A copy of the workflow with every node in a column to the right of the nodes on which it depends."""
     layers, _ = _layers(workflow)
     rows: dict[int, int] = {}
     places: dict[int, Position] = {}

@@ -1,4 +1,4 @@
-"""Looks into metanodes and components, far enough to say what is in them. Pure."""
+"""Lists the nodes in metanodes and components. Pure."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _MAX_NODES: Final = 12
 
 
 def inner_nodes(workflow: Workflow, node: OtherNode) -> tuple[str, ...]:
-    """The nodes in a metanode or component, also those further in.
+    """Lists the nodes in a metanode or component, nested ones included.
 
     Args:
-        workflow: The workflow, with the files of what it does not understand.
+        workflow: The workflow, with the files of the metanode or component.
         node: The metanode or component.
 
     Returns:
-        Names with numbers, such as ``MCP Tool Caller (#4:2)``, in order; the last entry says how many more
-        there are where there are many. Empty where the file does not say.
+        Names with numbers, such as ``MCP Tool Caller (#4:2)``, in order; of more than 12 the last entry is
+        the number of the others. Empty if the files cannot be read.
     """
-    found = _walk(workflow, node, str(node.id), 0)
-    if len(found) > _MAX_NODES:
-        return (*found[:_MAX_NODES], f"{len(found) - _MAX_NODES} more")
-    return tuple(found)
+    labels = _collect(workflow, node, str(node.id), 0)
+    if len(labels) > _MAX_NODES:
+        return (*labels[:_MAX_NODES], f"{len(labels) - _MAX_NODES} more")
+    return tuple(labels)
 
 
-def _walk(workflow: Workflow, node: OtherNode, number: str, depth: int) -> list[str]:
+def _collect(workflow: Workflow, node: OtherNode, number: str, depth: int) -> list[str]:
     if depth > _MAX_DEPTH:
         return []
     try:
         inside = read_inside(workflow, node)
     except KnwfError:
         return []
-    found: list[str] = []
+    labels: list[str] = []
     for node_inside in inside.nodes:
         inner = f"{number}:{node_inside.id}"
         if isinstance(node_inside, NativeNode) or node_inside.kind == "broken":
-            found.append(f"{node_inside.name} (#{inner})")
+            labels.append(f"{node_inside.name} (#{inner})")
         else:
-            found += _walk(inside, node_inside, inner, depth + 1)
-    return found
+            labels += _collect(inside, node_inside, inner, depth + 1)
+    return labels

@@ -1,4 +1,4 @@
-"""Reads the settings file of one native node. Pure: settings in, a node and what is wrong with it out."""
+"""Reads the settings file of one native node: returns the node and its problems. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REQUIRED: Final = (
     *_BUNDLE,
     *("hasContent", "filestores"),
 )
-#: Fields of the model, and what is only true of the data that a node had when it was saved.
+#: Keys that are fields of the model, and keys about the data that the node had when it was saved.
 _UNDERSTOOD: Final = frozenset(
     (
         *_REQUIRED,
@@ -39,12 +39,12 @@ def read_node(settings: Config, node_id: int, position: Position) -> tuple[Nativ
     """Reads a node.
 
     Args:
-        settings: The root of its settings file.
+        settings: The root of the node's settings file.
         node_id: Id in the workflow.
         position: Place on the canvas.
 
     Raises:
-        KnwfError: it says no factory, so that nobody can know what it is.
+        KnwfError: The settings name no factory, so that the kind of node is unknown.
     """
     factory = settings.text("factory")
     if not factory:
@@ -63,7 +63,7 @@ def read_node(settings: Config, node_id: int, position: Position) -> tuple[Nativ
         if key not in settings
     ]
     problems += _model_problems(model, where)
-    name_, symbolic_name, vendor = (settings.text(key) for key in _BUNDLE)
+    bundle_name, symbolic_name, vendor = (settings.text(key) for key in _BUNDLE)
     node = NativeNode(
         id=node_id,
         name=name,
@@ -78,7 +78,7 @@ def read_node(settings: Config, node_id: int, position: Position) -> tuple[Nativ
         state=state,
         annotation=settings.text("customName") if annotation is None else annotation.text("text"),
         description=settings.text("customDescription") or None,
-        bundle=(name_, symbolic_name, vendor),
+        bundle=(bundle_name, symbolic_name, vendor),
         other=tuple(child for child in settings if child.key not in _UNDERSTOOD),
     )
     return node, problems
@@ -88,7 +88,7 @@ def _state(settings: Config, where: str) -> tuple[NodeState, list[Problem]]:
     text = settings.text("state")
     if text in NodeState.__members__:
         return NodeState[text], []
-    # Others are states of running nodes, which a file only has by accident.
+    # Other states are those of running nodes, which a file has only by accident.
     return NodeState.IDLE, [
         Problem("warning", where, f"its state {text!r} is taken for IDLE")
     ] if text else []
@@ -120,9 +120,9 @@ def _port_group(group: Config, factory: str) -> PortGroup:
 
 
 def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | None:
-    """How many inputs the node has, where the file says so or the node is known here.
+    """The number of inputs, None if neither the file nor the kind of node tells.
 
-    Python nodes name every one of their ports; other nodes name at most those that a person can change.
+    Files of Python nodes name all ports; those of other nodes name at most the ports that a user can change.
     """
     if factory == TABLE_CREATOR_FACTORY or factory in CONFIGURATION_FACTORIES:
         return 0
@@ -140,14 +140,14 @@ def _controls(variables: Config | None) -> tuple[VariableControl, ...]:
     tree = None if variables is None else variables.config("tree") or variables
     if tree is None:
         return ()
-    found: list[VariableControl] = []
-    waiting: list[tuple[tuple[str, ...], Config]] = [((), tree)]
-    while waiting:
-        path, config = waiting.pop()
+    controls: list[VariableControl] = []
+    pending: list[tuple[tuple[str, ...], Config]] = [((), tree)]
+    while pending:
+        path, config = pending.pop()
         if path and ("used_variable" in config or "exposed_variable" in config):
             used = config.text("used_variable") or None
             exposed = config.text("exposed_variable") or None
-            found += [VariableControl(path, used, exposed)] if used or exposed else []
+            controls += [VariableControl(path, used, exposed)] if used or exposed else []
         else:
-            waiting += [((*path, inner.key), inner) for inner in reversed(config.configs())]
-    return tuple(found)
+            pending += [((*path, inner.key), inner) for inner in reversed(config.configs())]
+    return tuple(controls)

@@ -1,7 +1,6 @@
-"""Makes nodes of Python extensions to put into a workflow.
+"""Makes nodes of Python extensions for a workflow.
 
-Pure. Which ports and parameters a node of an extension has comes from the caller, who has the extension's
-declarations at hand.
+Pure. The caller, which has the extension's declarations, passes the ports and parameters of a node.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PYTHON_FACTORY: Final = (
 KNIME_VENDOR: Final = "KNIME AG, Zurich, Switzerland"
 _PYTHON_BUNDLE: Final = ("KNIME Python 3 - Nodes", "org.knime.python3.nodes", KNIME_VENDOR)
 _BLOB_CLASS: Final = "org.knime.python3.nodes.ports.PythonBinaryBlobFileStorePortObject"
-#: Java class of a port by how the Python side calls its type; the first prefix that fits.
+#: Java class of a port by the prefix of its type's name in Python; the first prefix that fits.
 _OBJECT_CLASSES: Final = (
     ("PortType.TABLE", "org.knime.core.node.BufferedDataTable"),
     ("PortType.IMAGE", "org.knime.core.node.port.image.ImagePortObject"),
@@ -42,28 +41,27 @@ def object_class(port_type: str) -> str:
     """The Java class of a port's objects.
 
     Args:
-        port_type: As a Python extension declares it: ``PortType.TABLE``, …, or the id of a port type of its
-            own, which KNIME carries in one class for all.
+        port_type: The type as a Python extension declares it: ``PortType.TABLE``, …, or the id of the
+            extension's own port type, for all of which KNIME has one class.
     """
     return next((java for prefix, java in _OBJECT_CLASSES if port_type.startswith(prefix)), _BLOB_CLASS)
 
 
 def is_fixed_group(group_id: str) -> bool:
-    """Returns whether a port group of a Python node is one port that is always there."""
+    """Returns whether a port group of a Python node is a single port that is always present."""
     return _FIXED_GROUP.fullmatch(group_id) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port as a Python node declares it, and how often this node has it.
+    """A port as a Python node declares it, and the number of such ports in this node.
 
     Attributes:
         name: Name of the port.
-        type: Its type, as in `object_class`.
+        type: The port's type, as in `object_class`.
         optional: Whether the port can be absent.
-        group: Whether there can be any number of it.
-        present: How many there are: 0 or 1 for an optional one, any number for a group. Others are always
-            there once.
+        group: Whether a node can have any number of these ports.
+        present: The number of ports: 0 or 1 for an optional port, any number for a group, 1 for others.
     """
 
     name: str
@@ -76,15 +74,15 @@ class Port:
 def declared_ports(
     specifiers: Sequence[Mapping[str, Any]], present: Mapping[str, int] | None = None
 ) -> tuple[Port, ...]:
-    """Ports as a host of extensions describes them.
+    """Makes ports from a node's description by a host of extensions.
 
     Args:
         specifiers: ``input_port_specifier`` or ``output_port_specifier`` of a described node: objects with
             ``name``, ``type_string``, ``group`` and ``optional``.
-        present: How often a node has its optional ports and groups; 0 where nothing is said.
+        present: The numbers of a node's optional ports and groups, by name; 0 by default.
 
     Raises:
-        KnwfError: ``present`` names a port that is not among them.
+        KnwfError: ``present`` names a port that the node does not declare.
     """
     counts = dict(present or {})
     ports = tuple(
@@ -117,16 +115,16 @@ def extension_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A node of a Python extension.
+    """Makes a node of a Python extension.
 
     Args:
         node_id: Id in the workflow.
         name: Name of the node, as people see it.
-        extension_id: Such as ``org.knime_mcp.mcp``.
+        extension_id: Id of the extension, such as ``org.knime_mcp.mcp``.
         extension_node_id: The node's id in the extension.
         version: The extension's version, for the parameters.
-        parameters: The *whole* JSON document ``{"model": {…}}``: KNIME refuses one in which a parameter is
-            missing that this version has. None leaves the defaults.
+        parameters: The *whole* JSON document ``{"model": {…}}``: KNIME refuses a document that lacks a
+            parameter of this version. None leaves the defaults.
         schema: The node's schema; see `parameters.to_model`.
         inputs: All declared input ports, in order.
         outputs: All declared output ports, in order.
@@ -135,7 +133,7 @@ def extension_node(
         annotation: Label below the node.
 
     Raises:
-        KnwfError: parameters or ports that cannot be.
+        KnwfError: The parameters or the numbers of ports are not possible.
     """
     groups_in = tuple(_port_group(port, "Input", i) for i, port in enumerate(inputs))
     groups_out = tuple(_port_group(port, "Output", i) for i, port in enumerate(outputs))

@@ -1,9 +1,9 @@
-"""Parameters of Python nodes between their JSON form and KNIME's settings.
+"""Converts parameters of Python nodes between their JSON form and KNIME's settings.
 
-A Python node's parameters are one JSON document, ``{"model": {…}}``; a workflow stores them as settings,
-in which the node's schema decides the types of numbers, and markers (keys that end with ``_Internals``) keep
-what the tree alone would lose: that something is an object, that a list is empty or null, and which version
-of the extension saved it all. Pure.
+A Python node's parameters are one JSON document, ``{"model": {…}}``; a workflow stores them as settings.
+There the node's schema determines the types of numbers, and markers (keys that end with ``_Internals``) keep
+facts that the tree cannot express: that a value is an object, that a list is empty or null, and the version
+of the extension that saved the parameters. Pure.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _ARRAY_END: Final = "_ARRAY"
 def to_model(
     parameters: Mapping[str, Any], version: str, *, schema: Mapping[str, Any] | None = None
 ) -> Config:
-    """The ``model`` of a node's settings file.
+    """Converts parameters to the ``model`` of a node's settings file.
 
     Args:
-        parameters: The JSON document, ``{"model": {name: value}}``. With a schema, keys that the schema
-            does not know are refused, because KNIME would silently drop them.
-        version: The extension's version, which decides how a later one reads the parameters.
+        parameters: The JSON document, ``{"model": {name: value}}``. With a schema, unknown keys are refused,
+            because KNIME would silently drop them.
+        version: The extension's version, by which later versions know how to read the parameters.
         schema: The node's schema (``schema`` of its dialog). Without it types follow the values: int becomes
-            a 32 bit integer (64 where it must), float a double. An empty list is then taken for a list of
+            a 32 bit integer (64 bit if necessary), float a double. An empty list then counts as a list of
             groups, which is right for this extension's nodes; pass the schema for others.
 
     Raises:
-        KnwfError: a value that does not fit its type, a null number, an unknown parameter.
+        KnwfError: A value does not fit its type, a number is null, or a parameter is unknown.
     """
     values = _mapping(parameters.get(MODEL), "the parameters")
     properties = None if schema is None else _properties(_properties(schema).get(MODEL, {}))
@@ -52,13 +52,13 @@ def to_model(
 
 
 def from_model(model: Config) -> tuple[dict[str, Any], str]:
-    """The JSON document and the version that saved it.
+    """Converts the ``model`` of a settings file to the JSON document.
 
     Returns:
-        ``{"model": {…}}``, and the extension's version, "0.0.0" where none is stored.
+        ``{"model": {…}}``, and the version of the extension that saved it, "0.0.0" if none is stored.
 
     Raises:
-        KnwfError: an array with elements missing.
+        KnwfError: An array lacks elements.
     """
     values = {child.key: _value(child) for child in model if not child.key.endswith(_MARKER_END)}
     return {MODEL: values}, model.text(VERSION_KEY, "0.0.0")
@@ -73,17 +73,17 @@ def _children(
     values: Mapping[str, Any], properties: Mapping[str, Any] | None, path: str
 ) -> list[Entry | Config]:
     if properties is None:
-        return [_written(key, value, _kind_of(value), None, f"{path}{key}") for key, value in values.items()]
+        return [_setting(key, value, _kind_of(value), None, f"{path}{key}") for key, value in values.items()]
     unknown = sorted(values.keys() - properties.keys())
     if unknown:
         raise KnwfError(f"the node has no parameter {path}{unknown[0]}; it has: {', '.join(properties)}")
     return [
-        _written(key, values.get(key), _kind(schema, f"{path}{key}"), schema, f"{path}{key}")
+        _setting(key, values.get(key), _kind(schema, f"{path}{key}"), schema, f"{path}{key}")
         for key, schema in properties.items()
     ]
 
 
-def _written(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str) -> Entry | Config:
+def _setting(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, path: str) -> Entry | Config:
     if kind in _ENTRY_TYPES:
         return _entry(key, value, kind, path)
     marker = string(_KIND_KEY, kind)
@@ -101,12 +101,16 @@ def _written(key: str, value: Any, kind: str, schema: Mapping[str, Any] | None, 
         return Config(key, (integer("array-size", len(entries)), *entries))
     if items is None:
         return Config(key, (boolean(_NULL_KEY, value=True),))
-    each = None if schema is None else _mapping(schema.get("items"), path)
+    item_schema = None if schema is None else _mapping(schema.get("items"), path)
     return Config(
         key,
         tuple(
-            _written(
-                str(i), item, _kind_of(item) if each is None else _kind(each, path), each, f"{path}[{i}]"
+            _setting(
+                str(i),
+                item,
+                _kind_of(item) if item_schema is None else _kind(item_schema, path),
+                item_schema,
+                f"{path}[{i}]",
             )
             for i, item in enumerate(items)
         ),
@@ -138,7 +142,7 @@ def _fits(number: int, bits: int) -> bool:
 
 
 def _kind(schema: Mapping[str, Any], path: str) -> str:
-    """KNIME's kind of parameter for such a schema."""
+    """KNIME's kind of parameter for a schema."""
     if "oneOf" in schema:
         return "STRING"
     if "anyOf" in schema:
@@ -158,7 +162,7 @@ def _kind(schema: Mapping[str, Any], path: str) -> str:
 
 
 def _kind_of(value: Any) -> str:
-    """The type that a value has by itself."""
+    """KNIME's kind of parameter for a value without a schema."""
     match value:
         case bool():
             return "BOOLEAN"
@@ -170,7 +174,7 @@ def _kind_of(value: Any) -> str:
             return "OBJECT"
         case list() | tuple():
             kinds = {_kind_of(item) for item in cast("Sequence[Any]", value)}
-            for wide in ("LONG", "DOUBLE"):  # one list has one type: the one that holds all its numbers
+            for wide in ("LONG", "DOUBLE"):  # the type that holds all numbers of the list
                 kinds = {wide} if wide in kinds and kinds <= {"INT", "LONG", wide} else kinds
             return kinds.pop() + _ARRAY_END if len(kinds) == 1 and kinds <= _ENTRY_TYPES.keys() else "ARRAY"
         case _:

@@ -1,7 +1,7 @@
-"""Reads a KNIME workflow archive: what it understands into the model, the rest kept, what is wrong noted.
+"""Reads a KNIME workflow archive into the model; keeps unknown settings and files, and lists problems.
 
 A workflow that KNIME would open with complaints is read with the same complaints (`Workflow.problems`); only
-what is no workflow at all is refused.
+files that are no workflow are refused.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _UNDERSTOOD: Final = frozenset(
     (
         *(*_REQUIRED, *_REQUIRED_WITH_VERSION),
         *("version", "name", "customDescription", "annotations", "workflow_variables"),
-        *("created_by", "created_by_nightly"),  # who wrote it last: true of this file only
+        *("created_by", "created_by_nightly"),  # the last writer, which is true of this file only
     )
 )
-#: Made anew by KNIME, or true of one opened copy only.
+#: Files that KNIME makes again, or that belong to one opened copy only.
 _NOT_KEPT: Final = frozenset(("workflow.svg", ".knimeLock", ".savedWithData", ".artifacts"))
 
 
@@ -56,11 +56,12 @@ def read_workflow(path: str | os.PathLike[str], *, limits: ArchiveLimits = DEFAU
 
     Args:
         path: The file.
-        limits: Bounds against archives that unpack to more than a machine can hold.
+        limits: Limits against archives that unpack to more than a machine can hold.
 
     Raises:
-        KnwfError: it is no zip file with one workflow, unsafe, too large, or ``workflow.knime`` is broken.
-        OSError: the file cannot be read.
+        KnwfError: The file is no zip file with one workflow, is unsafe or too large, or its
+            ``workflow.knime`` is broken.
+        OSError: The file cannot be read.
     """
     with Archive(path, limits) as archive:
         root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
@@ -71,11 +72,11 @@ def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
     """Reads the workflow in a metanode or component.
 
     Args:
-        workflow: The workflow around it, with the files of what it does not understand.
+        workflow: The outer workflow, with the files of the metanode or component.
         node: The metanode or component.
 
     Raises:
-        KnwfError: its ``workflow.knime`` is missing or broken.
+        KnwfError: The ``workflow.knime`` inside is missing or broken.
     """
     folder = _Folder(workflow, node)
     root = from_xml(folder.read("workflow.knime", settings=True), "workflow.knime")
@@ -83,7 +84,7 @@ def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
 
 
 class _Folder:
-    """The folder of a metanode or component: as an archive, but in memory."""
+    """The files of a metanode or component in memory, with the interface of `Archive`."""
 
     def __init__(self, workflow: Workflow, node: OtherNode) -> None:
         start = f"{node.settings_file.rpartition('/')[0]}/"
@@ -103,7 +104,7 @@ class _Folder:
 
 
 class _Reader:
-    """Collects problems while it goes through ``workflow.knime``."""
+    """Reads ``workflow.knime`` and collects its problems."""
 
     def __init__(self, archive: Archive | _Folder, root: Config) -> None:
         self.archive = archive
@@ -174,7 +175,7 @@ class _Reader:
         name = folder.rpartition(" (#")[0] or file
         kind = config.text("node_type") or ("MetaNode" if config.value("node_is_meta") else "NativeNode")
         try:
-            self._take(folder)
+            self._claim_folder(folder)
             if kind != "NativeNode":
                 return self._container(OtherNode(node_id, name, _container_kind(kind), file, position), kind)
             settings = from_xml(self.archive.read(file, settings=True), file)
@@ -186,13 +187,13 @@ class _Reader:
         return node
 
     def _settings_file(self, config: Config) -> str:
-        """The file that holds a node's settings; like KNIME, it finds the folder in another letter case."""
+        """The path of a node's settings; ignores the letter case of the folder, as KNIME does."""
         file = config.text("node_settings_file")
         folder, slash, name = file.partition("/")
         spelling = self._spelling.get(folder) or self._spelling.get(folder.lower(), folder)
         return f"{spelling}{slash}{name}"
 
-    def _take(self, folder: str) -> None:
+    def _claim_folder(self, folder: str) -> None:
         """Refuses folders that several nodes use: a few nested metanodes could become millions."""
         if not folder or "/" in folder:
             raise KnwfError("its settings file is not in a folder of its own")
@@ -240,7 +241,7 @@ class _Reader:
         return WorkflowVariable(name, kind, value)
 
     def _files(self, nodes: tuple[Node, ...]) -> dict[str, bytes]:
-        """The files to keep unchanged. Folders of native nodes hold only their data besides."""
+        """The files to keep unchanged; not those of native nodes, which hold only settings and data."""
         native = {node.id for node in nodes if isinstance(node, NativeNode)}
         entries = [config for config in self._section("nodes") if config.integer("id") in native]
         understood = {self._settings_file(config).rpartition("/")[0] for config in entries}
@@ -273,10 +274,10 @@ def _position(config: Config) -> Position:
 
 
 def _annotation(config: Config) -> Annotation:
-    """A note on the canvas; what is missing or of another type gets its default."""
+    """A note on the canvas; values that are missing or of another type get their default."""
     plain = Annotation("", border_size=0, border_color=0, styles=config.config("styles") or Config("styles"))
-    found = {name: config.value(key) for key, name in ANNOTATION_KEYS.items()}
-    known = {name: value for name, value in found.items() if type(value) is type(getattr(plain, name))}
-    if known.get("content_type") != "text/html":
-        known["content_type"] = "text/plain"
-    return replace(plain, **known)  # pyright: ignore[reportArgumentType]
+    stored = {name: config.value(key) for key, name in ANNOTATION_KEYS.items()}
+    valid = {name: value for name, value in stored.items() if type(value) is type(getattr(plain, name))}
+    if valid.get("content_type") != "text/html":
+        valid["content_type"] = "text/plain"
+    return replace(plain, **valid)  # pyright: ignore[reportArgumentType]

@@ -1,9 +1,9 @@
-"""KNIME's settings: a tree of typed entries, and its XML form.
+"""KNIME's settings: a tree of typed entries, and its XML form. Pure.
 
-All files of a workflow that hold settings have this form: ``config`` elements with a key, and in them more
-configs and ``entry`` elements with key, type and value. Pure: text and bytes in, values out, and back. What
-XML cannot hold (control characters) or KNIME does not want in it (everything above U+D7FF, so emoji too) is
-written as ``%%`` and five decimal digits per UTF-16 code unit.
+All settings files of a workflow have this form: ``config`` elements with a key, and in them more configs and
+``entry`` elements with key, type and value. Characters that XML cannot hold (control characters) or that
+KNIME escapes (all above U+D7FF, thus also emoji) are written as ``%%`` and five decimal digits per UTF-16
+code unit.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ROOT_ATTRIBUTES: Final = (
     f' xsi:schemaLocation="{_NAMESPACE} http://www.knime.org/XMLConfig_2008_09.xsd"'
 )
 _ESCAPED: Final = re.compile(r"%%([0-9]{5})")
-#: What XML 1.0 has no way to write: https://www.w3.org/TR/xml/#charsets
+#: Characters that XML 1.0 cannot hold: https://www.w3.org/TR/xml/#charsets
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class KnwfError(ValueError):
-    """A workflow, an archive or settings that cannot be read or written: says where, and what is wrong."""
+    """A workflow, an archive or settings that cannot be read or written; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +83,22 @@ class Config:
         return next((child for child in self.children if child.key == key), None)
 
     def config(self, key: str) -> Config | None:
-        """The config with a key, or None where there is none or it is an entry."""
+        """The config with a key; None if no child has the key or it is an entry."""
         child = self.get(key)
         return child if isinstance(child, Config) else None
 
     def value(self, key: str) -> Scalar:
-        """The value of the entry with a key; None where there is none or it is a config."""
+        """The value of the entry with a key; None if no child has the key or it is a config."""
         child = self.get(key)
         return child.value if isinstance(child, Entry) else None
 
     def text(self, key: str, default: str = "") -> str:
-        """The text of the entry with a key, or the default where there is no text."""
+        """The text of the entry with a key, or the default without such a text."""
         value = self.value(key)
         return value if isinstance(value, str) else default
 
     def integer(self, key: str) -> int | None:
-        """The whole number of the entry with a key, or None where there is none."""
+        """The whole number of the entry with a key, or None without such a number."""
         value = self.value(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -107,27 +107,27 @@ class Config:
         return tuple(child for child in self.children if isinstance(child, Config))
 
     def with_key(self, key: str) -> Config:
-        """The same content under another key."""
+        """A copy with another key."""
         return replace(self, key=key)
 
 
 def string(key: str, value: str | None) -> Entry:
-    """An entry of text, or null."""
+    """Makes an entry of text, or null."""
     return Entry(key, "xstring", value)
 
 
 def integer(key: str, value: int) -> Entry:
-    """An entry of a 32 bit integer."""
+    """Makes an entry of a 32 bit integer."""
     return Entry(key, "xint", value)
 
 
 def boolean(key: str, value: bool) -> Entry:
-    """An entry of true or false."""
+    """Makes an entry of true or false."""
     return Entry(key, "xboolean", value)
 
 
 def array(key: str, element_type: EntryType, values: Iterable[Scalar]) -> Config:
-    """An array as KNIME stores it: its size, and the elements with their positions as keys."""
+    """Makes an array as KNIME stores it: its size, and the elements with their positions as keys."""
     elements = tuple(Entry(str(i), element_type, value) for i, value in enumerate(values))
     return Config(key, (integer("array-size", len(elements)), *elements))
 
@@ -136,11 +136,11 @@ def array_values(config: Config) -> list[Scalar]:
     """The elements of an array.
 
     Raises:
-        KnwfError: the size is missing, or an element.
+        KnwfError: The size or an element is missing.
     """
     size = config.integer("array-size")
     elements = {child.key: child.value for child in config if isinstance(child, Entry)}
-    if size is None or not 0 <= size < len(elements):  # the size is one of the entries
+    if size is None or not 0 <= size < len(elements):  # the size counts as one of the elements
         raise KnwfError(f"{config.key!r} is no whole array: its size is {size}")
     try:
         return [elements[str(i)] for i in range(size)]
@@ -149,7 +149,7 @@ def array_values(config: Config) -> list[Scalar]:
 
 
 def escape(text: str) -> str:
-    """Text as it stands in a value, before XML's own escaping. Lone surrogates become U+FFFD.
+    """Escapes text for a value, before XML's escaping. Lone surrogates become U+FFFD.
 
     `unescape` is the inverse for every text without lone surrogates.
     """
@@ -164,7 +164,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Text as it was before `escape`; code units that make no character become U+FFFD."""
+    """Reverses `escape`; invalid code units become U+FFFD."""
     if "%%" not in text:
         return text
     plain = _ESCAPED.sub(lambda match: chr(int(match[1])) if int(match[1]) <= 0xFFFF else match[0], text)
@@ -176,10 +176,10 @@ def _without_surrogates(text: str) -> str:
 
 
 def to_xml(root: Config) -> bytes:
-    """A settings file: UTF-8, one line per element. The same tree gives the same bytes.
+    """Writes a settings file: UTF-8, one line per element. The same tree gives the same bytes.
 
     Raises:
-        KnwfError: a key that XML cannot hold, or a value that its type cannot.
+        KnwfError: XML cannot hold a key, or an entry's type cannot hold its value.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     lines.append(f'<config {_ROOT_ATTRIBUTES} key="{_key(root.key)}">')
@@ -210,7 +210,7 @@ def _lines(config: Config, depth: int) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    """Keys are not escaped as values are, so some are impossible."""
+    """A key as XML text; KNIME does not escape keys as it does values, so some keys are impossible."""
     if _NOT_XML.search(key):
         raise KnwfError(f"{key!r} cannot be a key of KNIME settings: XML has no such characters")
     return _attribute(key)
@@ -219,7 +219,7 @@ def _key(key: str) -> str:
 def _attribute(text: str) -> str:
     for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(plain, written)
-    # Raw, these would be read back as spaces: https://www.w3.org/TR/xml/#AVNormalize
+    # Unescaped, these would be read back as spaces: https://www.w3.org/TR/xml/#AVNormalize
     return text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
 
 
@@ -246,7 +246,10 @@ def _value_text(entry: Entry) -> str:
 
 
 def _float_text(value: float) -> str:
-    """As Java reads it: https://docs.oracle.com/javase/8/docs/api/java/lang/Double.html#valueOf-java.lang.String-."""
+    """A number as text for Java's ``Double.valueOf``.
+
+    See https://docs.oracle.com/javase/8/docs/api/java/lang/Double.html#valueOf-java.lang.String-.
+    """
     number = float(value)
     if math.isnan(number):
         return "NaN"
@@ -260,17 +263,17 @@ def from_xml(data: bytes, where: str) -> Config:
 
     Args:
         data: The file.
-        where: Its name, for messages.
+        where: The file's name, for messages.
 
     Raises:
-        KnwfError: it is not XML, not KNIME settings, or has a document type (which settings never have and
-            hostile XML needs).
+        KnwfError: The file is not XML, not KNIME settings, or has a document type (which settings never have
+            and hostile XML needs).
     """
     return _XmlReader(where).read(data)
 
 
 class _XmlReader:
-    """Builds the tree while the parser walks through the file; never recurses."""
+    """Builds the tree from the parser's events, without recursion."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -333,12 +336,12 @@ class _XmlReader:
         if attributes.get("isnull") == "true":
             return Entry(key, known, None)
         try:
-            return Entry(key, known, _parsed(known, text))
+            return Entry(key, known, _parse_value(known, text))
         except ValueError:
             raise KnwfError(f"{self.where}: {key!r} is {text[:80]!r}, which is no {entry_type}") from None
 
 
-def _parsed(entry_type: EntryType, text: str) -> Scalar:
+def _parse_value(entry_type: EntryType, text: str) -> Scalar:
     match entry_type:
         case "xint" | "xlong" | "xshort" | "xbyte":
             number = int(text)

@@ -10,7 +10,7 @@ from .settings import Config, Entry, KnwfError, boolean, integer, string
 from .workflow import ORIGIN, NativeNode, PortGroup, Position, model_of, node_label
 
 STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
-#: The group of the port for a file system that another node connects to.
+#: The port group for a connection to a file system, which another node provides.
 CONNECTION_GROUP: Final = "File System Connection"
 _BUNDLE: Final = ("KNIME Filehandling Nodes", "org.knime.filehandling.utility.nodes", KNIME_VENDOR)
 _URL_TIMEOUT: Final = 10_000
@@ -22,11 +22,12 @@ class PathConversion:
 
     Attributes:
         column: The column with the texts.
-        category: Which file system they are paths of: ``RELATIVE``, ``LOCAL``, ….
-        specifier: Which of the kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is beside it),
-            ``knime.workflow.data`` (its data area), ``knime.space``, …; None where there is only one.
-        new_column: Name of the column that is added; None replaces `column`.
-        must_exist: Whether a path of nothing fails.
+        category: The kind of file system of the paths: ``RELATIVE``, ``LOCAL``, ….
+        specifier: The file system of that kind: ``knime.workflow`` (paths start at the workflow, ``../x`` is
+            beside it), ``knime.workflow.data`` (its data area), ``knime.space``, …; None if the kind has only
+            one.
+        new_column: Name of the added column; None replaces `column`.
+        must_exist: Whether a path without a file or folder fails.
         fail_on_missing: Whether a missing cell fails; otherwise its path is missing.
     """
 
@@ -41,7 +42,7 @@ class PathConversion:
 def string_to_path_node(
     node_id: int, settings: PathConversion, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A String to Path node."""
+    """Makes a String to Path node."""
     model = (
         *_setting("file_system", _file_system(settings)),
         *_setting("string", string("selected_column_name", settings.column)),
@@ -70,7 +71,7 @@ def string_to_path_node(
 
 
 def _setting(kind: str, setting: Entry | Config) -> tuple[Config, Entry | Config]:
-    """A setting, with what KNIME's settings models say of themselves before it."""
+    """A setting, after the internals that KNIME's settings models write before it."""
     internals = (string("SettingsModelID", f"SMID_{kind}"), boolean("EnabledStatus", value=True))
     return Config(f"{setting.key}_Internals", internals), setting
 
@@ -102,7 +103,7 @@ def read_string_to_path(node: NativeNode) -> PathConversion:
     """Reads the settings of a String to Path node.
 
     Raises:
-        KnwfError: it is none, or its settings are not whole.
+        KnwfError: The node is of another kind, or its settings are incomplete.
     """
     model = model_of(node, STRING_TO_PATH_FACTORY, "String to Path node")
     location = (model.config("file_system") or model).config("location_spec")

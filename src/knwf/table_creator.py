@@ -1,4 +1,4 @@
-"""KNIME's Table Creator: made from columns for constant inputs, and read back as columns. Pure."""
+"""KNIME's Table Creator node: makes one from columns of constants, and reads its columns. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COLUMN_TYPES: Final[Mapping[str, ColumnType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a Table Creator: its name, type and cells, None where a cell is missing."""
+    """A column of a Table Creator: its name, type and cells, None for a missing cell."""
 
     name: str
     type: ColumnType
@@ -49,13 +49,13 @@ class Column:
 def table_creator(
     node_id: int, columns: Sequence[Column], *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A Table Creator: a table of constants, whose rows are called Row0, Row1, ….
+    """Makes a Table Creator: a table of constants with the RowIDs Row0, Row1, ….
 
-    An empty text cannot be told from a missing cell there, and becomes one.
+    An empty text becomes a missing cell, as the node cannot tell them apart.
 
     Raises:
-        KnwfError: two columns of one name, columns of different lengths, or a cell that is not of its
-            column's type.
+        KnwfError: Two columns have one name, columns have different lengths, or a cell has another type than
+            its column.
     """
     _check_names([column.name for column in columns])
     if len({len(column.cells) for column in columns}) > 1:
@@ -132,10 +132,10 @@ def _cell_text(column: Column, cell: str | float | None) -> str:
 
 
 def created_columns(node: NativeNode) -> tuple[Column, ...]:
-    """The table that a Table Creator makes.
+    """Reads the columns of the table that a Table Creator makes.
 
     Raises:
-        KnwfError: it is no Table Creator, or its settings are broken or hold a type that is not supported.
+        KnwfError: The node is of another kind, or its settings are broken or hold an unsupported type.
     """
     model = node.model
     if node.factory != TABLE_CREATOR_FACTORY or model is None:
@@ -188,11 +188,11 @@ def _cell(kind: ColumnType, text: str) -> str | int | float | bool:
             return text.lower() == "true"
 
 
-def _elements(model: Config, key: str, is_right: Callable[[Scalar], bool], right: str) -> list[Any]:
-    found = model.config(key)
-    values = [] if found is None else array_values(found)
-    if not all(map(is_right, values)):
-        raise KnwfError(f"the Table Creator's {key} are no {right}")
+def _elements(model: Config, key: str, is_valid: Callable[[Scalar], bool], expected: str) -> list[Any]:
+    stored = model.config(key)
+    values = [] if stored is None else array_values(stored)
+    if not all(map(is_valid, values)):
+        raise KnwfError(f"the Table Creator's {key} are no {expected}")
     return values
 
 

@@ -1,8 +1,7 @@
 """The parts of a KNIME workflow as values: nodes, connections, annotations, credentials, variables.
 
-The model holds settings as KNIME stores them (`Config`) and what a reader knows about them in fields of its
-own. What it has no field for is kept beside them (``other``, ``files``) and written back. Pure; the ways to
-and from files are in `reader` and `writer`.
+The model holds settings as KNIME stores them (`Config`), with fields for the known ones. Unknown settings and
+files are kept (``other``, ``files``) and written back. Pure; `reader` and `writer` convert to and from files.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FORMAT_VERSION: Final = "5.1.0"
-#: The formats since KNIME 2.8 name everything alike; they differ in how KNIME places things on the canvas.
+#: The formats since KNIME 2.8, which have the same keys; they differ in how KNIME places nodes on the canvas.
 READABLE_VERSIONS: Final = ("2.8.0", "2.10.0", "3.1.0", "3.7.0", "3.8.0", "4.1.0", FORMAT_VERSION)
 _RELEASE: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
-#: The port of every node that carries flow variables; data ports count from 1.
+#: The port for flow variables, which every node has; data ports count from 1.
 VARIABLE_PORT: Final = 0
 
 
 class NodeState(StrEnum):
-    """The state that a node is stored in.
+    """The stored state of a node.
 
-    KNIME configures nodes again when it opens a workflow. It reports settings that a node refuses only if
-    the node was stored configured: stored idle, it would silently get its defaults.
+    KNIME configures nodes again when it opens a workflow. It reports settings that a node refuses only if the
+    node was stored as configured; a node stored as idle would silently get its defaults.
     """
 
     IDLE = "IDLE"
@@ -53,14 +52,15 @@ ORIGIN: Final = Position()
 
 @dataclass(frozen=True, slots=True)
 class PortGroup:
-    """The ports of one declaration that a node has.
+    """The ports of a node that belong to one declaration.
 
     Attributes:
-        id: How the file names the group: ``Input <name> # <index>`` and ``Output <name> # <index>`` for the
+        id: The group's name in the file: ``Input <name> # <index>`` and ``Output <name> # <index>`` for the
             fixed ports of Python nodes, the bare name for optional ports and groups.
-        object_classes: Java classes of the ports that were added; a fixed port stores none.
-        fixed: Whether this is one port that is always there.
-        exchangeable: Whether this is one port whose type a person chose; its class is in ``object_classes``.
+        object_classes: Java classes of the ports that were added; empty for a fixed port.
+        fixed: Whether the group is a single port that is always present.
+        exchangeable: Whether the group is a single port whose type a user chose; its class is in
+            ``object_classes``.
     """
 
     id: str
@@ -88,7 +88,7 @@ class VariableControl:
     Attributes:
         path: Keys from the parameters down to the value, such as ``("server_url",)``.
         used: The variable whose value replaces the stored one.
-        exposed: The variable that the value becomes for the nodes behind.
+        exposed: The variable that passes the value to later nodes.
     """
 
     path: tuple[str, ...]
@@ -104,16 +104,17 @@ class NativeNode:
         id: Unique in the workflow.
         name: Name of the kind of node, such as *MCP Tool Caller*.
         factory: Java class that makes the node.
-        factory_settings: What else says which node it is; for Python nodes ``extension_id`` and ``node_id``.
-        model: Its settings; None leaves the defaults.
-        outputs: Number of output ports, without the one for flow variables.
-        inputs: Number of input ports likewise, None where the file does not say.
+        factory_settings: Further settings that identify the kind of node; for Python nodes ``extension_id``
+            and ``node_id``.
+        model: The node's settings; None leaves the defaults.
+        outputs: Number of output ports, without the port for flow variables.
+        inputs: Number of input ports, likewise; None if the file does not tell.
         port_groups: The groups of a node whose ports can change, inputs first.
         variables: Parameters that flow variables set, or that become flow variables.
         annotation: The label below the node.
-        description: What a person wrote about the node, or None.
+        description: The user's description of the node, or None.
         bundle: ``name``, ``symbolic-name``, ``vendor`` of the plug-in that brings the node.
-        other: What the settings file says beyond all this.
+        other: All other entries of the settings file.
     """
 
     id: int
@@ -137,13 +138,13 @@ class NativeNode:
         """The parameters of a Python node as their JSON document; ``{"model": {}}`` for the defaults.
 
         Raises:
-            KnwfError: the settings have another form, as those of Java nodes may have.
+            KnwfError: The settings have another form, as those of Java nodes may have.
         """
         return {"model": {}} if self.model is None else from_model(self.model)[0]
 
     @property
     def parameters_version(self) -> str:
-        """The version of the extension that saved the parameters, "0.0.0" where none is stored."""
+        """The version of the extension that saved the parameters, "0.0.0" if none is stored."""
         return "0.0.0" if self.model is None else from_model(self.model)[1]
 
     @property
@@ -158,13 +159,13 @@ class NativeNode:
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
-        """The group names of the input ports present, in order; None where the file does not say."""
+        """The group names of the present input ports, in order; None if the file does not tell."""
         names = self._port_names()
         return None if names is None or self.inputs is None else names[: self.inputs]
 
     @property
     def output_names(self) -> tuple[str, ...] | None:
-        """The group names of the output ports present, in order; None where the file does not say."""
+        """The group names of the present output ports, in order; None if the file does not tell."""
         names = self._port_names()
         return None if names is None or self.inputs is None else names[self.inputs :]
 
@@ -173,10 +174,10 @@ class NativeNode:
 
         Args:
             name: Name of the port or of its group.
-            position: Which port of the group.
+            position: Position of the port in the group, from 0.
 
         Raises:
-            KnwfError: the node has no such port, or it was not added.
+            KnwfError: The node has no such port, or the port was not added.
         """
         return self._port(self.input_names, "input", name, position)
 
@@ -189,23 +190,23 @@ class NativeNode:
         return names if len(names) == self.outputs + (self.inputs or 0) else None
 
     def _port(self, names: Sequence[str] | None, kind: str, name: str, position: int) -> int:
-        found = [number for number, known in enumerate(names or (), 1) if known == name]
-        if position >= len(found):
+        numbers = [number for number, known in enumerate(names or (), 1) if known == name]
+        if position >= len(numbers):
             has = ", ".join(names or ()) or "none that the file names"
             raise KnwfError(f"{node_label(self)} has no {kind} {name!r} {position}; it has: {has}")
-        return found[position]
+        return numbers[position]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherNode:
-    """A node that is kept but not understood: a metanode, a component, or one whose settings are broken.
+    """A node that is kept but not read: a metanode, a component, or a node with broken settings.
 
     Attributes:
         id: Unique in the workflow.
-        name: Its name, or its folder's.
+        name: The name of the node or of its folder.
         kind: ``metanode``, ``component``, or ``broken``.
-        settings_file: Path of its own settings in the workflow's folder; its files are in `Workflow.files`.
-        problem: What is wrong with a broken one.
+        settings_file: Path of the node's settings in the workflow's folder; `Workflow.files` has its files.
+        problem: The problem of a broken node.
     """
 
     id: int
@@ -221,7 +222,7 @@ Node = NativeNode | OtherNode
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A line from a node's output port to a node's input port; port 0 carries flow variables only."""
+    """A connection from an output port to an input port; port 0 is for flow variables only."""
 
     source: int
     source_port: int
@@ -235,7 +236,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A note on the canvas: where, how large (pixels), and how it looks. Colors are RGB numbers."""
+    """A note on the canvas: its text, place, size (pixels) and look. Colors are RGB numbers."""
 
     text: str
     x: int = 0
@@ -269,7 +270,7 @@ ANNOTATION_KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WorkflowCredential:
-    """A credential that the workflow asks for: its name and user name. No file holds the password."""
+    """A credential that the workflow requires: its name and user name. No file holds the password."""
 
     name: str
     login: str | None = None
@@ -310,7 +311,7 @@ class Problem:
     """A problem that a reader or a check found.
 
     Attributes:
-        severity: ``error`` where KNIME would not load or run the workflow as written.
+        severity: ``error`` if KNIME would not load or run the workflow as written.
         where: ``workflow``, ``node 3 (MCP Tool Caller)``, a connection or a file.
         what: One sentence.
     """
@@ -328,18 +329,18 @@ class Workflow:
     """A workflow.
 
     Attributes:
-        name: Its name; any text.
-        nodes: In any order, with unique ids.
-        connections: Between nodes of the workflow.
+        name: The name; any text.
+        nodes: The nodes, in any order, with unique ids.
+        connections: The connections between the nodes.
         annotations: Notes on the canvas.
-        credentials: What the workflow asks for when it is opened.
+        credentials: The credentials that KNIME asks for when it opens the workflow.
         variables: Flow variables that every node can use.
-        description: What a person wrote about it, or None.
-        version: The format, kept when the workflow is written again, unless it is not known here.
-        other: What ``workflow.knime`` says beyond all this.
-        files: Files of the folder that are no settings of a native node, by path: the data area, metanodes
-            and components.
-        problems: What the reader found. No part of the workflow's equality.
+        description: The user's description of the workflow, or None.
+        version: The version of the format; a known version is kept when the workflow is written again.
+        other: All other entries of ``workflow.knime``.
+        files: Files of the folder that do not belong to native nodes, by path: the data area, metanodes and
+            components.
+        problems: The problems that the reader found. They do not count for equality.
     """
 
     name: str
@@ -358,7 +359,7 @@ class Workflow:
         """The node with an id.
 
         Raises:
-            KnwfError: there is none.
+            KnwfError: No node has this id.
         """
         for node in self.nodes:
             if node.id == node_id:
@@ -367,9 +368,9 @@ class Workflow:
 
 
 def is_too_old(version: str) -> bool:
-    """Returns whether a format is from before 2.8: KNIME wrote less of each node, and named other things."""
-    found = _RELEASE.match(version)
-    return found is not None and (1, 0) <= (int(found[1]), int(found[2])) < (2, 8)
+    """Returns whether a format is older than 2.8, when KNIME wrote less of each node, with other keys."""
+    release = _RELEASE.match(version)
+    return release is not None and (1, 0) <= (int(release[1]), int(release[2])) < (2, 8)
 
 
 def node_label(node: Node) -> str:
@@ -378,10 +379,10 @@ def node_label(node: Node) -> str:
 
 
 def model_of(node: NativeNode, factory: str, name: str) -> Config:
-    """The settings of a node of one kind; without any where it has its defaults.
+    """The settings of a node of one kind; empty if the node has its defaults.
 
     Raises:
-        KnwfError: it is another kind of node; ``name`` is what people call this one.
+        KnwfError: The node is of another kind; ``name`` is the wanted kind in the message.
     """
     if node.factory != factory:
         raise KnwfError(f"{node_label(node)} is no {name}")

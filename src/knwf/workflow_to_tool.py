@@ -22,7 +22,7 @@ class ToolColumn:
 
     Attributes:
         path_column: The column with the paths of the workflows.
-        policy: Whether the tools are a new column or replace the paths, under the same or another name.
+        policy: Adds the tools as a new column, or replaces the paths, under the same or another name.
         name: Name of the new or renamed column.
     """
 
@@ -34,7 +34,7 @@ class ToolColumn:
 def workflow_to_tool_node(
     node_id: int, settings: ToolColumn, *, position: Position = ORIGIN, annotation: str = ""
 ) -> NativeNode:
-    """A Workflow to Tool node."""
+    """Makes a Workflow to Tool node."""
     model = (
         string("inputColumnName", settings.path_column),
         string("outputColumnPolicy", settings.policy),
@@ -58,7 +58,7 @@ def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
     """Reads the settings of a Workflow to Tool node.
 
     Raises:
-        KnwfError: it is none, or its settings are not whole.
+        KnwfError: The node is of another kind, or its settings are incomplete.
     """
     model = model_of(node, WORKFLOW_TO_TOOL_FACTORY, "Workflow to Tool node")
     if not model.text("inputColumnName"):

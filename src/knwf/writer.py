@@ -1,7 +1,7 @@
-"""A workflow as a KNIME archive: `workflow_files` is pure, `write_workflow` puts the files on disk.
+"""Writes a workflow as a KNIME archive. `workflow_files` is pure, `write_workflow` writes the file.
 
-What is written is what KNIME's loader needs, keeps, and checks; data of executed nodes is not, so that a node
-that was executed is written as configured.
+Written are all settings that KNIME's loader needs, keeps or checks, but no data of executed nodes; so an
+executed node is written as configured.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 _CONTROL_VERSION: Final = "V_2019_09_13"
 #: KNIME keeps letters, digits and spaces of a node's name for its folder.
 _NOT_IN_NODE_FOLDER: Final = re.compile("[^a-zA-Z0-9 ]")
-#: What file systems, or KNIME for names of workflows, do not allow.
+#: Characters that file systems do not allow, or KNIME not in names of workflows.
 _NOT_IN_WORKFLOW_FOLDER: Final = re.compile('[\x00-\x1f\x7f-\x9f\ud800-\udfff*?#:"<>%~|/\\\\]')
 _WINDOWS_NAMES: Final = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _MAX_NODE_FOLDER: Final = 60
-#: File systems take 255 bytes; KNIME may add to the name of a workflow.
+#: File systems allow 255 bytes; KNIME may append to the name of a workflow.
 _MAX_FOLDER_BYTES: Final = 200
 _NODE_TYPES: Final = {"metanode": "MetaNode", "component": "SubNode"}
 
@@ -56,17 +56,17 @@ def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
     The same workflow gives the same bytes.
 
     Raises:
-        KnwfError: `check` finds an error in the workflow, or something cannot be written.
-        OSError: the file cannot be written.
+        KnwfError: `check` finds an error in the workflow, or a value cannot be written.
+        OSError: The file cannot be written.
     """
     write_archive(path, folder_name(workflow.name), workflow_files(workflow))
 
 
 def workflow_files(workflow: Workflow) -> dict[str, bytes]:
-    """The files of a workflow by their path in its folder.
+    """Makes the files of a workflow, by their path in its folder.
 
     Raises:
-        KnwfError: `check` finds an error in the workflow, or something cannot be written.
+        KnwfError: `check` finds an error in the workflow, or a value cannot be written.
     """
     errors = [problem for problem in check(workflow) if problem.severity == "error"]
     if errors:
@@ -93,7 +93,7 @@ def workflow_files(workflow: Workflow) -> dict[str, bytes]:
 def folder_name(name: str) -> str:
     """The name of the archive's folder, which KNIME shows as the workflow's name.
 
-    What a folder cannot be called becomes ``_``; a workflow that is so renamed keeps its name inside.
+    Characters that folder names do not allow become ``_``; ``workflow.knime`` then holds the original name.
     """
     plain = (
         _NOT_IN_WORKFLOW_FOLDER.sub("_", name).encode("utf-8")[:_MAX_FOLDER_BYTES].decode("utf-8", "ignore")
@@ -114,7 +114,7 @@ def _workflow_settings(workflow: Workflow) -> Config:
     name = None if folder_name(workflow.name) == workflow.name else workflow.name
     children: list[Entry | Config] = [
         string("version", workflow.version if workflow.version in READABLE_VERSIONS else FORMAT_VERSION),
-        string("name", name),  # KNIME itself takes the folder's
+        string("name", name),  # None: KNIME takes the folder's name
         string("customDescription", workflow.description),
         string("state", NodeState.CONFIGURED if workflow.nodes else NodeState.IDLE),
         Config(
@@ -191,7 +191,7 @@ def _annotation(key: str, note: Annotation) -> Config:
 
 
 def _node_settings(node: NativeNode) -> Config:
-    """All that KNIME wants in a node's file, in the order in which it writes it."""
+    """The settings file of a node, with KNIME's keys in KNIME's order."""
     name, symbolic_name, vendor = node.bundle
     state = NodeState.CONFIGURED if node.state is NodeState.EXECUTED else node.state
     children: list[Entry | Config] = [

@@ -1,7 +1,7 @@
-"""Tools as Arrow data: the struct of nine fields, written and read a column at a time.
+"""Writes and reads tools as Arrow structs of nine fields, a column at a time.
 
 The fields are named "0" to "8", as KNIME names the fields of a struct. Reading respects slices, chunks and
-nulls, and looks into no text: schemas are parsed when somebody asks for them.
+nulls. JSON texts are not parsed here, but when an attribute is first read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TOOL_STORAGE: Final = pa.struct(
 """The Arrow type of a tool. Field 0 is int32 because KNIME's Python API has no byte type."""
 
 _AT_ONCE: Final = 4_000
-"""Tools that are read or written together: of more, the first would have left the processor's cache when the
-next field is taken."""
+"""Tools that are read or written together. Larger parts are slower, as the first tools have left the
+processor's cache when the next field is read."""
 
 _LONG: Final = 2_000
-"""Texts in a column: in a shorter one, looking for equal texts costs more than it saves."""
+"""The smallest column in which looking for equal texts saves time."""
 
 _SAMPLE: Final = 64
-"""Texts at the start of a column, from which it is seen whether texts repeat."""
+"""Texts at the start of a column that are checked for repetitions."""
 
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
@@ -49,8 +49,8 @@ def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
 def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None = None) -> list[Tool | None]:
     """Reads tools from an Arrow array or column.
 
-    Field 0 may be any integer type and text any string type. Where a field does not apply to a tool, null, ""
-    and -1 are all read.
+    Field 0 may be any integer type and text any string type. Null, "" and -1 all mean that a
+    field does not apply to a tool.
 
     Args:
         data: Structs as in `TOOL_STORAGE`, bare or as the storage of an extension type.
@@ -60,7 +60,7 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
         One tool per struct, None for a null struct.
 
     Raises:
-        ToolFormatError: The type is another one, a discriminator is unknown, or a field is missing; the
+        ToolFormatError: The Arrow type differs, a discriminator is unknown, or a field is missing; the
             message names row and field.
     """
     _check_layout(data.type, rows[0] if rows else "0" if len(data) else None)
@@ -86,7 +86,7 @@ def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
 
 def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
     structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
-    # flatten, other than field(i), applies the validity of the struct as well as its offset.
+    # Unlike field(i), flatten applies the struct's validity and offset.
     columns = [
         _values(column if column.type == wanted.type else _cast(column, wanted))
         for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
@@ -104,10 +104,10 @@ def _check_layout(kind: pa.DataType, row: str | None) -> None:
     for i, (name, wanted) in enumerate(zip(FIELD_NAMES, TOOL_STORAGE, strict=True)):
         if i >= kind.num_fields or kind.field(i).name != wanted.name:
             raise _wrong_layout(kind, name, f"field {i} ({name}) is missing or has another name", row)
-        found = kind.field(i).type
-        fits = pa.types.is_integer(found) if pa.types.is_integer(wanted.type) else _is_text(found)
-        if not fits and not pa.types.is_null(found):
-            raise _wrong_layout(kind, name, f"field {i} ({name}) is {found}, not {wanted.type}", row)
+        actual = kind.field(i).type
+        fits = pa.types.is_integer(actual) if pa.types.is_integer(wanted.type) else _is_text(actual)
+        if not fits and not pa.types.is_null(actual):
+            raise _wrong_layout(kind, name, f"field {i} ({name}) is {actual}, not {wanted.type}", row)
     if kind.num_fields > len(FIELD_NAMES):
         extra = kind.field(len(FIELD_NAMES)).name
         raise _wrong_layout(kind, extra, f"field '{extra}' is unknown", row)
@@ -122,7 +122,7 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Like `to_list`; in a long column, equal texts (such as the server's URL) become one object."""
+    """Converts a column as `to_list` does; in a long column, equal texts become one object."""
     if column.null_count == len(column):
         return [None] * len(column)
     if len(column) < _LONG or not pa.types.is_string(column.type):
@@ -139,8 +139,8 @@ def _values(column: pa.Array) -> list[Any]:
 def to_list(column: pa.Array) -> list[Any]:
     """The values of a plain Arrow array of texts, integers or booleans.
 
-    They are what ``column.to_pylist()`` gives, an order of magnitude faster with the versions of Arrow that
-    make a scalar object for each value.
+    The result is that of ``column.to_pylist()``, ten times faster with versions of Arrow that make a scalar
+    object for each value.
     """
     exact = pa.types.is_string(column.type) or not column.null_count  # numpy has no null for numbers
     return column.to_numpy(zero_copy_only=False).tolist() if exact and _has_numpy() else column.to_pylist()
@@ -157,9 +157,9 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
-def _wrong_layout(kind: pa.DataType, field: str, why: str, row: str | None) -> ToolFormatError:
+def _wrong_layout(kind: pa.DataType, field: str, reason: str, row: str | None) -> ToolFormatError:
     return ToolFormatError(
-        f"This is no tool column: {why}. Found {kind}, wanted {TOOL_STORAGE}",
+        f"This is no tool column: {reason}. Found {kind}, wanted {TOOL_STORAGE}",
         field=field,
         row=row,
         fix="Choose a column made by MCP Tool Provider or Workflow to Tool, or update the extension",

@@ -1,8 +1,8 @@
-"""The one canonical JSON of the project, and the one rule for text that is not valid Unicode.
+"""The project's canonical JSON, and its rule for text that is not valid Unicode.
 
-Everything that is compared, hashed, chained or written into a JSON column goes through `canonical_json`, so
-that equal values have equal text. Strings are cleaned on the way: Arrow stores UTF-8, and a single lone
-surrogate in a single cell makes KNIME lose the whole table.
+Values that are compared, hashed, chained or written into a JSON column are written by `canonical_json`, so
+that equal values have equal text. Lone surrogates are replaced: Arrow stores UTF-8, and one lone surrogate in
+one cell makes KNIME lose the whole table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-# Made once: `json.dumps` makes one for each call, which costs as much as the text of a small value.
+# Made once: `json.dumps` makes an encoder per call, which takes as long as writing a small value.
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _CANONICAL: Final = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -20,37 +20,37 @@ _CANONICAL: Final = json.JSONEncoder(
 def canonical_json(value: Any) -> str:
     """Writes a JSON value as canonical text.
 
-    Keys are sorted by code point, there is no insignificant space, non-ASCII characters are kept as they
-    are, and lone surrogates become U+FFFD. A number keeps Python's own text, thus ``1`` and ``1.0`` differ.
+    Keys are sorted by code point, there is no insignificant space, non-ASCII characters are not escaped, and
+    lone surrogates become U+FFFD. Numbers are written as Python writes them, thus ``1`` and ``1.0`` differ.
 
     Args:
-        value: What `json` can write: dict with text keys, list, tuple, str, int, float, bool, None.
+        value: A value that `json` can write: dict with text keys, list, tuple, str, int, float, bool, None.
 
     Returns:
         The JSON text.
 
     Raises:
         ValueError: NaN or an infinity, which JSON does not have, or a value that contains itself.
-        TypeError: Something that JSON cannot hold.
+        TypeError: A value of another type.
     """
     return without_surrogates(_CANONICAL.encode(value))
 
 
 def compact_json(value: Any) -> str:
-    """Writes a JSON value without insignificant space and with its keys in their own order.
+    """Writes a JSON value without insignificant space; keys keep their order.
 
-    For schemas: the order in which a server lists properties is the order in which people and models read
-    them. Errors are those of `canonical_json`.
+    Used for schemas: people and models read properties in the order in which the server lists them. Raises
+    the errors of `canonical_json`.
     """
     return without_surrogates(_COMPACT.encode(value))
 
 
 def without_surrogates(text: str) -> str:
-    """Makes text encodable as UTF-8, such as what a broken escape in a server's JSON gives.
+    """Makes text encodable as UTF-8, such as text with a broken escape in a server's JSON.
 
     Returns:
         The text with every lone surrogate replaced by U+FFFD and every pair joined to its character; the
-        same object where there was none.
+        same object for a text without surrogates.
     """
     if text.isascii():
         return text

@@ -1,10 +1,10 @@
 """MCP tools inside the cell type that today's KNIME has for workflow tools.
 
-KNIME accepts no new cell type from a Python extension, but a workflow tool's cell has room: one input port of
-a type of our own has the route as its description and what the server declared as its spec. So one column
-holds both kinds of tools and KNIME's own nodes can concatenate, filter and store it. KNIME writes the first
-file store of such a cell whenever it copies the cell, and fails where there is none; so the cells of a column
-share one small file.
+KNIME accepts no new cell type from a Python extension. But a workflow tool's cell can hold an MCP tool: as
+one input port of a special type, with the route as its description and the server's declaration as its spec.
+So one column holds both kinds of tools, and KNIME's own nodes can concatenate, filter and store it. KNIME
+writes the first file store of such a cell whenever it copies the cell, and fails without one; so the cells of
+a column share one small file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ JAVA_FACTORY: Final = "org.knime.core.node.agentic.tool.WorkflowToolValueFactory
 """The Java class by which KNIME knows the cell type."""
 
 MARKER_TYPE: Final = "knime-mcp/server"
-"""Type of the one input port that makes a workflow tool's cell carry an MCP tool."""
+"""Type of the single input port that marks a workflow tool's cell as an MCP tool."""
 
 CARRIER_STORAGE: Final = cell_storage(pa.string(), pa.string(), pa.string(), PORTS, PORTS, pa.int32())
-"""File store keys, and: name, description, schema, inputs, outputs, index of the message output."""
+"""File store keys, then name, description, schema, inputs, outputs, index of the message output."""
 
 _NOTE: Final = (
     "This cell holds a tool on an MCP server, not a workflow."
@@ -40,7 +40,7 @@ _NOTE: Final = (
 def encode_carrier(tools: Sequence[Tool | None]) -> pa.StructArray:
     """Writes tools, None for a missing cell, as an array of KNIME's workflow tool cells.
 
-    Works for MCP tools only while a node executes, because only then KNIME creates file stores.
+    MCP tools can be written only while a node executes, as KNIME creates file stores only then.
     """
     store = _create_file_store() if any(isinstance(tool, MCPTool) for tool in tools) else None
     return encode_cells([None if tool is None else _to_row(tool, store) for tool in tools], CARRIER_STORAGE)
@@ -54,7 +54,7 @@ def decode_carrier(
     Args:
         cells: An array of type `CARRIER_STORAGE`, possibly a slice.
         rows: The RowID of each cell.
-        native: Gives what to keep as a workflow tool's `native`, by position.
+        native: Returns the `native` value of a workflow tool, by position.
 
     Returns:
         One tool per cell, None for a missing one.
@@ -62,15 +62,15 @@ def decode_carrier(
     Raises:
         ToolFormatError: A field is missing; the message names row and field.
     """
-    keys, names, abouts, schemas, inputs, outputs, indices = decode_cells(cells)
-    own = [
+    keys, names, descriptions, schemas, inputs, outputs, indices = decode_cells(cells)
+    fields = [
         (1, None, ins[0][3], ins[0][1])
         if len(ins) == 1 and ins[0][2] == MARKER_TYPE
         else (0, ports_of(ins), ports_of(outs), None)
         for ins, outs in zip(inputs, outputs, strict=True)
     ]
-    kinds, inputs, outputs, uris = zip(*own, strict=True) if own else ((),) * 4
-    columns = (kinds, names, abouts, schemas, inputs, outputs, indices, keys, uris)
+    kinds, inputs, outputs, uris = zip(*fields, strict=True) if fields else ((),) * 4
+    columns = (kinds, names, descriptions, schemas, inputs, outputs, indices, keys, uris)
     return from_columns(columns, to_list(cells.is_valid()), rows, native)
 
 
@@ -88,7 +88,7 @@ def _to_row(tool: Tool, store: str | None) -> tuple[object, ...]:
 
 
 def _create_file_store() -> str:
-    # A value factory is the public way to a file store; nothing else of it is used.
+    # A value factory is the only public access to a file store; its value is not used.
     from knime.api.types import FileStorePythonValueFactory
 
     class Note(FileStorePythonValueFactory):

@@ -1,8 +1,8 @@
-"""Python's garbage collector, put off while very many values are made at once.
+"""Pauses Python's garbage collector while very many values are created at once.
 
-It looks at all young values whenever some hundred more were made, and at everything whenever the old ones
-have grown by a quarter. Where a large JSON text or a column becomes values, all of them stay, nothing is
-found, and the time grows faster than the number of values. Reference counting goes on: only cycles wait.
+The collector checks all young values after some hundred new ones, and all values whenever the old ones have
+grown by a quarter. While a large JSON text or a column is read, it finds no garbage, and its time grows
+faster than the number of values. Reference counting goes on; only cycles are freed later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_SECONDS = 0.5
-"""After that a pause is not joined: blocks that overlap again and again would keep it off for good."""
+"""A block that begins later than this does not extend a pause, as overlapping blocks would never end it."""
 
 
 class _Pauses:
@@ -31,7 +31,7 @@ class _Pauses:
         self._was_on = False
 
     def begin(self) -> bool:
-        """Returns whether the pause is joined, and has to be left."""
+        """Begins or joins a pause; returns False if the pause is too old to join. Then do not call `end`."""
         with self._lock:
             now = time.monotonic()
             if not self._count:

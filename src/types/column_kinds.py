@@ -1,7 +1,7 @@
-"""Columns of our tables: their special names, and what plain ones hold, as Arrow's types and as KNIME's.
+"""The kinds of columns in the nodes' tables, as Arrow types and as KNIME types; special column names.
 
-A node promises its columns in ``configure`` and delivers them in ``execute``. Both are made here from one
-list of columns, so that they cannot differ.
+A node promises its columns in ``configure`` and delivers them in ``execute``. Both are made here from the
+same list of columns, so that they cannot differ.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AUTO: Final = "<auto>"
-"""The setting *Tool column* that stands for all tool columns."""
+"""The value of the setting *Tool column* for all tool columns."""
 
 ROW_ID: Final = "<RowID>"
-"""The name of the first column of Arrow data, by which KNIME takes it for the RowIDs."""
+"""The name of the first column of Arrow data, from which KNIME takes the RowIDs."""
 
 ColumnKind = Literal["string", "int32", "int64", "double", "boolean", "moment"]
-"""What a column holds. A moment is written in UTC, with microseconds."""
+"""The kind of values in a column. A moment is in UTC, with microseconds."""
 
 
 def arrow_type(kind: ColumnKind) -> pa.DataType:
-    """The Arrow type that KNIME takes for a kind of column."""
+    """The Arrow type that KNIME accepts for a kind of column."""
     import pyarrow as pa
 
     types = {
@@ -44,8 +44,8 @@ def arrow_columns(
     """The columns of a table.
 
     Args:
-        columns: Name and kind of each.
-        rows: A value per column, in each row.
+        columns: Names and kinds of the columns.
+        rows: The rows, each with one value per column.
     """
     import pyarrow as pa
 

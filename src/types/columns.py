@@ -1,7 +1,7 @@
-"""The columns in which tools travel: this module decides the form, writes it, and reads all forms, mixed.
+"""Tool columns: chooses their form, writes it, and reads tables with columns of any form.
 
-KNIME takes no new cell type from a Python extension, so the form depends on where a node runs. What is there
-is found out by asking KNIME's registry, never by a version.
+KNIME accepts no new cell type from a Python extension, so the form depends on the KNIME in which a node runs.
+The available cell types are looked up in KNIME's registry, not derived from its version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .tool import Tool, WorkflowTool
 
 NATIVE_FACTORY: Final = "org.knime_mcp.types.ToolValueFactory"
-"""The name by which the registry knows the native form; there is no such Java class."""
+"""The name of the native form in the registry; there is no such Java class."""
 
 _PORTABLE_NAME: Final = re.compile(r"Tool \(JSON\)( \(.+\))?")
 _JSON_FACTORY: Final = "org.knime.core.data.json.JSONValueFactory"
@@ -41,7 +41,7 @@ class ColumnForm(StrEnum):
     """The ways in which a column can hold tools."""
 
     NATIVE = "native"
-    """A cell type for tools of both kinds: KNIME's own where it has one, ours outside KNIME."""
+    """A cell type for tools of both kinds: KNIME's own if it has one, the project's outside KNIME."""
 
     CARRIER = "carrier"
     """KNIME's cell type for workflow tools; an MCP tool travels in it."""
@@ -52,12 +52,12 @@ class ColumnForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeCell:
-    """KNIME's own cell of a workflow tool, kept as it is for execution.
+    """KNIME's own cell of a workflow tool, kept unchanged for execution.
 
     Attributes:
         kind: The cell's type, whose value factory makes the value.
         cells: The cells of the column.
-        position: The cell among them.
+        position: Position of the cell in the column.
     """
 
     kind: Any
@@ -70,20 +70,20 @@ class NativeCell:
 
 
 def choose_form(wanted: Literal["auto", "native", "carrier", "portable"]) -> ColumnForm:
-    """Decides how a node writes tools, as its setting says; ``auto`` takes the first form that works here.
+    """Chooses the form in which a node writes tools; ``auto`` is the first form that this KNIME supports.
 
     Raises:
-        SettingInvalid: The form that is wanted does not work here.
+        SettingInvalid: This KNIME does not support the wanted form.
     """
     if wanted == "auto":
         return next(form for form in ColumnForm if _type_of(form) is not None)
     form = ColumnForm(wanted)
-    knime_type(form)  # refuses one that does not work
+    knime_type(form)  # raises for a form that is not supported
     return form
 
 
 def column_name(form: ColumnForm) -> str:
-    """Names the tool column: ``Tool``, or ``Tool (JSON)`` for a column of text."""
+    """The name of the tool column: ``Tool``, or ``Tool (JSON)`` for a text column."""
     return "Tool (JSON)" if form is ColumnForm.PORTABLE else "Tool"
 
 
@@ -91,7 +91,7 @@ def knime_type(form: ColumnForm) -> Any:
     """Returns KNIME's type of a column of the form, for a node's configure.
 
     Raises:
-        SettingInvalid: The form does not work here.
+        SettingInvalid: This KNIME does not support the form.
     """
     kind = _type_of(form)
     if kind is None:
@@ -108,14 +108,14 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
     Args:
         tools: The tools, None for a missing cell. In carrier form only while a node executes.
-        form: The column's form, as `choose_form` decided.
+        form: The column's form, as `choose_form` returned it.
 
     Returns:
-        An Arrow array of the type that `knext.Table.from_pyarrow` wants for such a column.
+        An Arrow array of the type that `knext.Table.from_pyarrow` requires for such a column.
 
     Raises:
-        SettingInvalid: The form does not work here.
-        ToolFormatError: KNIME's cell type has another layout than we know.
+        SettingInvalid: This KNIME does not support the form.
+        ToolFormatError: KNIME's cell type has an unknown layout.
     """
     if form is ColumnForm.PORTABLE:
         return pa.array([None if tool is None else to_json_text(tool) for tool in tools], pa.string())
@@ -135,13 +135,13 @@ def write_tools(tools: Sequence[Tool | None], form: ColumnForm) -> pa.Array:
 
 
 def is_tool_column(column: knext.Column) -> bool:
-    """Returns whether a column holds tools, as far as its type says; text counts by its name only."""
+    """Returns whether a column holds tools by its type, or is a text column with the tool column's name."""
     factory = _java_factory(column.ktype)
     return factory in _TOOL_FACTORIES or (_is_text(column) and bool(_PORTABLE_NAME.fullmatch(column.name)))
 
 
 def may_hold_tools(column: knext.Column) -> bool:
-    """Returns whether a person may choose a column as tool column: any text or JSON, too."""
+    """Returns whether a column can be chosen as tool column: a tool, text or JSON column."""
     return is_tool_column(column) or _is_text(column) or _java_factory(column.ktype) == _JSON_FACTORY
 
 
@@ -156,16 +156,16 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
         The names in the table's order, empty if there is no tool column.
 
     Raises:
-        SettingInvalid: The column that is wanted is not there, or cannot hold tools.
+        SettingInvalid: The wanted column does not exist, or cannot hold tools.
     """
     if not wanted or wanted == AUTO:
         return [column.name for column in schema if is_tool_column(column)]
-    found = next((column for column in schema if column.name == wanted), None)
-    if found is None or not may_hold_tools(found):
+    chosen = next((column for column in schema if column.name == wanted), None)
+    if chosen is None or not may_hold_tools(chosen):
         tools = ", ".join(f"'{column.name}'" for column in schema if is_tool_column(column))
         raise SettingInvalid(
             f"The column '{wanted}' holds no tools"
-            if found is not None
+            if chosen is not None
             else f"There is no column '{wanted}'",
             setting="tool_column",
             fix=f"Choose {AUTO} or one of the tool columns: {tools}" if tools else _NO_TOOLS,
@@ -174,24 +174,25 @@ def tool_column_names(schema: knext.Schema, wanted: str | None = AUTO) -> list[s
 
 
 def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | None]:
-    """Reads the tools of a table, whatever form its columns have.
+    """Reads the tools of a table with tool columns of any form.
 
     Args:
         table: An input table.
-        column: The tool column; `AUTO`, None or "" for all, where the first that is not missing counts.
+        column: The tool column; `AUTO`, None or "" for all tool columns, of which each row's first cell that
+            is not missing counts.
 
     Returns:
-        One tool per row, None where all cells are missing.
+        One tool per row, None if all cells are missing.
 
     Raises:
-        SettingInvalid: There is no such column, or no tool column at all.
+        SettingInvalid: The column does not exist, or the table has no tool column.
         ToolFormatError: A cell cannot be read; the message names row and field.
     """
     names = tool_column_names(table.schema, column)
     if not names:
         raise SettingInvalid("The table has no tool column", setting="tool_column", fix=_NO_TOOLS)
     data = table[names].to_pyarrow()
-    if isinstance(data, pa.RecordBatch):  # so KNIME gives a batch
+    if isinstance(data, pa.RecordBatch):  # KNIME's form of a batch
         data = pa.Table.from_batches([data])
     rows = [row for chunk in data.column(0).chunks for row in to_list(chunk)]
     tools: list[Tool | None] = [None] * len(rows)
@@ -202,16 +203,16 @@ def read_tools(table: knext.Table, column: str | None = AUTO) -> list[Tool | Non
 
 
 def knime_value(tool: WorkflowTool) -> object:
-    """Returns KNIME's own value of a workflow tool, which is what KNIME executes.
+    """Returns KNIME's own value of a workflow tool, which KNIME can execute.
 
     Args:
-        tool: A workflow tool, as a rule one that was read from a table.
+        tool: A workflow tool, usually read from a table.
 
     Returns:
-        The value to hand to the execution context.
+        The value for the execution context.
 
     Raises:
-        MCPError: The tool does not say where its workflow is, or this KNIME has no workflow tools.
+        MCPError: The tool has no file store with its workflow, or this KNIME has no workflow tools.
     """
     if isinstance(tool.native, NativeCell):
         return tool.native.value()
@@ -225,16 +226,16 @@ def knime_value(tool: WorkflowTool) -> object:
         )
     kt: Any = importlib.import_module("knime.types.tool")
 
-    def ports(own: Iterable[Any]) -> list[Any]:
-        return [kt.ToolPort(port.name, port.description, port.type, port.spec) for port in own]
+    def knime_ports(ports: Iterable[Any]) -> list[Any]:
+        return [kt.ToolPort(port.name, port.description, port.type, port.spec) for port in ports]
 
     return kt.WorkflowTool(
         tool.name,
         tool.description,
         tool.parameter_schema,
         tool.message_output_port_index,
-        ports(tool.input_ports),
-        ports(tool.output_ports),
+        knime_ports(tool.input_ports),
+        knime_ports(tool.output_ports),
         tool.filestore_keys,
     )
 
@@ -257,9 +258,9 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
     if factory is None and not is_plain:
         raise SettingInvalid(f"The column '{name}' holds no tools", setting="tool_column", fix=_NO_TOOLS)
     if factory in {None, _JSON_FACTORY}:
-        read = from_json_text if factory is None else from_json_value
+        reader = from_json_text if factory is None else from_json_value
         values = zip(chunk.to_pylist(), rows, strict=True)
-        return [None if value is None else read(value, row=row) for value, row in values]
+        return [None if value is None else reader(value, row=row) for value, row in values]
     cells = chunk.storage
     first = rows[0] if rows else None
     if factory == carrier.JAVA_FACTORY:
@@ -268,11 +269,11 @@ def _read_chunk(chunk: Any, rows: Sequence[str], name: str) -> list[Tool | None]
         return carrier.decode_carrier(cells, rows, lambda position: NativeCell(kind, cells, position))
     if factory == knime_tool.JAVA_FACTORY and cells.type == knime_tool.KNIME_TOOL_STORAGE:
         return knime_tool.decode_knime_tools(cells, rows)
-    return decode_tools(cells, rows=rows)  # KNIME's type may one day have the documented nine fields
+    return decode_tools(cells, rows=rows)  # a future KNIME type may have the documented nine fields
 
 
 def _type_of(form: ColumnForm) -> Any:
-    """KNIME's type of such a column, None where there is none."""
+    """KNIME's type of a column of the form, None if KNIME has none."""
     import knime.api.schema as ks
 
     match form:
@@ -287,7 +288,7 @@ def _type_of(form: ColumnForm) -> Any:
 
 
 def _own_type() -> Any:
-    """Returns our own cell type, which only the stand-in accepts; KNIME's Java side would refuse it."""
+    """Returns the project's cell type, which only the stand-in accepts; KNIME's Java side would refuse it."""
     if _has_java():
         return None
     from knime.api.types import register_python_value_factory
@@ -314,7 +315,7 @@ def _own_type() -> Any:
 
 
 def _has_java() -> bool:
-    """Returns whether this is KNIME's own API, which has a gateway to Java, and not the stand-in."""
+    """Returns whether the API is KNIME's own, which has a gateway to Java, and not the stand-in."""
     try:
         return find_spec("knime._backend._gateway") is not None
     except ModuleNotFoundError:

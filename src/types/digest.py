@@ -1,7 +1,7 @@
-"""The digest of a tool's definition, which makes a tool cell a pin.
+"""The digest of a tool's definition, which pins the tool in a tool cell.
 
-A person reads a tool's description and schema once and trusts it from then on. The digest covers everything
-that a server may change behind a tool's back, so that a later call can be compared with what the person saw.
+A person reads a tool's description and schema once and trusts the tool from then on. The digest covers all
+parts of the definition that a server may change later, so that a call can check that they are still the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def definition_digest(
 ) -> str:
     """Computes the digest of a tool's definition as a server gives it in ``tools/list``.
 
-    The order of keys does not count; whether a part is absent, which None says, or empty does.
+    The order of keys does not count. An absent part (None) differs from an empty part.
 
     Returns:
         ``sha256:`` and 64 hexadecimal digits: SHA-256 over canonical JSON.

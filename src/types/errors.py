@@ -1,14 +1,14 @@
-"""The one exception tree of the project.
+"""The exceptions of the project.
 
-Everything that can go wrong with a server, a tool, a cell or a setting is an `MCPError`, so that one
-``except`` catches it all, and every one of them says what happened, where, and what to do next::
+All errors of servers, tools, cells and settings are an `MCPError`, so that one ``except`` catches them, and
+each says what happened, where, and what to do next::
 
     MCPError
     ├── ConnectError        phase       no connection; the phase that failed
     ├── VersionError        supported   no protocol revision in common
     ├── AuthError           status      401 or 403
     ├── SessionLost                     the server no longer knows the session
-    ├── ProtocolError                   the server said something that MCP does not allow
+    ├── ProtocolError                   the server broke the rules of MCP
     ├── ServerError         code, data  a JSON-RPC error
     ├── ToolNotFound        suggestions no such tool
     ├── ArgumentsInvalid    pointer     arguments that violate the tool's schema
@@ -16,7 +16,7 @@ Everything that can go wrong with a server, a tool, a cell or a setting is an `M
     ├── ResultTooLarge      limit       more bytes than allowed
     ├── ToolChanged         changes     the definition is not the one that was pinned
     ├── TimedOut            kind        one of the three clocks ran out
-    ├── Canceled                        the person stopped it
+    ├── Canceled                        the user canceled the operation
     ├── SettingInvalid      setting     a setting that cannot work
     └── ToolFormatError     field       a tool cell that cannot be decoded
 
@@ -35,13 +35,13 @@ _E = TypeVar("_E", bound="MCPError")
 
 
 class Place(TypedDict, total=False):
-    """Where an error happened and what to do about it: the keyword arguments of every error.
+    """The place of an error and what to do next: the keyword arguments of every error.
 
     Attributes:
         server: URL or ``stdio:<name>``; only origin and path are kept.
         tool: Name of the tool.
         row: RowID, or position in the table.
-        fix: What the person should do next, as one or more sentences.
+        fix: The next step for the user, as one or more sentences.
     """
 
     server: str | None
@@ -51,18 +51,18 @@ class Place(TypedDict, total=False):
 
 
 class MCPError(Exception):
-    """Something went wrong; the base of all errors, which take what they add as keyword arguments.
+    """The base of all errors. Subclasses take their own attributes as keyword arguments.
 
     Args:
-        what: What happened, as a sentence.
-        **place: Where it happened and what to do next, see `Place`.
+        what: The error, as a sentence.
+        **place: The place and the next step, see `Place`.
 
     Attributes:
-        what: What happened, without the final full stop.
+        what: The error, without the final full stop.
         server: Origin and path of the server, or None.
         tool: Name of the tool, or None.
         row: The row, or None.
-        fix: What to do next, or None.
+        fix: The next step, or None.
     """
 
     def __init__(self, what: str, **place: Unpack[Place]) -> None:
@@ -76,15 +76,15 @@ class MCPError(Exception):
 
     def __str__(self) -> str:
         places = {"server": self.server, "tool": self.tool, "row": self.row}
-        named = ", ".join(f"{kind} {name}" for kind, name in places.items() if name is not None)
-        sentence = _sentence(f"{self.what} ({named})" if named else self.what)
+        places_text = ", ".join(f"{kind} {name}" for kind, name in places.items() if name is not None)
+        sentence = _sentence(f"{self.what} ({places_text})" if places_text else self.what)
         return f"{sentence} {_sentence(self.fix)}" if self.fix else sentence
 
     def at(self, *, server: str | None = None, tool: str | None = None, row: str | None = None) -> Self:
-        """Adds where the error happened, for the parts that are not set yet.
+        """Returns a copy with the place of the error, for the parts that are not set yet.
 
-        One error may be reported for many rows (a connection that all of them share), hence a copy: of the
-        same class, with the same attributes and traceback. The places are those of `Place`.
+        A copy, as one error may be reported for many rows (such as for a connection that they share). It has
+        the same class, attributes and traceback. The arguments are those of `Place`.
         """
         error = _rebuild(type(self), self.args, self.__dict__)
         error.server = self.server or (origin_and_path(server) if server else None)
@@ -93,7 +93,7 @@ class MCPError(Exception):
         return error.with_traceback(self.__traceback__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exception's own way calls the class with positional arguments only; phase, status etc. are not.
+        # By default unpickling passes positional arguments only, without keywords such as phase and status.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -122,7 +122,7 @@ class VersionError(MCPError):
 
 
 class AuthError(MCPError):
-    """The server does not let us in.
+    """The server refused the login (401) or the access (403).
 
     Attributes:
         status: The HTTP status, 401 or 403.
@@ -138,7 +138,7 @@ class SessionLost(MCPError):  # noqa: N818 - the names of the tree are a contrac
 
 
 class ProtocolError(MCPError):
-    """The server said something that the protocol does not allow."""
+    """The server sent a message that the protocol does not allow."""
 
 
 class ServerError(MCPError):
@@ -156,10 +156,10 @@ class ServerError(MCPError):
 
 
 class ToolNotFound(MCPError):  # noqa: N818
-    """There is no such tool.
+    """The tool does not exist.
 
     Attributes:
-        suggestions: Names that may have been meant, the most likely first.
+        suggestions: Names of similar tools, the most likely first.
     """
 
     def __init__(self, what: str, *, suggestions: tuple[str, ...] = (), **place: Unpack[Place]) -> None:
@@ -186,7 +186,7 @@ class ResultInvalid(_PointerError):  # noqa: N818
 
     Attributes:
         pointer: JSON pointer (RFC 6901) into the structured result; empty for the result as a whole.
-        result: The client's `CallToolResult`, for whoever wants it all the same; None if only its structured
+        result: The client's `CallToolResult`, for callers that accept it anyway; None if only its structured
             part is known.
     """
 
@@ -196,7 +196,7 @@ class ResultInvalid(_PointerError):  # noqa: N818
 
 
 class ResultTooLarge(MCPError):  # noqa: N818
-    """A server sent more than is allowed.
+    """A server sent more bytes than allowed.
 
     Attributes:
         limit: The limit in bytes.
@@ -232,7 +232,7 @@ class TimedOut(MCPError):  # noqa: N818
 
 
 class Canceled(MCPError):  # noqa: N818
-    """The person stopped it."""
+    """The user canceled the operation."""
 
 
 class SettingInvalid(MCPError):  # noqa: N818
@@ -260,7 +260,7 @@ class ToolFormatError(MCPError):
 
 
 def origin_and_path(server: str) -> str:
-    """A URL or ``stdio:<name>`` without what could be secret: user information, query and fragment."""
+    """A URL or ``stdio:<name>`` without the parts that may be secret: user information, query, fragment."""
     try:
         parts = urlsplit(server)
     except ValueError:
@@ -269,9 +269,9 @@ def origin_and_path(server: str) -> str:
 
 
 def kind_and_place(error: BaseException) -> str:
-    """Says what an error is and where it was raised, for logs: what it says may hold arguments or secrets.
+    """The class of an error and the place where it was raised, for logs; its message may hold secrets.
 
-    Such as ``KeyError at /a/b.py:12 < /a/c.py:40``, the innermost place first.
+    An example is ``KeyError at /a/b.py:12 < /a/c.py:40``, the innermost place first.
     """
     places: list[str] = []
     trace = error.__traceback__

@@ -1,7 +1,7 @@
-"""The value factory of the native form, which a KNIME API calls once per cell.
+"""The value factory of the native form, which KNIME's Python API calls once per cell.
 
-Columns of tools are read and written as a whole elsewhere; this thin wrapper is for whoever decodes a single
-cell, such as a table that shows its content. Importing it needs KNIME's Python API or the stand-in.
+Other modules read and write whole columns of tools; this wrapper decodes single cells, such as for a table
+that shows its content. Importing it needs KNIME's Python API or the stand-in.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ToolValueFactory(PythonValueFactory):
         super().__init__(MCPTool)
 
     def encode(self, value: Tool | None) -> dict[str, Any] | None:
-        """The fields of a tool by name, "0" to "8"; None for None, which is a missing cell."""
+        """The fields of a tool by name, "0" to "8"; None for a missing cell."""
         if value is None:
             return None
         return {str(i): part for i, part in enumerate(to_fields(value))}
 
     def decode(self, storage: dict[str, Any] | None) -> Tool | None:
-        """The tool of a cell; None for None, which is a missing cell.
+        """The tool of a cell; None for a missing cell.
 
         Raises:
             ToolFormatError: The discriminator is unknown, or a field is missing.

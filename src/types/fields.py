@@ -1,7 +1,7 @@
-"""The nine fields of a tool, which every stored form has: their names, their order and their meaning.
+"""The nine fields of a tool in every stored form: their names, their order and their meaning.
 
-One place decides which kind of tool uses which field, so that Arrow structs, bytes, JSON text and KNIME's
-per-cell factory cannot drift apart. A new kind of tool is added here.
+This module alone assigns the fields to the kinds of tools, so that Arrow structs, bytes, JSON text and
+KNIME's per-cell factory agree. A new kind of tool is added here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Fields = tuple[int, str, str, str, str | None, str | None, int, str | None, str 
 
 
 def to_fields(tool: Tool) -> Fields:
-    """The values of the nine fields; None, or -1 for the message output, where one does not apply."""
+    """The values of the nine fields; None, or -1 for the message output, if a field does not apply."""
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
             return (
@@ -84,20 +84,20 @@ def from_fields(
     row: str | int | None = None,
     native: object | None = None,
 ) -> Tool:
-    """Makes a tool from the values of the nine fields, without looking into JSON text.
+    """Makes a tool from the values of the nine fields, without parsing JSON text.
 
     Args:
         tool_type: The discriminator, see `ToolType`.
-        name: Name of the tool; must be there.
+        name: Name of the tool; required.
         description: Description; None and "" are the same.
         parameter_schema: JSON text; None and "" are the same.
         input_spec: Workflow: the inputs, or their JSON text.
-        output_spec: Workflow: the outputs, or their JSON text. MCP: JSON text of what the server declared
-            beyond the schema.
+        output_spec: Workflow: the outputs, or their JSON text. MCP: JSON text of the server's output
+            schema, annotations and title.
         message_output_port_index: Workflow: the output with the message; None and -1 are the same.
         workflow_filestore: Workflow: file store keys; None and "" are the same.
-        server_uri: MCP: URL and routing; must be there.
-        row: Where the fields come from, for errors.
+        server_uri: MCP: URL and routing; required.
+        row: The row of the fields, for errors.
         native: Workflow: KNIME's own value.
 
     Returns:
@@ -108,7 +108,7 @@ def from_fields(
     """
     if not name:
         raise _missing_field("name", row)
-    # Plain numbers, as the members of the enum would take a fifth of the time of a cell.
+    # Plain numbers, as comparing with members of the enum takes a fifth of the time of a cell.
     match tool_type:  # @ToolTypeDispatch
         case 0:
             return WorkflowTool.from_cell(
@@ -140,28 +140,28 @@ def from_fields(
 
 
 def to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]:
-    """Does `to_fields` for many tools at once, column by column, None for a missing tool.
+    """The values of the nine fields of many tools, column by column.
 
     Returns:
-        For each of the nine fields the values of all tools, None where a tool is missing; or, instead of a
-        list, the one value that all of them have.
+        For each of the nine fields the values of all tools, None for a missing tool; or, instead of a list,
+        the value that all tools have.
     """
     if {*map(type, tools)} == {MCPTool}:
-        # The usual column, and a third of the time that asking tool by tool takes.
-        own = cast("Sequence[MCPTool]", tools)
+        # The usual column, in a third of the time that `to_fields` takes for each tool.
+        mcp_tools = cast("Sequence[MCPTool]", tools)
         return (
             1,
-            [tool.name for tool in own],
-            [tool.description for tool in own],
-            [tool.schema_json for tool in own],
+            [tool.name for tool in mcp_tools],
+            [tool.description for tool in mcp_tools],
+            [tool.schema_json for tool in mcp_tools],
             None,
-            [tool.declared_json for tool in own],
+            [tool.declared_json for tool in mcp_tools],
             -1,
             None,
-            [tool.server_uri if tool.tool_name == tool.name else tool.cell_uri for tool in own],
+            [tool.server_uri if tool.tool_name == tool.name else tool.cell_uri for tool in mcp_tools],
         )
     width = len(FIELD_NAMES)
-    # Row after row in one list: to keep a tuple for each tool costs more than its texts.
+    # Row after row in one list, as keeping a tuple per tool costs more than its texts.
     values: list[int | str | None] = []
     for tool in tools:
         values += (None,) * width if tool is None else to_fields(tool)
@@ -178,28 +178,32 @@ def from_columns(
 
     Args:
         columns: For each of the nine fields the values of all tools.
-        present: Whether there is a tool.
-        rows: Where the tools come from, for errors.
-        native: Gives KNIME's own value of a workflow tool, by position.
+        present: For each row whether it has a tool.
+        rows: The rows of the tools, for errors.
+        native: Returns KNIME's own value of a workflow tool, by position.
 
     Returns:
-        The tools, None where there is none.
+        The tools, None for a row without a tool.
 
     Raises:
         ToolFormatError: The discriminator of a tool is unknown, or a field is missing.
     """
-    kinds, names, abouts, schemas, _, declared, _, _, uris = columns
+    kinds, names, descriptions, schemas, _, declared, _, _, uris = columns
     if kinds.count(1) == len(kinds) and all(names) and all(uris):
-        # The usual column, and a third of the time that it takes tool by tool.
-        return cast("list[Tool | None]", MCPTool.from_cells(names, abouts, schemas, declared, uris, rows))
+        # The usual column, in a third of the time that `from_fields` takes for each tool.
+        return cast(
+            "list[Tool | None]", MCPTool.from_cells(names, descriptions, schemas, declared, uris, rows)
+        )
     return [
-        from_fields(*fields, row=rows[at], native=native(at) if fields[0] == 0 else None) if there else None
-        for at, (there, *fields) in enumerate(zip(present, *columns, strict=True))
+        from_fields(*fields, row=rows[position], native=native(position) if fields[0] == 0 else None)
+        if is_present
+        else None
+        for position, (is_present, *fields) in enumerate(zip(present, *columns, strict=True))
     ]
 
 
 def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
-    """Makes the error for a discriminator that nobody here knows; it names the value."""
+    """Makes the error for an unknown discriminator; its message names the value."""
     known = ", ".join(f"{member.value} ({member.name.lower()})" for member in ToolType)
     return ToolFormatError(
         f"The tool type {value} is unknown; known are {known}",

@@ -1,7 +1,7 @@
 """The common parts of KNIME's cell types for tools: file store keys, and a struct with lists of ports.
 
-Written and read a column at a time. A port is a plain tuple of its texts here: each cell of an MCP tool has
-one, and a value made of it, which cleans its texts, would cost a third more.
+Cells are written and read a column at a time. A port is a plain tuple of its texts here: each cell of an MCP
+tool has one, and a `ToolPort`, which cleans its texts, would take a third more time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ def texts_of(ports: Sequence[ToolPort]) -> tuple[PortTexts, ...]:
 
 @lru_cache(maxsize=1024)
 def ports_of(texts: tuple[PortTexts, ...]) -> tuple[ToolPort, ...]:
-    """Makes ports of their texts, once for all cells with the same ones.
+    """Makes ports from their texts, once for all cells with the same texts.
 
     Args:
-        texts: What `texts_of` gives; what is missing becomes "", but for a spec.
+        texts: The texts as `texts_of` returns them; a missing text becomes "", a missing spec stays None.
     """
-    return tuple(ToolPort(name or "", about or "", kind or "", spec) for name, about, kind, spec in texts)
+    return tuple(
+        ToolPort(name or "", description or "", kind or "", spec) for name, description, kind, spec in texts
+    )
 
 
 def cell_storage(*kinds: pa.DataType) -> pa.StructType:
@@ -47,16 +49,16 @@ def cell_storage(*kinds: pa.DataType) -> pa.StructType:
 
 
 def encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) -> pa.StructArray:
-    """Writes cells, as an array of the type ``storage`` that `cell_storage` made.
+    """Writes cells as an array of a type that `cell_storage` made.
 
     Args:
-        rows: For each cell its file store keys and what else it holds; None for a missing cell.
+        rows: For each cell its file store keys and the values of its struct; None for a missing cell.
         storage: The type.
     """
     inner = storage.field(1).type
     missing = pa.array([row is None for row in rows], pa.bool_())
-    nothing = (None,) * (1 + inner.num_fields)
-    keys, *columns = zip(*(row or nothing for row in rows), strict=True) if rows else ((),) * len(nothing)
+    empty_row = (None,) * (1 + inner.num_fields)
+    keys, *columns = zip(*(row or empty_row for row in rows), strict=True) if rows else ((),) * len(empty_row)
     data = [
         _encode_ports(column) if entry.type == PORTS else pa.array(column, entry.type)
         for column, entry in zip(columns, inner, strict=True)
@@ -72,8 +74,8 @@ def decode_cells(cells: Any) -> list[list[Any]]:
         cells: An array of a type that `cell_storage` made, possibly a slice.
 
     Returns:
-        For the file store keys, and for all else in its order, the values of all cells; tuples of
-        `PortTexts` for lists of ports, empty for a missing list.
+        The values of all cells for the file store keys, then for each field of the struct; a list of ports is
+        a tuple of `PortTexts`, empty for a missing list.
     """
     keys, inner = cells.flatten()
     return [
@@ -86,7 +88,7 @@ def _encode_ports(cells: Iterable[Sequence[PortTexts] | None]) -> pa.Array:
     offsets: list[int | None] = []
     flat: list[PortTexts] = []
     for ports in cells:
-        offsets.append(None if ports is None else len(flat))  # no offset makes a missing list
+        offsets.append(None if ports is None else len(flat))  # None makes a missing list
         flat += ports or ()
     columns = zip(*flat, strict=True) if flat else ((),) * PORTS.value_type.num_fields
     texts = [pa.array(column, pa.string()) for column in columns]

@@ -1,8 +1,8 @@
-"""KNIME's own future type for both kinds of tools, where a KNIME has it.
+"""KNIME's own future cell type for both kinds of tools, as in its prototype.
 
-KNIME's prototype stores file store keys beside a struct of ten fields: the nine of our own Arrow form in the
-same order, with the ports as lists, and the name of the credential. Its field 7 is reserved; for an MCP tool
-it holds what the server declared beyond the schema.
+The prototype stores file store keys beside a struct of ten fields: the nine of the project's Arrow form in
+the same order, with the ports as lists, and the name of the credential. Its field 7 is reserved; for an MCP
+tool it holds the server's output schema, annotations and title.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JAVA_FACTORY: Final = "org.knime.core.node.agentic.tool.ToolValueFactory"
 KNIME_TOOL_STORAGE: Final = cell_storage(
     pa.int32(), *(pa.string(),) * 3, PORTS, PORTS, pa.int32(), *(pa.string(),) * 3
 )
-"""File store keys, and: type, name, description, schema, inputs, outputs, message index, reserved, server
+"""File store keys, then type, name, description, schema, inputs, outputs, message index, reserved, server
 URI, credential."""
 
 
@@ -40,8 +40,8 @@ def encode_knime_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
 def decode_knime_tools(cells: Any, rows: Sequence[str]) -> list[Tool | None]:
     """Reads tools from KNIME's own tool cells.
 
-    Nothing of a workflow tool's cell is kept: KNIME executes the older kind of value, which is made of the
-    fields.
+    A workflow tool keeps no reference to its cell: KNIME executes the older kind of value, which is made from
+    the fields.
 
     Args:
         cells: An array of type `KNIME_TOOL_STORAGE`, possibly a slice.
@@ -53,18 +53,18 @@ def decode_knime_tools(cells: Any, rows: Sequence[str]) -> list[Tool | None]:
     Raises:
         ToolFormatError: The type is unknown or a field is missing; the message names row and field.
     """
-    keys, kinds, names, abouts, schemas, inputs, outputs, indices, declared, uris, credentials = decode_cells(
-        cells
+    keys, kinds, names, descriptions, schemas, inputs, outputs, indices, declared, uris, credentials = (
+        decode_cells(cells)
     )
     columns = (
         kinds,
         names,
-        abouts,
+        descriptions,
         schemas,
         [*map(ports_of, inputs)],
         [
-            said if kind == ToolType.MCP else ports_of(ports)
-            for kind, ports, said in zip(kinds, outputs, declared, strict=True)
+            declaration if kind == ToolType.MCP else ports_of(ports)
+            for kind, ports, declaration in zip(kinds, outputs, declared, strict=True)
         ],
         indices,
         keys,
@@ -80,7 +80,7 @@ def _to_row(tool: Tool) -> tuple[object, ...]:
             ports = (texts_of(tool.input_ports), texts_of(tool.output_ports))
             return (tool.filestore_keys, *common, *ports, tool.message_output_port_index, None, None, None)
         case MCPTool():
-            # KNIME's own reader takes a missing key for a mistake, an empty one for no file store.
+            # KNIME's own reader refuses a missing key; an empty key means no file store.
             credential = tool.route.credential
             return ("", *common, None, None, -1, tool.declared_json, tool.cell_uri, credential)
         case _:
@@ -88,7 +88,7 @@ def _to_row(tool: Tool) -> tuple[object, ...]:
 
 
 def _with_credential(server_uri: str | None, credential: str | None) -> str | None:
-    """Adds the credential that KNIME's own provider names in a field of its own."""
+    """Adds the credential, which KNIME's own provider writes into a separate field, to the URI."""
     if not server_uri or not credential:
         return server_uri
     if "credential=" in split_tool(server_uri)[0].partition("#")[2]:
@@ -96,4 +96,4 @@ def _with_credential(server_uri: str | None, credential: str | None) -> str | No
     try:
         return replace(ServerRoute.parse(server_uri), credential=credential).uri
     except SettingInvalid:
-        return server_uri  # the tool's route says what is wrong when somebody wants to call it
+        return server_uri  # `MCPTool.route` raises when the tool is called

@@ -1,11 +1,10 @@
-"""The route to a tool's server and how it travels in a tool cell's ``server_uri``.
+"""The route to a tool's server, and its text in a tool cell's field ``server_uri``.
 
-The route is the server's URL plus a fragment that says only what differs from the default, as in
+The text is the server's URL with a fragment of all options that differ from the default, as in
 ``https://host/mcp#tool=remote_name&credential=prod&transport=sse``. A fragment is never sent to a server
-(https://www.rfc-editor.org/rfc/rfc9110#section-4.2.5), the field stays a valid URI, and it survives code that
-knows the documented fields only. No secret is ever part of a route: a credential is a *name*, and where a
-server wants its key in the URL or in a header of its own, the value is a template that is filled in at call
-time.
+(https://www.rfc-editor.org/rfc/rfc9110#section-4.2.5), the field stays a valid URI, and code that knows the
+documented fields only keeps it. A route never holds a secret: a credential is a *name*, and if a server
+requires its key in the URL or in a special header, the value is a template that is filled in at call time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SendCredentialsAs = Literal["bearer", "basic", "header", "client_credentials"]
 TransportName = Literal["auto", "http", "sse"]
 
 TEMPLATES: Final = ("{credential.password}", "{credential.username}")
-"""What may stand in a query value or header value and is filled in from the credential at call time."""
+"""Templates in query values and header values, which are filled in from the credential at call time."""
 
 _QUOTED_TEMPLATES: Final = [(template, quote(template, safe="")) for template in TEMPLATES]
 _FRAGMENT_KEYS: Final = (
@@ -54,27 +53,27 @@ _SECRET_VALUES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ServerRoute:
-    """A server and how to reach it: URL plus whatever differs from the default.
+    """The route to a server: its URL, and the options that differ from the default.
 
     Attributes:
         url: ``http(s)://…`` without fragment, or ``stdio:<name>``. Values of query parameters may hold
             `TEMPLATES`.
-        credential: Name of the credential, None for none.
+        credential: Name of the credential, None for no credential.
         send_credentials_as: As bearer token, basic authentication, in the header `header_name`, or to the
-            authorization server `issuer`, which gives a token for it (OAuth client credentials: the user name
-            is the client id, the password its secret).
-        header_name: The header that carries the credential's password.
-        issuer: URL of the only authorization server that may see the client secret; client credentials need
-            it, because otherwise an MCP server could name a server of its own and collect the secret.
-        scope: OAuth scopes to ask for, separated by spaces; None for what the server says.
-        headers: Further headers, as pairs of name and value; the value of one that looks like a secret must
-            hold a template.
-        transport: ``auto`` finds out; ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE.
-        tool: Name under which the server knows the tool.
+            authorization server `issuer` in exchange for a token (OAuth client credentials: the user name is
+            the client id, the password its secret).
+        header_name: The header for the credential's password.
+        issuer: URL of the only authorization server that gets the client secret. Client credentials require
+            it, because otherwise an MCP server could name another server and collect the secret.
+        scope: OAuth scopes to request, separated by spaces; None for the scopes that the server names.
+        headers: Further headers, as pairs of name and value; a header that looks like a secret must have a
+            template in its value.
+        transport: ``http`` is streamable HTTP, ``sse`` the older HTTP+SSE; ``auto`` detects which one works.
+        tool: The server's name for the tool.
         digest: The pin, see `knime_mcp.types.digest`.
 
     Raises:
-        SettingInvalid: A part that cannot work, or that holds a secret. The message never shows it.
+        SettingInvalid: A part cannot work, or holds a secret, which the message does not show.
     """
 
     url: str
@@ -113,17 +112,17 @@ class ServerRoute:
 
     @classmethod
     def parse(cls, server_uri: str) -> ServerRoute:
-        """Reads a route from a cell, or from what somebody typed as server URL; once for the same text.
+        """Reads a route from a cell or from a typed server URL; cached by the text.
 
         Raises:
-            SettingInvalid: Empty, malformed, with a scheme other than http, https and stdio, with user
-                information, with a secret in the query, or with a fragment that is not routing.
+            SettingInvalid: The text is empty or malformed, or has a scheme other than http, https and stdio,
+                user information, a secret in the query, or a fragment that is no route.
         """
         return _parse(server_uri)
 
     @property
     def uri(self) -> str:
-        """The text that `parse` reads back to an equal route: a valid URI."""
+        """The route as a valid URI, which `parse` reads back to an equal route."""
         url = self.url
         for template, quoted in _QUOTED_TEMPLATES:
             url = url.replace(template, quoted)
@@ -141,36 +140,36 @@ class ServerRoute:
             ("transport", None if self.transport == "auto" else self.transport),
             ("digest", self.digest),
         ]
-        said = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs if value is not None]
-        return f"{url}#{'&'.join(said)}" if said else url
+        options = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs if value is not None]
+        return f"{url}#{'&'.join(options)}" if options else url
 
     @property
     def display(self) -> str:
-        """The server as the column *Server* shows it: URL without fragment, templates unfilled."""
+        """The server's URL without fragment and with unfilled templates, as in the column *Server*."""
         return self.url
 
 
 def merge_tool(server_uri: str, tool: str) -> str:
-    """Adds the tool's name to a route's text that names none, as `ServerRoute.uri` would.
+    """Adds the tool's name to a route's text without a tool, as `ServerRoute.uri` would write it.
 
-    On text alone, because it is done for every cell of a column.
+    Works on the text, without parsing it, because columns have many cells.
     """
     url, _, fragment = server_uri.partition("#")
-    named = f"{url}#tool={tool if _PLAIN.fullmatch(tool) else quote(tool, _SAFE_IN_FRAGMENT)}"
-    return f"{named}&{fragment}" if fragment else named
+    text = f"{url}#tool={tool if _PLAIN.fullmatch(tool) else quote(tool, _SAFE_IN_FRAGMENT)}"
+    return f"{text}&{fragment}" if fragment else text
 
 
 def split_tool(server_uri: str) -> tuple[str, str | None]:
     """Splits a route's text into the route and the tool's name, or None: the inverse of `merge_tool`."""
-    if "tool=" not in server_uri:  # most cells, and asked for every one
+    if "tool=" not in server_uri:  # a quick check, as most cells have no tool
         return server_uri, None
-    url, found, fragment = server_uri.partition("#tool=")
-    if not found:
+    url, mark, fragment = server_uri.partition("#tool=")
+    if not mark:
         url, _, fragment = server_uri.partition("#")
-        before, found, after = fragment.partition("&tool=")
-        if not found:
+        before, mark, after = fragment.partition("&tool=")
+        if not mark:
             return server_uri, None
-        tool, _, after = after.partition("&")  # somebody else's order
+        tool, _, after = after.partition("&")  # another program may write the options in another order
         fragment = f"{tool}&{before}&{after}".removesuffix("&")
     tool, _, rest = fragment.partition("&")
     return f"{url}#{rest}" if rest else url, unquote(tool) if "%" in tool else tool
@@ -226,7 +225,7 @@ def _check_url(url: str) -> None:
         return
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # reading the port is what checks it
+        host, _ = parts.hostname, parts.port  # reading the port checks it
     except ValueError:
         raise _malformed("has a malformed host or port") from None
     if "://" not in url:
@@ -313,10 +312,10 @@ def looks_secret(name: str, value: str) -> bool:
 
     Args:
         name: Name of the parameter or header.
-        value: Its value; one that holds one of `TEMPLATES`, or is empty, is no secret.
+        value: Its value; an empty value, or one with one of `TEMPLATES`, is no secret.
 
     Returns:
-        Whether the name is one that secrets have, or the value starts like a well-known kind of key.
+        Whether the name is a usual name of secrets, or the value starts like a well-known kind of key.
     """
     if not value or any(template in value for template in TEMPLATES):
         return False
@@ -342,6 +341,6 @@ def _check_choice(value: str, choices: tuple[str, ...], setting: str) -> None:
         )
 
 
-def _malformed(why: str, *, fix: str = "Enter the full URL, such as https://host/mcp") -> SettingInvalid:
-    # The URL itself is not shown: nobody knows which part of a malformed one is a secret.
-    return SettingInvalid(f"The server URL {why}", setting="server_url", fix=fix)
+def _malformed(reason: str, *, fix: str = "Enter the full URL, such as https://host/mcp") -> SettingInvalid:
+    # The URL is not shown, as any part of a malformed URL may be a secret.
+    return SettingInvalid(f"The server URL {reason}", setting="server_url", fix=fix)

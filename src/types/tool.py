@@ -1,9 +1,9 @@
-"""The value that everything revolves around: a tool, either a KNIME workflow or a tool on an MCP server.
+"""A tool as a value: either a KNIME workflow or a tool on an MCP server.
 
-Tools are frozen, compare by value and can be keys. What came as JSON text (schemas, ports) is kept as that
-text, because models and servers must see exactly what was said, and is parsed when somebody asks, once per
-distinct text. So a tool from a cell may hold malformed JSON; the error then comes where it is used, and names
-the row.
+Tools are frozen, compare by value and can be dict keys. JSON texts (schemas, ports) are kept as text, as
+models and servers must see them unchanged, and are parsed when an attribute is first read, once per distinct
+text. So a tool from a cell may hold malformed JSON; then reading the attribute raises an error that names the
+row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ToolType(IntEnum):
 
 
 class ParameterSchema:
-    """The field ``parameter_schema``: takes a dict or JSON text, keeps the text, gives the dict."""
+    """The field ``parameter_schema``: accepts a dict or JSON text, keeps the text, returns the dict."""
 
     @overload
     def __get__(self, tool: None, owner: type) -> ParameterSchema: ...
@@ -38,7 +38,7 @@ class ParameterSchema:
     def __get__(self, tool: _AnyTool, owner: type) -> dict[str, Any]: ...
     def __get__(self, tool: _AnyTool | None, owner: type) -> ParameterSchema | dict[str, Any]:
         if tool is None:
-            raise AttributeError("parameter_schema")  # dataclass takes this for a field without default
+            raise AttributeError("parameter_schema")  # tells dataclass that the field has no default
         return _parsed(tool, "parameter_schema", tool.schema_json, parse_object)
 
     def __set__(self, tool: _AnyTool, value: Mapping[str, Any] | str) -> None:
@@ -63,7 +63,7 @@ class _AnyTool:
                 or getattr(self, name) == getattr(other, name)
                 for name in names
             )
-        except ToolFormatError:  # of texts that nobody can read, only the same are equal
+        except ToolFormatError:  # malformed texts are compared as texts
             from .fields import to_fields
 
             return to_fields(cast("Tool", self)) == to_fields(cast("Tool", other))
@@ -82,7 +82,7 @@ class _AnyTool:
 
 
 # Attributes that are parsed from a cell's text when they are first read. They are in base classes, because a
-# dataclass takes a `cached_property` of its own for a default; `__getattr__` would slow down all others.
+# dataclass would take its own `cached_property` for a default; `__getattr__` would slow down all attributes.
 class _PortTexts:
     if not TYPE_CHECKING:
         input_ports = cached_property(lambda tool: _ports(tool, "input_spec"))
@@ -105,15 +105,15 @@ class WorkflowTool(_AnyTool, _PortTexts):
         description: Description of the workflow.
         parameter_schema: KNIME's map from parameter name to property, not a complete JSON Schema. Takes a
             dict or JSON text. The dict is shared by all tools with the same text: do not change it.
-        schema_json: `parameter_schema` as JSON text, as it came.
-        message_output_port_index: The output that holds the message for the model, -1 for none.
+        schema_json: `parameter_schema` as JSON text, unchanged.
+        message_output_port_index: The output with the message for the model, -1 without one.
         input_ports: Data inputs in port order.
         output_ports: Data outputs in port order.
         filestore_keys: KNIME's keys of the files that hold the workflow, joined with ``;``.
-        native: KNIME's own value for this tool where the tool came from one; KNIME executes only that.
+        native: KNIME's own value of the tool, if the tool was read from one; KNIME executes only that.
 
     Raises:
-        ToolFormatError: On reading a field from a cell that holds malformed JSON.
+        ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
     message_output_port_index: int = -1
@@ -146,10 +146,10 @@ class WorkflowTool(_AnyTool, _PortTexts):
         native: object | None = None,
         row: str | int | None = None,
     ) -> WorkflowTool:
-        """Makes a tool from the texts of a cell, without looking into them.
+        """Makes a tool from the texts of a cell, without parsing them.
 
-        The two specs are the ports, or their JSON text; None or empty for none. ``row`` is where the cell is,
-        for errors; all else is as for the class.
+        The two specs are the ports, or their JSON text; None or empty for no ports. ``row`` is the row of the
+        cell, for errors. The other arguments are the attributes of the class.
         """
         tool = object.__new__(cls)
         values: dict[str, Any] = {
@@ -185,9 +185,9 @@ class WorkflowTool(_AnyTool, _PortTexts):
 
 
 class _Draft:
-    """An MCP tool from a cell while it is being made; then it changes its class.
+    """An MCP tool from a cell while it is being made; its class is changed at the end.
 
-    Columns hold very many tools, and to fill a frozen one through its dict takes twice as long.
+    Columns hold very many tools, and filling a frozen instance through its dict takes twice as long.
     """
 
     def __init__(
@@ -221,17 +221,17 @@ class MCPTool(_AnyTool, _DeclaredText):
         description: Description as the server gives it.
         parameter_schema: The server's ``inputSchema``. Takes a dict or JSON text. The dict is shared by all
             tools with the same text: do not change it.
-        schema_json: `parameter_schema` as JSON text, as it came.
+        schema_json: `parameter_schema` as JSON text, unchanged.
         server_uri: URL and routing (see `ServerRoute`) without the tool's name.
-        tool_name: The name that the server knows.
+        tool_name: The server's name for the tool.
         output_schema: The server's ``outputSchema``, None if not declared.
         annotations: The server's hints, None if not declared.
         title: The server's title, None if not declared.
-        declared_json: Output schema, annotations and title as JSON text, as far as declared, else None.
+        declared_json: Output schema, annotations and title as JSON text, None if none is declared.
 
     Raises:
         SettingInvalid: The server URI cannot work or holds a secret.
-        ToolFormatError: On reading a field from a cell that holds malformed JSON.
+        ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
     # pyright takes the descriptor above for a default value; a dataclass does not.
@@ -262,10 +262,10 @@ class MCPTool(_AnyTool, _DeclaredText):
         server_uri: str,
         row: str | int | None = None,
     ) -> MCPTool:
-        """Makes a tool from the texts of a cell, without looking into them; None and "" are the same.
+        """Makes a tool from the texts of a cell, without parsing them; None and "" are the same.
 
-        ``server_uri`` has the tool's name where it is not ``name``. ``row`` is where the cell is, for errors;
-        all else is as for the class.
+        ``server_uri`` has the tool's name if it differs from ``name``. ``row`` is the row of the cell, for
+        errors. The other arguments are the attributes of the class.
         """
         draft: Any = _Draft(name, description, schema_json, declared_json, server_uri, row)
         draft.__class__ = cls
@@ -273,7 +273,7 @@ class MCPTool(_AnyTool, _DeclaredText):
 
     @classmethod
     def from_cells(cls, *columns: Iterable[Any]) -> list[MCPTool]:
-        """Makes the tools of many cells, of the columns of the arguments of `from_cell`, in order."""
+        """Makes the tools of many cells; the columns are the arguments of `from_cell`, in their order."""
         drafts: list[Any] = list(map(_Draft, *columns))
         for draft in drafts:
             draft.__class__ = cls
@@ -289,7 +289,7 @@ class MCPTool(_AnyTool, _DeclaredText):
         """The route to the server.
 
         Raises:
-            SettingInvalid: The cell holds a URI that cannot work.
+            SettingInvalid: The cell holds an invalid URI.
         """
         try:
             return ServerRoute.parse(self.server_uri)
@@ -299,23 +299,23 @@ class MCPTool(_AnyTool, _DeclaredText):
 
     @property
     def digest(self) -> str | None:
-        """The pin: digest of the definition that was listed, None if the cell has none."""
+        """The pin: digest of the listed definition, None if the cell has no digest."""
         return self.route.digest
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the server's hints say ``readOnlyHint`` and not also ``destructiveHint``."""
+        """True if the server's hints have ``readOnlyHint`` and not also ``destructiveHint``."""
         hints = self.annotations or {}
         return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
 
     @property
     def may_repeat(self) -> bool:
-        """Whether a call with an unknown outcome may be made again: the tool is read-only or idempotent."""
+        """True if a call with an unknown outcome may be repeated: the tool is read-only or idempotent."""
         return self.is_read_only or (self.annotations or {}).get("idempotentHint") is True
 
     @property
     def cell_uri(self) -> str:
-        """`server_uri` as a cell holds it: with the tool's name where it is not the one shown."""
+        """`server_uri` as in a cell: with the tool's name if it differs from the shown name."""
         return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)
 
 
@@ -323,9 +323,9 @@ Tool = WorkflowTool | MCPTool
 
 
 def describe(tool: Tool) -> str:
-    """Names a tool for logs and debuggers: its kind, its name and where it lives, without secrets.
+    """A short text for logs and debuggers: the tool's kind, name and server, without secrets.
 
-    Such as ``MCP tool 'search' on https://host/mcp as 'search_v2'``.
+    An example is ``MCP tool 'search' on https://host/mcp as 'search_v2'``.
     """
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():

@@ -1,4 +1,4 @@
-"""The texts inside a tool: schemas, declarations and ports, parsed once per distinct text."""
+"""Parses the JSON texts of a tool (schemas, declarations, ports), once per distinct text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ToolPort:
 
     Attributes:
         name: Name of the port.
-        description: What the port is for.
+        description: The purpose of the port.
         type: Name of the port type, such as ``Table``.
         spec: JSON text of the port's spec, None if not known.
     """
@@ -53,7 +53,7 @@ def parse_json(text: str) -> Any:
 def parse_object(text: str) -> dict[str, Any]:
     """Parses the JSON text of an object, "" for no entries, once per distinct text.
 
-    The object is shared by all who ask for the same text: do not change it.
+    All callers with the same text share the object: do not change it.
 
     Raises:
         ValueError: The text is not JSON, or not an object; the message says which.
@@ -66,7 +66,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def parse_declared(text: str) -> dict[str, Any]:
-    """Parses what an MCP server declared beside the input schema, once per distinct text.
+    """Parses an MCP server's output schema, annotations and title, once per distinct text.
 
     Args:
         text: JSON text of an object with ``outputSchema``, ``annotations`` and ``title``; "" for none.
@@ -75,7 +75,7 @@ def parse_declared(text: str) -> dict[str, Any]:
         The three as ``output_schema``, ``annotations`` and ``title``, None where not declared.
 
     Raises:
-        ValueError: The text is none of that; the message says how.
+        ValueError: The text has another form; the message says how.
     """
     value = parse_object(text)
     output_schema, annotations, title = (value.get(key) for key in ("outputSchema", "annotations", "title"))

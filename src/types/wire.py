@@ -1,7 +1,7 @@
-"""A tool as bytes: one type byte, the fields of every tool, then only the fields of that type.
+"""A tool as bytes: one type byte, the fields of every tool, then the fields of the tool's type.
 
-Each text is its length in bytes as an unsigned 32-bit big-endian number and its UTF-8; a length of all ones
-stands for no text. The index of the message output is a signed 32-bit big-endian number. Nothing follows the
+Each text is its length in bytes as an unsigned 32-bit big-endian number, followed by its UTF-8; a length of
+all ones means None. The index of the message output is a signed 32-bit big-endian number. No bytes follow the
 last field.
 """
 
@@ -18,25 +18,25 @@ _NO_TEXT: Final = 0xFFFF_FFFF
 
 
 def to_bytes(tool: Tool) -> bytes:
-    """A tool as bytes, the first of which is the tool's type. KNIME's own value is not part of them."""
+    """Writes a tool as bytes; the first byte is the tool's type. KNIME's own value is not written."""
     common = [bytes([tool.tool_type]), *map(_text, (tool.name, tool.description, tool.schema_json))]
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
-            own = [
+            fields = [
                 _text(tool.input_spec),
                 _text(tool.output_spec),
                 struct.pack(">i", tool.message_output_port_index),
                 _text(tool.filestore_keys),
             ]
         case MCPTool():
-            own = [_text(tool.declared_json), _text(tool.cell_uri)]
+            fields = [_text(tool.declared_json), _text(tool.cell_uri)]
         case _:
             assert_never(tool)
-    return b"".join(common + own)
+    return b"".join(common + fields)
 
 
 def from_bytes(data: bytes) -> Tool:
-    """The tool that `to_bytes` wrote.
+    """Reads the tool that `to_bytes` wrote.
 
     Raises:
         ToolFormatError: The type byte is unknown, or the bytes end too early or too late; the message names
@@ -49,14 +49,14 @@ def from_bytes(data: bytes) -> Tool:
         case ToolType.WORKFLOW:
             input_spec, output_spec = map(reader.text, FIELD_NAMES[4:6])
             (message_index,) = struct.unpack(">i", reader.take(4, "message_output_port_index"))
-            own = (input_spec, output_spec, message_index, reader.text("workflow_filestore"), None)
+            fields = (input_spec, output_spec, message_index, reader.text("workflow_filestore"), None)
         case ToolType.MCP:
             declared_json = reader.text("output_spec")
-            own = (None, declared_json, -1, None, reader.text("server_uri"))
+            fields = (None, declared_json, -1, None, reader.text("server_uri"))
         case _:
             raise unknown_tool_type(kind, None)
     reader.end()
-    return from_fields(kind, name, description, schema_json, *own)
+    return from_fields(kind, name, description, schema_json, *fields)
 
 
 def _text(text: str | None) -> bytes:

@@ -1,4 +1,4 @@
-"""What tests of agents in several folders share."""
+"""Fixtures for the tests of agents in several folders."""
 
 import pytest
 

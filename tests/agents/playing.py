@@ -1,4 +1,4 @@
-"""An agent that plays a script, with real functions as its tools, and what came of it."""
+"""Runs an agent against a scripted endpoint, with real functions as its tools."""
 
 import threading
 import time
@@ -84,7 +84,7 @@ def model_at(server, credential=None, **settings):
 
 
 class Played(NamedTuple):
-    """What came of a script."""
+    """The outcome of a script."""
 
     outcome: AgentOutcome
     server: ChatServer
@@ -104,7 +104,7 @@ def play(
     model=None,
     **options,
 ):
-    """Plays a script, by default to its end; the conversation has to be in order, whatever happened.
+    """Plays a script, by default to its end; checks that each tool call has an answer.
 
     `model` are settings of the model, `options` those of the agent.
     """

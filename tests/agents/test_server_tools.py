@@ -1,4 +1,4 @@
-"""The tools of servers for agents of others: one call, and all of them are there."""
+"""The tools of servers for agents of other libraries, with one call."""
 
 import json
 import threading
@@ -73,7 +73,7 @@ def test_a_call_that_is_under_way_at_the_end_is_on_record(server, tmp_path):
 
 
 def test_tables_are_not_kept_where_no_tool_takes_any(shapes):
-    """In an agent that lives for long they would fill the memory."""
+    """In a long-lived agent they would fill the memory."""
     with langchain_tools(MCPClient(shapes.url("/legacy/json/parameterless"))) as tools:
         result = named(tools, "empty_schema")[0].invoke({"rows": [{"city": "Bodman"}]})
     assert json.loads(result) == {"rows": [{"city": "Bodman"}]}

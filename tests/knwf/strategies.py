@@ -21,7 +21,7 @@ from knime_mcp.knwf import (
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
 DOUBLE = st.floats(allow_nan=False)
-#: Text rich in what the escaping is about.
+#: Text with many characters that are escaped.
 TEXT = st.one_of(
     st.text(max_size=20),
     st.text(st.sampled_from("%0123456789a\t\n\r\x00\x1f\x7f\x85 <>&\"'\ud7ff\ue000\uffff😀𐀀é"), max_size=30),

@@ -1,4 +1,4 @@
-"""Archives that others made: hostile, broken, old, or with things that nobody here knows."""
+"""Archives of other programs: hostile, broken, old, or with unknown content."""
 
 import stat
 import struct

@@ -132,7 +132,7 @@ def test_a_file_that_is_no_archive_is_one_error(tmp_path):
 
 @pytest.mark.parametrize("version", ["1.3.0", "2.0.0", "2.6.0"])
 def test_a_format_from_before_2_8_is_one_problem(tmp_path, version):
-    """KNIME wrote less of each node then, and named other things: all else that could be said is wrong."""
+    """KNIME wrote less of each node then, with other keys, so all other checks would be wrong."""
     files = {
         "workflow.knime": by_hand.workflow(version=version, nodes=by_hand.node(1) + by_hand.node(2)),
         "N (#1)/settings.xml": '<config key="s"><entry key="factory" type="xstring" value="o.F"/></config>',

@@ -35,7 +35,7 @@ def test_two_mappings_agree(given_parameters):
 
 
 def _shape(config):
-    """Keys, order, types and values, but for how a number is spelled."""
+    """Keys, order, types and values, without the spelling of numbers."""
     return [
         (child.key, _shape(child)) if isinstance(child, Config) else (child.key, child.type, child.value)
         for child in config

@@ -1,4 +1,4 @@
-"""The extension's own nodes load what is written here, on either host; what KNIME wrote is read."""
+"""The extension's own nodes load workflows that are written here, on either host; KNIME's are read."""
 
 import json
 import os

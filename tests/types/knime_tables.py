@@ -37,7 +37,7 @@ class FileStores:
 
 @contextlib.contextmanager
 def executing():
-    """What KNIME gives while a node executes; yields the file stores."""
+    """The state of KNIME's API while a node executes; yields the file stores."""
     import knime.api.table as kt
 
     if REAL:

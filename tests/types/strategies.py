@@ -25,7 +25,7 @@ json_objects = st.dictionaries(texts, json_values, max_size=4)
 
 @st.composite
 def json_texts(draw):
-    """JSON of an object in some layout that no writer of ours would choose."""
+    """JSON of an object in a layout that the project's writers never use."""
     indent = draw(st.sampled_from([None, 0, 3]))
     return json.dumps(draw(json_objects), indent=indent, ensure_ascii=draw(st.booleans()))
 

@@ -1,4 +1,4 @@
-"""The pause of the garbage collector: ends with the last block, and leaves an own choice alone."""
+"""The pause of the garbage collector: ends with the last block, and leaves a disabled collector off."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ from knime_mcp.types.collector import collector_paused
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """The collector as it was, however a test ends."""
+    """Restores the collector's state after a test."""
     was_on = gc.isenabled()
     yield
     (gc.enable if was_on else gc.disable)()

@@ -210,7 +210,7 @@ def test_mcp_tools_in_a_carrier_column_share_one_real_file_store():
 
 def test_a_carrier_column_without_mcp_tools_needs_no_file_store():
     tools = [WORKFLOW, None]
-    cells = write_tools(tools, ColumnForm.CARRIER)  # not executing: nobody could make a file
+    cells = write_tools(tools, ColumnForm.CARRIER)  # not executing: no file store can be made
     with executing():
         assert read_tools(as_input({"Tool": cells})) == tools
 

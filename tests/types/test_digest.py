@@ -17,7 +17,7 @@ DEFINITION = {
 
 
 def test_the_digest_is_frozen():
-    # A pin in somebody's saved table is compared with this, so the text may never change.
+    # Pins in saved tables are compared with this digest, so it must never change.
     assert definition_digest(**DEFINITION) == (
         "sha256:85f078c272a5473e0ac26243c29a525d724a29cd6de4e5d2ed417d54c11ed962"
     )

@@ -1,8 +1,9 @@
-"""Chat models of KNIME's AI extension at our port: OpenAI, Azure OpenAI and KNIME Hub; others are refused.
+"""Port types for chat models of KNIME's AI extension: OpenAI, Azure OpenAI and KNIME Hub; refuses others.
 
-KNIME hands a foreign port's settings to whoever has registered its exact id. The ids and the documents below
-are those of the AI extension (github.com/knime/knime-python-llm, `src/models`): private to it and apt to
-change, so whatever is missing or odd is said by name. Each id needs a pair of classes of its own here.
+KNIME passes the settings of another extension's port to the extension that registered the same port id. The
+ids and the form of the documents are private to the AI extension (github.com/knime/knime-python-llm,
+`src/models`) and may change, so errors name the field that is missing or odd. Each id needs its own two
+classes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ...tools.clock import IsCanceled
 
 _EXTENSION: Final = "org.knime.python.llm"
-_OPENAI: Final = "https://api.openai.com/v1"
-_REASONS: Final = re.compile(r"o\d|gpt-5")
+_OPENAI_URL: Final = "https://api.openai.com/v1"
+_REASONING_MODELS: Final = re.compile(r"o\d|gpt-5")
 _OUR_NODE: Final = "OpenAI-Compatible Chat Model Connector"
 _REFUSED: Final = {
     "models.anthropic_api._chat.AnthropicChatModelPortObject": (
@@ -75,7 +76,7 @@ _REFUSED: Final = {
 
 
 class PortAuthorization:
-    """The token of an authentication that travels with a model, asked for anew for each request.
+    """The login that comes with a model's port; its token is read again for each request.
 
     Args:
         spec: KNIME's spec of the credential.
@@ -83,10 +84,10 @@ class PortAuthorization:
 
     def __init__(self, spec: Any) -> None:
         self._spec = spec
-        self._seen: tuple[str, ...] = ()
+        self._last_token: tuple[str, ...] = ()
 
     def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
-        """The header; KNIME renews tokens.
+        """The Authorization header, with the token that KNIME may have renewed.
 
         Raises:
             SettingInvalid: There is no token.
@@ -99,7 +100,7 @@ class PortAuthorization:
                 setting="credentials",
                 fix="Execute the nodes before again; KNIME forgets logins when a workflow is closed",
             ) from None
-        self._seen = (token,)
+        self._last_token = (token,)
         return {"Authorization": f"{schema} {token}"}
 
     def challenged(self, status: int, challenge: str | None, _: IsCanceled | None = None, /) -> bool:  # noqa: ARG002
@@ -108,26 +109,26 @@ class PortAuthorization:
 
     @property
     def identity(self) -> str:
-        """Equal for every login of this port."""
+        """The same text for every login that comes with a port."""
         return "port"
 
     def describe(self) -> str:
-        """What is sent, in words."""
+        """A description of the login, without secrets."""
         return "the login that comes with the chat model"
 
     def secrets(self) -> tuple[str, ...]:
-        """The token that was sent last, or will be sent first."""
-        if not self._seen:
+        """The token that was sent last; before the first request, the token that will be sent."""
+        if not self._last_token:
             with contextlib.suppress(SettingInvalid):
                 self.headers()
-        return self._seen
+        return self._last_token
 
 
 class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
     """Settings of a model in the AI extension's form.
 
     Args:
-        document: What the AI extension wrote.
+        document: The settings as the AI extension saved them.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -135,10 +136,10 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
 
     @property
     def settings(self) -> ChatModelSettings:
-        """The settings in our form.
+        """The settings as `ChatModelSettings`.
 
         Raises:
-            SettingInvalid: The document is not in the form that is known here, or cannot be used.
+            SettingInvalid: The document has an unknown form, or settings that cannot be used.
         """
         try:
             return self._read(self._document)
@@ -151,8 +152,8 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
 
     def authorization(self) -> Authorization | None:
         """The login that travels with the model, None if it names a credential."""
-        found = self._login(self._document)
-        return None if found is None else PortAuthorization(found)
+        login = self._login(self._document)
+        return None if login is None else PortAuthorization(login)
 
     def headers(self) -> dict[str, str]:
         """Further headers that the model's node asks for."""
@@ -167,12 +168,12 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
         return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
 
     def serialize(self) -> dict[str, Any]:
-        """The document, as it came."""
+        """The unchanged document."""
         return self._document
 
     @classmethod
     def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> ForeignChatModelSpec:  # noqa: ARG003
-        """Keeps the document; it is read when it is used, where an error can be shown."""
+        """Keeps the document unread: `settings` reads it later, where an error can be shown."""
         return cls(data)
 
 
@@ -183,9 +184,9 @@ class OpenAIChatModelSpec(ForeignChatModelSpec):
         by_name = document["credentials"] if document.get("credential_spec") is None else None
         model = str(document["model"])
         return ChatModelSettings(
-            route=model_route(document.get("base_url") or _OPENAI, credential=by_name),
+            route=model_route(document.get("base_url") or _OPENAI_URL, credential=by_name),
             model=model,
-            temperature=None if _REASONS.match(model) else document["temperature"],
+            temperature=None if _REASONING_MODELS.match(model) else document["temperature"],
             token_limit=document["max_tokens"] or None,
             more={"seed": document.get("seed", 0)},
         )
@@ -253,15 +254,15 @@ class _Refused(ForeignChatModelSpec):
 
 
 def _register() -> dict[str, Any]:
-    """One port type per id; KNIME wants object and spec class of each to be its own."""
+    """Registers one port type per id. KNIME requires a separate object and spec class for each."""
     kinds: dict[str, tuple[str, type[ForeignChatModelSpec]]] = {
         "models.openai.OpenAIChatModelPortObject": ("OpenAI", OpenAIChatModelSpec),
         "models.azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", AzureChatModelSpec),
         "models.knime._chat.KnimeHubChatModelPortObject": ("KNIME Hub", HubChatModelSpec),
     }
     for place, (kind, instead) in _REFUSED.items():
-        made = type(f"_Refused{len(kinds)}", (_Refused,), {"_read": _refusal(kind, instead)})
-        kinds[place] = (kind, made)
+        refusing_class = type(f"_Refused{len(kinds)}", (_Refused,), {"_read": _refusal(kind, instead)})
+        kinds[place] = (kind, refusing_class)
     types: dict[str, Any] = {}
     for place, (kind, spec_class) in kinds.items():
         object_class = type(f"{spec_class.__name__}Object", (ChatModelPortObject,), {})
@@ -273,4 +274,4 @@ def _register() -> dict[str, Any]:
 
 
 PORT_TYPES: Final = _register()
-"""The types by their ids."""
+"""The port types by id."""

@@ -1,9 +1,9 @@
 """Turns an endpoint's answer of any form into one document in the form of OpenAI's chat completions.
 
-Endpoints that call themselves compatible stream where nobody asked for it, give a whole answer where a stream
-was asked for, and write both in their own ways. So the form is seen at the body, not at the request, and a
-whole answer is read as a stream of one piece. LangChain is handed what comes of it: its own way through a
-stream reads the arguments of a call anew with each piece, which takes minutes for long ones.
+Endpoints that call themselves compatible may stream without being asked, send a whole answer in place of a
+stream, and vary the form of both. So the body decides how it is read, not the request, and a whole answer is
+read as a stream of one piece. LangChain gets the finished document: its own stream reader parses a call's
+arguments again with each piece, which takes minutes for long arguments.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .model_errors import AnsweredError, ModelAnswerInvalid, ModelUnreachable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-_LONGEST: Final = 64 * 1024 * 1024
+_MOST_BYTES: Final = 64 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 _HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8"}
-_HEAD: Final = ("id", "model", "system_fingerprint", "service_tier")
+_HEAD_FIELDS: Final = ("id", "model", "system_fingerprint", "service_tier")
 _COUNTS: Final = ("prompt_tokens", "completion_tokens")
-_THOUGHTS: Final = ("reasoning_content", "reasoning")  # texts
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning")  # texts
 
 
 class AnswerForm:
-    """An answer that is put together.
+    """An answer that is put together from pieces.
 
     Args:
-        on_text: Is told each piece of the text.
+        on_text: Called with each piece of the text.
     """
 
     def __init__(self, on_text: Callable[[str], None] | None = None) -> None:
@@ -42,37 +42,37 @@ class AnswerForm:
         self._head: dict[str, str] = {}
         self._texts: list[str] = []
         self._refusals: list[str] = []
-        self._thoughts: dict[str, list[str]] = {name: [] for name in _THOUGHTS}
+        self._reasoning: dict[str, list[str]] = {name: [] for name in _REASONING_FIELDS}
         self._details: list[dict[str, Any]] = []
         self._blocks: list[dict[str, Any]] = []
         self._calls = CallPieces()
         self._usage: dict[str, int] | None = None
         self._finish: str | None = None
-        self._said = False
+        self._has_message = False
 
     @property
     def is_finished(self) -> bool:
-        """Whether the endpoint gave a finish reason."""
+        """True once the endpoint has sent a finish reason."""
         return self._finish is not None
 
     def take(self, document: object) -> None:
-        """Takes a piece of a stream, or a whole answer, as the endpoint sent it.
+        """Adds a piece of a stream, or a whole answer, as the endpoint sent it.
 
         Raises:
-            AnsweredError: It is an error in place of an answer.
+            AnsweredError: The document is an error in place of an answer.
         """
         if not isinstance(document, dict):
             return
         piece = cast("dict[str, Any]", document)
         if piece.get("error") or piece.get("object") == "error":
             raise AnsweredError(piece)
-        for name in _HEAD:
+        for name in _HEAD_FIELDS:
             if isinstance(piece.get(name), str):
                 self._head.setdefault(name, piece[name])
-        # Where each piece counts, it counts all that came before, too.
+        # If several pieces have a usage, each usage includes the pieces before.
         self._usage = _usage(piece.get("usage")) or self._usage
         for choice in mappings(piece.get("choices")):
-            if choice.get("index") in {None, 0}:  # nobody asked for others
+            if choice.get("index") in {None, 0}:  # only one choice was requested
                 self._take_choice(choice)
                 return
 
@@ -81,16 +81,16 @@ class AnswerForm:
             raise AnsweredError(choice)
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"] or None
-        whole = None if self._said else choice.get("message")  # some end a stream with all of it again
-        said = choice.get("delta") or whole
-        if not isinstance(said, dict):
+        whole = None if self._has_message else choice.get("message")  # some repeat it at the end of a stream
+        raw_message = choice.get("delta") or whole
+        if not isinstance(raw_message, dict):
             return
-        self._said = True
-        message = cast("dict[str, Any]", said)
+        self._has_message = True
+        message = cast("dict[str, Any]", raw_message)
         self._take_text(message.get("content"))
         if isinstance(message.get("refusal"), str):
             self._refusals.append(message["refusal"])
-        for name, pieces in self._thoughts.items():
+        for name, pieces in self._reasoning.items():
             if isinstance(message.get(name), str):
                 pieces.append(message[name])
         for detail in mappings(message.get("reasoning_details")):
@@ -98,10 +98,10 @@ class AnswerForm:
         for block in mappings(message.get("thinking_blocks")):
             _join_signed(self._blocks, block)
         calls = mappings(message.get("tool_calls"))
-        if not calls and isinstance(message.get("function_call"), dict):  # the form before tool calls
+        if not calls and isinstance(message.get("function_call"), dict):  # the older form
             calls = [{"function": message["function_call"]}]
         for number, call in enumerate(calls):
-            self._calls.take({**call, "index": number} if said is whole else call)
+            self._calls.take({**call, "index": number} if raw_message is whole else call)
 
     def _take_text(self, content: object) -> None:
         parts = cast("list[object]", content) if isinstance(content, list) else [content]
@@ -122,9 +122,9 @@ class AnswerForm:
         """The whole answer: one choice, whose message has text and calls in the usual form.
 
         Raises:
-            ModelAnswerInvalid: There was none.
+            ModelAnswerInvalid: There was no message.
         """
-        if not self._said:
+        if not self._has_message:
             raise ModelAnswerInvalid(
                 "The endpoint's answer holds no message",
                 fix="Check that the base URL is that of an API in OpenAI's form; it often ends in /v1",
@@ -133,7 +133,7 @@ class AnswerForm:
         more = {
             "tool_calls": self._calls.whole(),
             "refusal": "".join(self._refusals),
-            **{name: "".join(pieces) for name, pieces in self._thoughts.items()},
+            **{name: "".join(pieces) for name, pieces in self._reasoning.items()},
             "reasoning_details": self._details,
             "thinking_blocks": self._blocks,
         }
@@ -148,16 +148,16 @@ async def read_answer(
     """Reads the body of an answer.
 
     Args:
-        pieces: The body, cut anywhere.
-        on_text: Is told each piece of the text.
+        pieces: The body in pieces of any size.
+        on_text: Called with each piece of the text.
 
     Returns:
         The whole answer, see `AnswerForm.document`.
 
     Raises:
         AnsweredError: An error in place of an answer.
-        ModelAnswerInvalid: It is no answer, it broke off, or it is too long.
-        httpx.TransportError: The connection broke, or nothing came in time.
+        ModelAnswerInvalid: The body is no answer, ended early, or is too long.
+        httpx.TransportError: The connection broke, or no data came in time.
     """
     answer = AnswerForm(on_text)
     body = _bounded(pieces)
@@ -177,13 +177,13 @@ async def read_answer(
 
 
 async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[bytes]) -> bool:
-    """Reads a stream of events; tells whether it came to its end."""
+    """Reads a stream of events. Returns False if the stream ended early."""
 
     async def whole() -> AsyncIterator[bytes]:
         yield start
         async for piece in body:
             yield piece
-        yield b"\n\n"  # the last event counts without its blank line, too
+        yield b"\n\n"  # ends the last event even if its blank line is missing
 
     events = EventSource(httpx.Response(200, headers=_HEADERS, content=whole())).aiter_sse()
     any_event = False
@@ -193,7 +193,7 @@ async def _read_stream(answer: AnswerForm, start: bytes, body: AsyncIterator[byt
                 data = event.data.strip()
                 if data == "[DONE]":
                     return True
-                if data.startswith("{"):  # others are no pieces of an answer, such as pings
+                if data.startswith("{"):  # other data, such as pings, is not part of the answer
                     any_event = True
                     answer.take(_read(data))
         except httpx.TransportError:
@@ -206,9 +206,9 @@ async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     size = 0
     async for piece in pieces:
         size += len(piece)
-        if size > _LONGEST:
+        if size > _MOST_BYTES:
             raise ModelAnswerInvalid(
-                f"The endpoint's answer is longer than {_LONGEST // 1024**2} MB",
+                f"The endpoint's answer is longer than {_MOST_BYTES // 1024**2} MB",
                 fix="Lower the token limit in the node that connects the model, or choose another endpoint",
             )
         yield piece
@@ -225,39 +225,39 @@ def _broken_off() -> ModelAnswerInvalid:
     error = ModelAnswerInvalid(
         "The model's answer broke off in the middle", fix="Try again, or choose another model"
     )
-    error.tries = ModelUnreachable.tries  # a connection that was closed in order all the same
+    error.tries = ModelUnreachable.tries  # retried like a broken connection
     return error
 
 
-def _usage(counted: object) -> dict[str, int] | None:
-    """The tokens, where both are numbers."""
-    if not isinstance(counted, dict):
+def _usage(usage: object) -> dict[str, int] | None:
+    """The token counts; None unless both are valid numbers."""
+    if not isinstance(usage, dict):
         return None
-    fields = cast("Mapping[str, object]", counted)
-    found = {name: fields.get(name) for name in _COUNTS}
-    if not all(isinstance(count, int | float) and 0 <= count < 2**53 for count in found.values()):
+    fields = cast("Mapping[str, object]", usage)
+    counts = {name: fields.get(name) for name in _COUNTS}
+    if not all(isinstance(count, int | float) and 0 <= count < 2**53 for count in counts.values()):
         return None
-    numbers = {name: int(cast("float", count)) for name, count in found.items()}
+    numbers = {name: int(cast("float", count)) for name, count in counts.items()}
     return {**numbers, "total_tokens": sum(numbers.values())}
 
 
 def _join(details: list[dict[str, Any]], piece: dict[str, Any]) -> None:
-    """Adds a piece of what a model thought: texts of one index belong together."""
+    """Adds a piece of reasoning; texts with the same index are joined."""
     index = piece.get("index")
-    known = next((one for one in details if index is not None and one.get("index") == index), None)
-    if known is None:
+    earlier = next((detail for detail in details if index is not None and detail.get("index") == index), None)
+    if earlier is None:
         details.append(dict(piece))
         return
     for name, value in piece.items():
         is_text = name in {"text", "summary", "data", "signature"}
-        if is_text and isinstance(value, str) and isinstance(known.get(name), str):
-            known[name] += value
+        if is_text and isinstance(value, str) and isinstance(earlier.get(name), str):
+            earlier[name] += value
         elif value is not None:
-            known[name] = value
+            earlier[name] = value
 
 
 def _join_signed(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
-    """Adds a piece of a thought that its signature ends."""
+    """Adds a piece of reasoning; a signature ends the block."""
     last = blocks[-1] if blocks else {}
     if isinstance(last.get("thinking"), str) and not last.get("signature") and "thinking" in piece:
         last["thinking"] += str(piece["thinking"] or "")

@@ -1,4 +1,4 @@
-"""Tool calls as endpoints write them: cut into pieces, numbered and quoted in ways of their own."""
+"""Joins tool calls from pieces; tolerates the indices, ids and quoting of different endpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 GIVEN_BACK: Final = "given_back"
-"""Key in ``additional_kwargs`` for what an endpoint wants to see again: under ``message`` the fields of the
-message, under ``calls`` those of each tool call, by id."""
+"""Key in ``additional_kwargs`` for fields that an endpoint wants back: under ``message`` the fields of the
+message, under ``calls`` the fields of each tool call, by id."""
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
-    """Returns the objects in a list; none of what is no list."""
+    """Returns the objects in a list; an empty list for any other value."""
     entries = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
@@ -27,13 +27,13 @@ class _Call:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments came as a complete object."""
+        """True if the arguments are a complete JSON object."""
         text = "".join(self.arguments)
         return text.rstrip().endswith("}") and read_arguments(text)[0] is not None
 
 
 class CallPieces:
-    """Puts tool calls together from pieces."""
+    """Tool calls that are put together from pieces."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
@@ -50,25 +50,25 @@ class CallPieces:
             call.extra.update(piece["extra_content"])
 
     def _place(self, index: object, id_: str, name: str) -> _Call:
-        """The call that a piece belongs to; usually the index says it, but some give all calls the same."""
+        """The call that a piece belongs to. The index tells, but some endpoints give all calls the same."""
         of_index = [call for call in self._calls if index is None or call.index in {None, index}]
         same_id = [call for call in of_index if id_ and call.id == id_]
-        known = (same_id or of_index)[-1:]
-        if not known or self._is_another(known[0], id_, name):
+        matches = (same_id or of_index)[-1:]
+        if not matches or self._is_another(matches[0], id_, name):
             self._calls.append(_Call(index, id_))
             return self._calls[-1]
-        known[0].id = known[0].id or id_
-        return known[0]
+        matches[0].id = matches[0].id or id_
+        return matches[0]
 
     def _is_another(self, call: _Call, id_: str, name: str) -> bool:
-        if not name or not call.name:  # some give every piece an id of its own
+        if not name or not call.name:  # some endpoints give every piece a new id
             return False
         if id_ and call.id:
             return id_ != call.id
-        return name != call.name or call.is_complete  # some repeat the name with every piece
+        return name != call.name or call.is_complete  # some endpoints repeat the name in each piece
 
     def whole(self) -> list[dict[str, Any]]:
-        """The calls in the usual form, in the order in which they began; an id may be empty."""
+        """The calls in OpenAI's form, in the order of their first pieces; ids may be empty."""
         return [
             {
                 "id": call.id,
@@ -84,10 +84,11 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
     """Reads the arguments of a call as models write them.
 
     Args:
-        arguments: A JSON text, or what some endpoints send instead: an object, or None.
+        arguments: A JSON text; some endpoints send an object or None instead.
 
     Returns:
-        The arguments and None, or None and why they cannot be read. Nothing at all stands for no arguments.
+        The arguments and None, or None and the reason why they cannot be read. An empty text or None means no
+        arguments.
     """
     if isinstance(arguments, str):
         arguments = arguments.strip("\ufeff \t\r\n")
@@ -95,19 +96,19 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
         return {}, None
     if isinstance(arguments, str):
         try:
-            # Models put line breaks into texts as they are, hence not strict.
-            read: object = json.loads(arguments, strict=False)
-            if isinstance(read, str) and read.lstrip().startswith("{"):  # some write the text of the text
-                read = json.loads(read, strict=False)
-            json.dumps(read, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
+            # Not strict, as models write line breaks into strings without escaping them.
+            value: object = json.loads(arguments, strict=False)
+            if isinstance(value, str) and value.lstrip().startswith("{"):  # some models quote it twice
+                value = json.loads(value, strict=False)
+            json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, which JSON cannot hold
         except (ValueError, RecursionError) as error:
             return None, f"The arguments are not valid JSON ({error})"
-        if read is None:
+        if value is None:
             return {}, None
     else:
-        read = arguments
-    if isinstance(read, dict):
-        return cast("dict[str, Any]", read), None
+        value = arguments
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value), None
     return None, "The arguments must be a JSON object"
 
 

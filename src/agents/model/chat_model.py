@@ -1,7 +1,7 @@
 """A chat model at an endpoint that speaks OpenAI's chat completions: its settings, as they are saved.
 
-No secret is part of them: a credential is a name, and headers or query values that hold one are templates,
-by the same rules as the address of an MCP server (`knime_mcp.types.routing`).
+The settings hold no secret: the credential is a name, and headers or query values that need a secret are
+templates, by the same rules as the address of an MCP server (`knime_mcp.types.routing`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ChatModelSettings:
     """The settings of a chat model: endpoint, model and request options.
 
     Attributes:
-        route: The base URL (what stands before ``/chat/completions``), the credential's name, extra headers.
+        route: The base URL (the part before ``/chat/completions``), the credential's name, extra headers.
         model: The model's name, as the endpoint lists it; at Azure the name of the deployment.
         temperature: None leaves it to the endpoint; models that reason refuse it.
-        token_limit: The most tokens of one answer, None for no limit of ours.
+        token_limit: The most tokens of one answer, None to set no limit.
         token_limit_field: How the request names the limit: the newer ``max_completion_tokens`` or
             ``max_tokens``, which older servers know.
         timeout: Seconds that the endpoint may be silent.
@@ -82,11 +82,11 @@ class ChatModelSettings:
 
     @property
     def base_url(self) -> str:
-        """The base URL without its query, which may be shown."""
+        """The base URL without its query, safe to show."""
         return self.route.url.partition("?")[0].rstrip("/")
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document, for the port; holds no secret."""
+        """The settings as a JSON document for the port, without secrets."""
         document: dict[str, Any] = {
             "route": self.route.uri,
             "model": self.model,
@@ -102,7 +102,7 @@ class ChatModelSettings:
         """Reads what `to_json` wrote.
 
         Raises:
-            SettingInvalid: It is no such document.
+            SettingInvalid: The document has another form.
         """
         try:
             return cls(
@@ -125,10 +125,10 @@ class ChatModelSettings:
 def model_route(
     base_url: str, *, credential: str | None = None, headers: tuple[tuple[str, str], ...] = ()
 ) -> ServerRoute:
-    """Checks a base URL, with or without ``/chat/completions``, and what is sent with it.
+    """Makes the route of a base URL, with or without ``/chat/completions``.
 
     Raises:
-        SettingInvalid: It cannot work, or holds a secret; speaks of the base URL.
+        SettingInvalid: The URL cannot be used, or holds a secret; the error's text says "base URL".
     """
     url, mark, query = base_url.strip().partition("?")
     url = url.rstrip("/").removesuffix("/chat/completions")
@@ -153,9 +153,9 @@ def create_model(
     """Makes the LangChain model. Imports LangChain's OpenAI package, which takes a second or two.
 
     Args:
-        settings: Which model, and where.
-        credential: The credential that the route names, None for an endpoint that wants none.
-        authorization: What proves who is asking, in place of the credential.
+        settings: The model and its endpoint.
+        credential: The credential that the route names, None for an endpoint that needs none.
+        authorization: A login that replaces the credential.
         headers: Further headers, which may hold secrets and are never shown.
 
     Returns:

@@ -1,7 +1,7 @@
 """The port through which a chat model reaches the agent: settings only, never a secret.
 
-What flows is a description of the model. The node that receives it makes the model with its own access to
-the workflow's credentials.
+The port object describes the model. The receiving node makes the model with its own access to the workflow's
+credentials.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
         return self._settings
 
     def check(self, ctx: Any) -> None:
-        """Looks at whether the model can be made; for ``configure``, makes no connection.
+        """Checks whether the model can be made, without a connection; for ``configure``.
 
         Raises:
-            SettingInvalid: It cannot, such as for a credential that is not there.
+            SettingInvalid: The model cannot be made, such as for a missing credential.
         """
         self.credential(ctx)
 
     def credential(self, ctx: Any) -> Credential | None:
-        """Looks up what proves to the endpoint who is asking, None for an endpoint that wants nothing.
+        """Looks up the endpoint's credential; None for an endpoint that needs none.
 
         Raises:
-            SettingInvalid: There is none of that name.
+            SettingInvalid: No credential has this name.
         """
         return find_credential(ctx, self.settings.route.credential)
 
     def authorization(self) -> Authorization | None:
-        """The login that travels with the model, in place of a credential; None for none."""
+        """The login that travels with the model, in place of a credential; None if there is no login."""
         return None
 
     def headers(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
 
 
 class ChatModelPortObject(knext.PortObject):
-    """A chat model; all that is known of it is in the spec."""
+    """A chat model; all its data is in the spec."""
 
     @property
     def spec(self) -> ChatModelPortObjectSpec:
@@ -79,10 +79,10 @@ class ChatModelPortObject(knext.PortObject):
         return self._spec
 
     def create_model(self, ctx: Any) -> EndpointModel:
-        """Makes the LangChain model, with the credential of an execution context; imports what is heavy.
+        """Makes the LangChain model with the credential of an execution context; imports LangChain.
 
         Raises:
-            SettingInvalid: The credential is not there or cannot be sent.
+            SettingInvalid: The credential is missing or cannot be sent.
         """
         spec = self.spec
         return create_model(
@@ -90,12 +90,12 @@ class ChatModelPortObject(knext.PortObject):
         )
 
     def serialize(self) -> bytes:
-        """Nothing: the spec says it all."""
+        """An empty document, as the spec holds all data."""
         return b""
 
     @classmethod
     def deserialize(cls, spec: ChatModelPortObjectSpec, storage: bytes) -> ChatModelPortObject:  # noqa: ARG003
-        """Makes the object of its spec."""
+        """Makes the object from its spec."""
         return cls(spec)
 
 

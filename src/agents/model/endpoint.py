@@ -1,9 +1,9 @@
-"""The way to a model's endpoint: what is sent with every request, through which proxy, trusting whom.
+"""Connections to a model's endpoint: the credential and headers of every request, proxy and certificates.
 
-Secrets live here and nowhere else. They join a request below the HTTP client, which logs addresses and holds
-headers, and below the model, which shows itself in traces. Of the headers that the libraries above set, only
-those that the protocol needs are sent on: environment variables must not add an organization to a request
-for somebody else.
+Secrets are kept only here. They are added to a request below the HTTP client, which logs addresses and keeps
+headers, and below the model, whose fields appear in traces. Of the headers that the libraries above set, only
+those that the protocol needs are sent: an OpenAI organization from an environment variable must not reach
+another provider.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _KEPT_HEADERS: Final = frozenset(
 
 
 class Endpoint:
-    """An endpoint with everything that it is sent.
+    """An endpoint with the headers, query and credentials of its requests.
 
     Args:
         route: The base URL, the credential's name, extra headers.
         credential: The credential of that name.
-        authorization: What proves who is asking, in place of the credential; asked before every request.
+        authorization: A login that replaces the credential; read before every request.
         headers: Further headers, which may hold secrets.
 
     Raises:
@@ -63,26 +63,29 @@ class Endpoint:
         parts = urlsplit(filled.url)
         self._query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.base_url = route.url.partition("?")[0].rstrip("/")
-        shown = {name: value for name, value in (headers or {}).items() if looks_secret(name, value)}
-        self._fixed = (*(() if credential is None else (credential.password,)), *shown.values())
+        secret_headers = {name: value for name, value in (headers or {}).items() if looks_secret(name, value)}
+        self._fixed_secrets = (
+            *(() if credential is None else (credential.password,)),
+            *secret_headers.values(),
+        )
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets."""
-        return (*self._fixed, *(self._auth.secrets() if self._auth is not None else ()))
+        """The secrets that are sent to the endpoint."""
+        return (*self._fixed_secrets, *(self._auth.secrets() if self._auth is not None else ()))
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r})"
 
     def prepared(self, request: httpx.Request) -> httpx.Request:
-        """The request as it is sent: a copy, because the given one is shown and logged by others."""
+        """A copy of the request with the credentials added; the original, which is logged, has none."""
         headers = {name: value for name, value in request.headers.items() if name.lower() in _KEPT_HEADERS}
-        proof = self._auth.headers() if self._auth is not None else {}
+        login_headers = self._auth.headers() if self._auth is not None else {}
         url = request.url.copy_merge_params(self._query) if self._query else request.url
         return httpx.Request(
             request.method,
             url,
-            headers={**headers, **self._headers, **proof},
+            headers={**headers, **self._headers, **login_headers},
             stream=request.stream,
             extensions=request.extensions,
         )
@@ -116,7 +119,7 @@ class _Transport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         with self._lock:
             if self._inner is None:
-                # Nobody tells it when the last request was made, so it keeps no connection.
+                # Connections are not kept open, as the last request is not known to be the last.
                 limits = httpx.Limits(max_keepalive_connections=0)
                 self._inner = httpx.HTTPTransport(limits=limits, **self._endpoint.connection_options())
         return self._inner.handle_request(self._endpoint.prepared(request))
@@ -127,7 +130,7 @@ class _Transport(httpx.BaseTransport):
 
 
 class AsyncTransport(httpx.AsyncBaseTransport):
-    """Connections per event loop: each run of an agent has its own, and a connection belongs to one.
+    """Keeps connections per event loop: each agent run has its own loop, and a connection works only there.
 
     Args:
         endpoint: The endpoint.
@@ -150,12 +153,12 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         return await pool.handle_async_request(self._endpoint.prepared(request))
 
     async def release(self) -> None:
-        """Closes the connections of the running event loop; others are not touched."""
+        """Closes the connections of the running event loop; other loops keep theirs."""
         with self._lock:
             pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.aclose()
 
     async def aclose(self) -> None:
-        """Like `release`."""
+        """Closes the connections of the running event loop, as `release` does."""
         await self.release()

@@ -1,18 +1,18 @@
-"""The errors between an agent and its model, one type for each thing that a person can do about them.
+"""The errors between an agent and its model, one type per remedy.
 
 ::
 
     MCPError
     └── ModelError              status, retry_after
         ├── ModelUnreachable    no connection, or no answer in time
-        ├── ModelBusy           too many requests, or trouble at the endpoint; may pass
+        ├── ModelBusy           too many requests, or trouble at the endpoint; temporary
         ├── QuotaExceeded       the account is used up; waiting does not help
         ├── ModelLoginFailed    401 or 403
         ├── ModelNotFound       404: the model, or the path of the base URL
-        ├── ModelRequestRefused the endpoint does not take the request
+        ├── ModelRequestRefused the endpoint refused the request
         ├── ContextTooLong      the conversation does not fit into the model's context
         ├── PromptFiltered      a filter before the model refused the prompt
-        ├── ModelAnswerInvalid  an answer that says nothing, or nothing that can be read
+        ├── ModelAnswerInvalid  an answer without content, or one that cannot be read
         └── IterationLimit      the model still asked for tools when the limit was reached
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
-_THOUGHTS: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
+_REASONING: Final = re.compile(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.]reasoning['\"`]")
 _CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
 
 
@@ -35,15 +35,15 @@ class ModelError(MCPError):
     """The base of errors between the agent and its model.
 
     Args:
-        what: What happened.
+        what: The error, as a sentence.
         status: The HTTP status.
         retry_after: Seconds that the endpoint asks to wait.
-        **place: Where it happened and what to do next.
+        **place: The place and the next step, see `Place`.
 
     Attributes:
-        status: The HTTP status, None where there was none.
-        retry_after: Seconds that the endpoint asks to wait, None where it did not say.
-        tries: How often such a request is sent at most; 1 where sending it again cannot help.
+        status: The HTTP status, None without a response.
+        retry_after: Seconds that the endpoint asks to wait, None if it did not ask.
+        tries: The largest number of attempts; 1 where sending the request again cannot help.
     """
 
     tries = 1
@@ -62,7 +62,7 @@ class ModelError(MCPError):
 
     @property
     def about_call_ids(self) -> bool:
-        """Returns whether an error is about ids of tool calls, of which endpoints accept different forms."""
+        """True if the error is about ids of tool calls, of which endpoints accept different forms."""
         return _CALL_IDS.search(self.what) is not None
 
 
@@ -83,7 +83,7 @@ class QuotaExceeded(ModelError):  # noqa: N818
 
 
 class ModelLoginFailed(ModelError):  # noqa: N818
-    """The endpoint does not let us in."""
+    """The endpoint refused the credential (401) or the access (403)."""
 
 
 class ModelNotFound(ModelError):  # noqa: N818
@@ -91,21 +91,21 @@ class ModelNotFound(ModelError):  # noqa: N818
 
 
 class ModelRequestRefused(ModelError):  # noqa: N818
-    """The endpoint does not take the request."""
+    """The endpoint refused the request."""
 
     @property
     def about_streaming(self) -> bool:
-        """Returns whether an error is about streaming: some models require it, some do not support it."""
+        """True if the error is about streaming: some models require it, some do not support it."""
         return "stream" in self.what.lower()
 
     @property
     def about_thoughts(self) -> bool:
-        """Returns whether an error is about reasoning content, which some endpoints send but refuse."""
-        return _THOUGHTS.search(self.what) is not None
+        """True if the error is about reasoning content, which some endpoints send but refuse."""
+        return _REASONING.search(self.what) is not None
 
     @property
     def about_images(self) -> bool:
-        """Returns whether an error is about images."""
+        """True if the error is about images."""
         return _NO_IMAGES.search(self.what) is not None
 
 
@@ -118,13 +118,13 @@ class PromptFiltered(ModelError):  # noqa: N818
 
 
 class ModelAnswerInvalid(ModelError):  # noqa: N818
-    """The model's answer says nothing, or nothing that can be read."""
+    """The model's answer has no content, or cannot be read."""
 
     tries = 2
 
 
 class AnsweredError(Exception):
-    """An endpoint answered with an error in place of a message, as if all were well; see `raised_errors`.
+    """An error document in place of a message, with an HTTP status of success; see `raised_errors`.
 
     Args:
         body: The document with the error.

@@ -1,4 +1,4 @@
-"""The models that an endpoint lists: for the dialog, and to find out whether it can be reached at all."""
+"""Lists an endpoint's models: for the dialog, and to check that the endpoint can be reached."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ _LONGEST: Final = 4 * 1024 * 1024
 def list_models(
     endpoint: Endpoint, *, seconds: float, is_canceled: Callable[[], bool] | None = None
 ) -> tuple[str, ...] | None:
-    """Asks an endpoint for the names of its models; None if it gives no list.
+    """Requests the names of an endpoint's models; returns None if the endpoint gives no list.
 
     Args:
         endpoint: The endpoint.
-        seconds: How long to wait at most, all in all.
-        is_canceled: Asked about every 0.1 s.
+        seconds: The longest wait in total.
+        is_canceled: Called about every 0.1 s.
 
     Raises:
-        ModelError: No connection, or the endpoint does not let us in.
-        Canceled: `is_canceled` said so.
+        ModelError: No connection, or the endpoint refused the login.
+        Canceled: `is_canceled` returned True.
     """
-    listed: Future[tuple[str, ...] | None] = Future()
+    future: Future[tuple[str, ...] | None] = Future()
 
     def ask() -> None:
         try:
-            listed.set_result(_listed(endpoint, seconds))
+            future.set_result(_request_names(endpoint, seconds))
         except Exception as error:
-            listed.set_exception(error)
+            future.set_exception(error)
 
     # Looking up a host's name cannot be limited in time, so a thread does the work.
     threading.Thread(target=ask, name="models", daemon=True).start()
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if wait([listed], min(POLL_SECONDS, left)).done:
-            return listed.result()
+    while (remaining := until - time.monotonic()) > 0:
+        if wait([future], min(POLL_SECONDS, remaining)).done:
+            return future.result()
         if is_canceled is not None and is_canceled():
             raise Canceled("The check of the connection was canceled", server=endpoint.base_url)
-    raise _silent(seconds, endpoint.base_url)
+    raise _timed_out(seconds, endpoint.base_url)
 
 
-def _listed(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
+def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
     server = endpoint.base_url
     try:
         with (
@@ -75,13 +75,13 @@ def _listed(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
                 if len(body) > _LONGEST:
                     return None
     except httpx.TimeoutException:
-        raise _silent(seconds, server) from None
+        raise _timed_out(seconds, server) from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise no_connection(error, server) from None
     return _names(bytes(body))
 
 
-def _silent(seconds: float, server: str) -> ModelUnreachable:
+def _timed_out(seconds: float, server: str) -> ModelUnreachable:
     return ModelUnreachable(
         f"The model's endpoint did not answer within {seconds:g} seconds",
         server=server,

@@ -1,4 +1,4 @@
-"""LangChain's model for OpenAI's chat completions, made to survive what compatible endpoints send."""
+"""LangChain's model for OpenAI's chat completions, which tolerates deviations of compatible endpoints."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .endpoint import AsyncTransport, Endpoint
 
 
-_WANTED_BACK: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 
 
 class EndpointModel(ChatOpenAI):
-    """A chat model at an endpoint. Make one with `of`."""
+    """A chat model at an endpoint, created with `of`."""
 
     _endpoint: Any = PrivateAttr(default=None)
     _transport: Any = PrivateAttr(default=None)
@@ -40,17 +40,17 @@ class EndpointModel(ChatOpenAI):
 
     @classmethod
     def of(cls, settings: ChatModelSettings, endpoint: Endpoint) -> Self:
-        """Makes the model, without retries of its own. Neither it nor its clients hold the secret."""
+        """Makes the model, without LangChain's retries. The model and its clients do not hold the secret."""
         timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         async_client = endpoint.async_client(timeout)
         fields = dict(settings.more or {})
         if settings.token_limit is not None:
             fields[settings.token_limit_field] = settings.token_limit
-        # Everything that LangChain would otherwise take from environment variables is given.
+        # All given, as LangChain takes missing values from environment variables.
         model = cls(
             model=settings.model,
             base_url=settings.base_url,
-            api_key=SecretStr("unused"),  # what is sent joins the request later
+            api_key=SecretStr("unused"),  # `Endpoint` adds the real key
             organization="",
             openai_proxy=None,
             temperature=settings.temperature,
@@ -63,17 +63,17 @@ class EndpointModel(ChatOpenAI):
             http_async_client=async_client,
         )
         model._endpoint = endpoint
-        model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no way in
+        model._transport = async_client._transport  # pyright: ignore[reportPrivateUsage] - httpx has no public name
         return model
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets."""
+        """The secrets that are sent to the endpoint."""
         return cast("Endpoint", self._endpoint).secrets
 
     @property
     def fitting(self) -> ToolFitting:
-        """What the endpoint accepts in tool definitions, for all runs with this model."""
+        """The adaptation of tool definitions to the endpoint, shared by all runs with this model."""
         return self._fitting
 
     async def release_connections(self) -> None:
@@ -81,16 +81,16 @@ class EndpointModel(ChatOpenAI):
         await cast("AsyncTransport", self._transport).release()
 
     def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> Any:
-        """What is sent: with what the endpoint wants back, and without text that UTF-8 does not have."""
-        made = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
-        payload = cast("dict[str, Any]", made)
+        """The request: with the reasoning fields that the endpoint wants back, without lone surrogates."""
+        raw_payload = super()._get_request_payload(input_, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - LangChain says dict
+        payload = cast("dict[str, Any]", raw_payload)
         messages = self._convert_input(input_).to_messages()
         for message, sent in zip(messages, payload["messages"], strict=True):
-            back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
-            if back and sent.get("tool_calls"):
-                sent.update(back.get("message", {}))
+            returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+            if returned_fields and sent.get("tool_calls"):
+                sent.update(returned_fields.get("message", {}))
                 for call in sent["tool_calls"]:
-                    call.update(back.get("calls", {}).get(call["id"], {}))
+                    call.update(returned_fields.get("calls", {}).get(call["id"], {}))
         try:
             json.dumps(payload, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -106,18 +106,18 @@ class EndpointModel(ChatOpenAI):
         on_text: Callable[[str], None] | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        """Asks; with ``on_text`` for a stream, whose text is told as it comes."""
+        """Requests an answer; with ``on_text`` as a stream, whose pieces of text are passed to it."""
         payload = self._get_request_payload(messages, stop=stop, **kwargs)
         if on_text is not None:
             payload |= {"stream": True, "stream_options": {"include_usage": True}}
-        more = cast("dict[str, Any]", payload.get("extra_body") or {})
-        body = {name: value for name, value in payload.items() if name != "extra_body"} | more
-        # What is extra is sent as it is. OpenAI's library goes through all else with its types, which takes
-        # ten times as long as the rest of a turn, and longer with each.
-        asked: Any = self.async_client.with_streaming_response.create(
+        extra_fields = cast("dict[str, Any]", payload.get("extra_body") or {})
+        body = {name: value for name, value in payload.items() if name != "extra_body"} | extra_fields
+        # `extra_body` is sent unchanged. OpenAI's library converts all other parameters by their types, which
+        # takes ten times as long as the rest of a turn, and longer with each turn.
+        request: Any = self.async_client.with_streaming_response.create(
             model=self.model_name, messages=[], extra_body=body
         )
-        async with asked as response:
+        async with request as response:
             return self._create_chat_result(await read_answer(response.iter_bytes(), on_text))
 
     def _create_chat_result(
@@ -125,18 +125,18 @@ class EndpointModel(ChatOpenAI):
         response: dict[str, Any] | openai.BaseModel,
         generation_info: dict[str, Any] | None = None,
     ) -> ChatResult:
-        """LangChain gives up on a whole answer for arguments that are no object; they are set aside first."""
+        """Reads an answer; sets aside calls with invalid arguments, for which LangChain refuses all of it."""
         answer = AnswerForm()
         answer.take(
             response.model_dump(warnings=False) if isinstance(response, openai.BaseModel) else response
         )
         document = answer.document()
         message = document["choices"][0]["message"]
-        calls, unreadable = _sorted_calls(message.get("tool_calls", []))
+        calls, unreadable = _split_calls(message.get("tool_calls", []))
         message["tool_calls"] = calls
         result = super()._create_chat_result(document, generation_info)  # pyright: ignore[reportUnknownMemberType] - LangChain says dict
-        said = cast("AIMessage", result.generations[0].message)
-        said.invalid_tool_calls = [
+        ai_message = cast("AIMessage", result.generations[0].message)
+        ai_message.invalid_tool_calls = [
             invalid_tool_call(
                 name=call["function"]["name"],
                 args=call["function"]["arguments"],
@@ -146,15 +146,15 @@ class EndpointModel(ChatOpenAI):
             for call in unreadable
         ]
         if message.get("refusal"):
-            said.additional_kwargs["refusal"] = message["refusal"]
-        back = _wanted_back(message, [*calls, *unreadable])
-        if back:
-            said.additional_kwargs[GIVEN_BACK] = back
+            ai_message.additional_kwargs["refusal"] = message["refusal"]
+        returned_fields = _fields_to_return(message, [*calls, *unreadable])
+        if returned_fields:
+            ai_message.additional_kwargs[GIVEN_BACK] = returned_fields
         return result
 
 
-def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """What an endpoint wants back with the next request, or refuses that; OpenAI's own has none of it.
+def _fields_to_return(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields that an endpoint wants back with the next request, or refuses it. OpenAI sends none of them.
 
     DeepSeek's and Moonshot's reasoning (https://api-docs.deepseek.com/guides/thinking_mode), vLLM's
     (https://docs.vllm.ai/en/latest/features/interleaved_thinking), OpenRouter's
@@ -162,20 +162,20 @@ def _wanted_back(message: dict[str, Any], calls: list[dict[str, Any]]) -> dict[s
     (https://docs.litellm.ai/docs/reasoning_content), and the signatures of Google's calls
     (https://ai.google.dev/gemini-api/docs/thought-signatures).
     """
-    whole = {name: message[name] for name in _WANTED_BACK if message.get(name)}
-    signed = {
+    message_fields = {name: message[name] for name in _REASONING_FIELDS if message.get(name)}
+    call_fields = {
         call["id"]: {"extra_content": call["extra_content"]} for call in calls if "extra_content" in call
     }
-    found: dict[str, Any] = {}
-    if whole:
-        found["message"] = whole
-    if signed:
-        found["calls"] = signed
-    return found
+    returned: dict[str, Any] = {}
+    if message_fields:
+        returned["message"] = message_fields
+    if call_fields:
+        returned["calls"] = call_fields
+    return returned
 
 
 def _encodable(value: Any) -> Any:
-    """The same without lone surrogates, which tools and models send and no request can hold."""
+    """The value without lone surrogates, which tools and models may send but UTF-8 cannot encode."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, list):
@@ -186,10 +186,10 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-def _sorted_calls(
+def _split_calls(
     calls: Sequence[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The calls that LangChain can read, and the others."""
+    """Splits calls into those that LangChain can read and the others."""
     readable: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     for call in calls:

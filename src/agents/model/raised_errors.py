@@ -1,4 +1,4 @@
-"""Tells apart what goes wrong between an agent and its model: a `ModelError` of whatever asking it raised."""
+"""Turns exceptions of a model call into a `ModelError` that says what to do."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ _ASKS_TO_WAIT: Final = re.compile(
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
-_USED_UP: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
 _NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
 
 
 def model_error(
     error: Exception, *, model: str = "", server: str | None = None, secrets: Iterable[str] = ()
 ) -> ModelError:
-    """Makes a `ModelError`, which says what to do, of what a call of a model raised.
+    """Turns the exception of a model call into a `ModelError` that says what to do.
 
     Args:
-        error: What was raised.
+        error: The exception.
         model: The model's name.
         server: The base URL.
-        secrets: What must not be shown, should the endpoint repeat it.
+        secrets: Texts to remove from the message, as the endpoint may repeat them.
     """
     import httpx
     import openai
@@ -89,16 +89,16 @@ def model_error(
         case openai.APIConnectionError():
             return no_connection(error.__cause__, server)
         case openai.APIStatusError():
-            said = _said(error.body, error.message, secrets)
+            message = _message_of(error.body, error.message, secrets)
             headers = error.response.headers
-            return _of_status(error.status_code, error.body, said, headers, model=model, server=server)
+            return _status_error(error.status_code, error.body, message, headers, model=model, server=server)
         case AnsweredError():
-            said = _said(error.body, str(error.body.get("error") or "no reason given"), secrets)
+            message = _message_of(error.body, str(error.body.get("error") or "no reason given"), secrets)
             status = _status_in(error.body)
-            return _of_status(status, error.body, said, {}, model=model, server=server)
+            return _status_error(status, error.body, message, {}, model=model, server=server)
         case _:
             pass
-    # What LangChain raises for an answer in no known form; its text may hold whatever the endpoint sent.
+    # LangChain's exception for an answer of unknown form; its text may quote the answer.
     return ModelAnswerInvalid(
         f"The endpoint's answer cannot be read ({type(error).__name__}): {_quote(str(error), secrets)}",
         server=server,
@@ -108,36 +108,42 @@ def model_error(
 
 
 def _status_in(body: Mapping[str, object]) -> int | None:
-    """The status that an error speaks of which came with status 200."""
+    """The status in an error document that came with HTTP status 200."""
     code = str(_field(body, "code"))
     return int(code) if re.fullmatch(r"[45]\d\d", code) else None
 
 
-def _of_status(
-    status: int | None, body: object, said: str, headers: Mapping[str, str], *, model: str, server: str | None
+def _status_error(
+    status: int | None,
+    body: object,
+    message: str,
+    headers: Mapping[str, str],
+    *,
+    model: str,
+    server: str | None,
 ) -> ModelError:
     code = str(_field(body, "code") or "")
-    # Too many tokens for one request is a rate limit at some services: no waiting helps.
-    if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {said}")):
-        return too_long(said, status=status, server=server)
-    if code in {"content_filter", "content_policy_violation"} or "content management policy" in said:
+    # Some services answer a request with too many tokens with 429, where waiting does not help.
+    if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {message}")):
+        return too_long(message, status=status, server=server)
+    if code in {"content_filter", "content_policy_violation"} or "content management policy" in message:
         return PromptFiltered(
-            f"A filter at the endpoint refused the prompt: {said}",
+            f"A filter at the endpoint refused the prompt: {message}",
             status=status,
             server=server,
             fix="Look at prompt and tool results for what the provider does not allow",
         )
-    is_used_up = code in _USED_UP or _NO_CREDIT.search(said)
+    is_used_up = code in _QUOTA_CODES or _NO_CREDIT.search(message)
     if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
-        return _quota(said, status, server)
+        return _quota(message, status, server)
     match status:
         case None:
-            return ModelBusy(f"The endpoint answered with an error: {said}", server=server, fix=_TRY_LATER)
+            return ModelBusy(f"The endpoint answered with an error: {message}", server=server, fix=_TRY_LATER)
         case 401 | 403:
-            return login_failed(status, said, server)
+            return login_failed(status, message, server)
         case 404:
             return ModelNotFound(
-                f"The endpoint knows no model '{model}', or nothing is at its base URL: {said}",
+                f"The endpoint knows no model '{model}', or nothing is at its base URL: {message}",
                 status=status,
                 server=server,
                 fix="Choose a model from the list in the node that connects the model; a base URL often ends"
@@ -145,7 +151,7 @@ def _of_status(
             )
         case 429:
             return ModelBusy(
-                f"The endpoint takes no more requests for now (429): {said}",
+                f"The endpoint takes no more requests for now (429): {message}",
                 status=status,
                 retry_after=retry_after(headers, str(body)),
                 server=server,
@@ -153,7 +159,7 @@ def _of_status(
             )
         case _ if status >= 500 or status in {408, 409}:
             return ModelBusy(
-                f"The endpoint has trouble ({status}): {said}",
+                f"The endpoint has trouble ({status}): {message}",
                 status=status,
                 retry_after=retry_after(headers, str(body)),
                 server=server,
@@ -163,20 +169,20 @@ def _of_status(
             return moved(status, server)
         case _:
             return ModelRequestRefused(
-                f"The endpoint does not take the request ({status}): {said}",
+                f"The endpoint does not take the request ({status}): {message}",
                 status=status,
                 server=server,
-                fix=_fix_for_refusal(said),
+                fix=_fix_for_refusal(message),
             )
 
 
-def _fix_for_refusal(said: str) -> str:
-    if _NO_TOOLS.search(said):
+def _fix_for_refusal(message: str) -> str:
+    if _NO_TOOLS.search(message):
         return (
             "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
             " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
         )
-    if _TOO_MANY_TOOLS.search(said):
+    if _TOO_MANY_TOOLS.search(message):
         return (
             "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that"
             " the model searches for those that it needs"
@@ -187,10 +193,10 @@ def _fix_for_refusal(said: str) -> str:
     )
 
 
-def too_long(said: str, *, status: int | None = None, server: str | None = None) -> ContextTooLong:
-    """The conversation does not fit, and what the endpoint said of it."""
+def too_long(message: str, *, status: int | None = None, server: str | None = None) -> ContextTooLong:
+    """The error for a conversation that does not fit, with the endpoint's message."""
     return ContextTooLong(
-        f"The conversation does not fit into the model's context: {said}",
+        f"The conversation does not fit into the model's context: {message}",
         status=status,
         server=server,
         fix="Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model"
@@ -198,19 +204,19 @@ def too_long(said: str, *, status: int | None = None, server: str | None = None)
     )
 
 
-def _quota(said: str, status: int | None, server: str | None) -> QuotaExceeded:
+def _quota(message: str, status: int | None, server: str | None) -> QuotaExceeded:
     return QuotaExceeded(
-        f"The account at the endpoint is used up: {said}",
+        f"The account at the endpoint is used up: {message}",
         status=status,
         server=server,
         fix="Look at plan and billing of the account; waiting does not help",
     )
 
 
-def login_failed(status: int, said: str, server: str | None) -> ModelLoginFailed:
-    """An endpoint does not let us in: 401 or 403, and what it said."""
+def login_failed(status: int, message: str, server: str | None) -> ModelLoginFailed:
+    """The error for a refused login: 401, or 403 with the endpoint's message."""
     if status == 401:
-        # Without the endpoint's words: services repeat parts of the key in them.
+        # Without the endpoint's message, in which services repeat parts of the key.
         return ModelLoginFailed(
             "The endpoint does not accept the credential (401)",
             status=status,
@@ -219,7 +225,7 @@ def login_failed(status: int, said: str, server: str | None) -> ModelLoginFailed
             " the command line name the variable that holds the key with --api-key-env",
         )
     return ModelLoginFailed(
-        f"The endpoint does not allow this (403): {said}",
+        f"The endpoint does not allow this (403): {message}",
         status=status,
         server=server,
         fix="Check what the account and its API key may use: model, project, region",
@@ -227,7 +233,7 @@ def login_failed(status: int, said: str, server: str | None) -> ModelLoginFailed
 
 
 def moved(status: int, server: str | None) -> ModelNotFound:
-    """An endpoint sends us elsewhere."""
+    """The error for a redirect."""
     return ModelNotFound(
         f"The endpoint is elsewhere ({status})",
         status=status,
@@ -250,16 +256,16 @@ def no_connection(cause: BaseException | None, server: str | None) -> ModelUnrea
     )
 
 
-def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
+def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     """Reads how long an endpoint asks to wait.
 
     Args:
         headers: Headers of the response: ``Retry-After`` in seconds or as a date (RFC 9110 §10.2.3), or
             ``retry-after-ms``.
-        said: Its error, where some services say it instead: "Please try again in 1m2.5s".
+        message: The endpoint's error, where some services write the time: "Please try again in 1m2.5s".
 
     Returns:
-        Seconds, at least 0; None if it does not say.
+        Seconds, at least 0; None if the endpoint gives no time.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name)
@@ -274,14 +280,14 @@ def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
                 continue
         if math.isfinite(seconds):
             return max(0.0, seconds)
-    asked = _ASKS_TO_WAIT.search(said)
-    if asked is None:
+    requested = _ASKS_TO_WAIT.search(message)
+    if requested is None:
         return None
-    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(asked[1]))
+    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(requested[1]))
 
 
 def _field(body: object, name: str) -> object:
-    """A field of an error; some services put it into a list."""
+    """A field of an error document; some services put the document into a list."""
     entries = cast("list[object]", body) if isinstance(body, list) else [body]
     if not entries or not isinstance(entries[0], dict):
         return None
@@ -291,10 +297,10 @@ def _field(body: object, name: str) -> object:
     return nested.get(name)
 
 
-def _said(body: object, message: str, secrets: Iterable[str]) -> str:
+def _message_of(body: object, default: str, secrets: Iterable[str]) -> str:
     texts = (body, *(_field(body, name) for name in ("message", "error", "detail")))
-    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    return _quote(said or (json.dumps(body, ensure_ascii=False) if body else message), secrets)
+    message = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    return _quote(message or (json.dumps(body, ensure_ascii=False) if body else default), secrets)
 
 
 def _quote(text: str, secrets: Iterable[str]) -> str:

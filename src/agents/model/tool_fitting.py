@@ -3,7 +3,7 @@
 Tools go to the model as their servers describe them. Some endpoints refuse the whole request for one of them:
 OpenAI's service takes 1,024 characters of a tool's description; several want ``properties`` in every object
 and ``items`` in every array, or no ``anyOf`` at the top. Their error names the tool, by name or position.
-What the tool is called with is checked against the server's own schema in any case.
+A call's arguments are checked against the server's own schema in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SCHEMA: Final = re.compile(
     r"|\"function\",\s*\"parameters\"",
     re.I,
 )
-# Google's own words count within the one tool that all functions are parts of.
+# Google counts the position within one tool that holds all functions.
 _POSITIONS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -46,13 +46,13 @@ _NOT_AT_THE_TOP: Final = (
     *("$schema", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then"),
     *("else", "default", "nullable"),
 )
-_DATA: Final = frozenset({"enum", "const", "default", "examples"})  # what stands under these is no schema
+_DATA: Final = frozenset({"enum", "const", "default", "examples"})  # their values are no schemas
 _BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _DEEPEST: Final = 64
 
 
 class ToolFitting:
-    """What an endpoint accepts in tool definitions, as learned so far. Safe to use from several threads."""
+    """Adapts tool definitions to what an endpoint refused so far. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class ToolFitting:
         self._left_out: set[str] = set()
 
     def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Makes the functions that the endpoint takes; the same ones as long as it refused none."""
+        """Returns the functions as the endpoint accepts them; unchanged as long as it refused none."""
         with self._lock:
             return [
                 self._fitted(dict(definition))
@@ -71,32 +71,32 @@ class ToolFitting:
             ]
 
     def learn(
-        self, said: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+        self, message: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Finds out what to change.
+        """Learns from a refusal which definitions to change.
 
         Args:
-            said: The endpoint's words.
-            definitions: The functions as they should be.
-            sent: What the endpoint refused, as `fit` made it.
+            message: The endpoint's error message.
+            definitions: The functions before `fit`.
+            sent: The functions that the endpoint refused, as returned by `fit`.
 
         Returns:
-            What is different from now on, in words for a person; None if the words are not about tools, or
+            The change from now on, in words for a person; None if the message is not about tools, or
             nothing is left to change.
         """
         if not sent:
             return None
         with self._lock:
-            if _TOO_LONG.search(said):
-                return self._shorten(said, sent)
-            if not _SCHEMA.search(said):
+            if _TOO_LONG.search(message):
+                return self._shorten(message, sent)
+            if not _SCHEMA.search(message):
                 return None
-            name = _named(said, [_name(definition) for definition in sent])
+            name = _tool_in_message(message, [_name(definition) for definition in sent])
             return self._simplify_all() if name is None else self._simplify(name, definitions, sent)
 
-    def _shorten(self, said: str, sent: Sequence[Mapping[str, Any]]) -> str | None:
-        found = _LENGTH.search(said)
-        limit = max(_SHORTEST, int(found[1]) if found else _USUAL_LENGTH)
+    def _shorten(self, message: str, sent: Sequence[Mapping[str, Any]]) -> str | None:
+        length = _LENGTH.search(message)
+        limit = max(_SHORTEST, int(length[1]) if length else _USUAL_LENGTH)
         if not any(len(definition["function"]["description"]) > limit for definition in sent):
             return None
         self._longest = min(limit, self._longest or limit)
@@ -108,12 +108,12 @@ class ToolFitting:
     def _simplify(
         self, name: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
     ) -> str:
-        own, was_sent = (
-            next(d["function"]["parameters"] for d in found if _name(d) == name)
-            for found in (definitions, sent)
+        original, was_sent = (
+            next(d["function"]["parameters"] for d in functions if _name(d) == name)
+            for functions in (definitions, sent)
         )
         # Another prompt may have learned the same since this request was sent.
-        if _bare(was_sent) != _bare(simpler_schema(own)):
+        if _without_description(was_sent) != _without_description(simpler_schema(original)):
             self._simpler.add(name)
             return (
                 f"The endpoint refuses the schema of the tool '{name}', so the model was told a simpler one"
@@ -143,10 +143,10 @@ class ToolFitting:
 
 
 def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a schema that strict endpoints take, as near to the server's as possible.
+    """Makes a schema that strict endpoints accept, as close to the server's as possible.
 
-    It is an object with properties, without alternatives at the top, where every object has ``properties``
-    and every array ``items``, and choices are among texts.
+    The schema is an object with properties, without alternatives at the top level. Every object in it has
+    ``properties``, every array has ``items``, and enums hold texts only.
     """
     whole = cast("dict[str, Any]", _completed(dict(schema), 0))
     simple = {**whole, **resolve(whole, whole)}
@@ -154,21 +154,21 @@ def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         simple.pop(word, None)
     if not isinstance(simple.get("required"), list):
         simple.pop("required", None)
-    found = properties_in(whole, whole).items()
+    declared = properties_in(whole, whole).items()
     properties: dict[str, Any] = {
-        name: part if isinstance(part, dict) else {} for name, part in found if part is not False
+        name: part if isinstance(part, dict) else {} for name, part in declared if part is not False
     }
     return {**simple, "type": "object", "properties": properties}
 
 
 def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the top of a schema declares; nothing where it does not say."""
-    found = schema.get("properties")
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    """Returns the properties that the top level of a schema declares, if any."""
+    properties = schema.get("properties")
+    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
 
 
 def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
-    """A schema, a list of them, or schemas by name."""
+    """Completes a schema, a list of schemas, or (`by_name`) schemas by name."""
     if depth > _DEEPEST:
         return value
     if isinstance(value, list):
@@ -184,7 +184,7 @@ def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
     }
     values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
     if values and not all(isinstance(value, str) for value in values):
-        del completed["enum"]  # Google's take texts only
+        del completed["enum"]  # Google's endpoints accept texts only
         choice = f"One of {json.dumps(values, ensure_ascii=False)}"
         completed["description"] = f"{schema['description']} {choice}" if "description" in schema else choice
     kind = schema.get("type")
@@ -196,7 +196,7 @@ def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
     return completed
 
 
-def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _without_description(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {word: value for word, value in schema.items() if word != "description"}
 
 
@@ -204,13 +204,13 @@ def _name(definition: Mapping[str, Any]) -> str:
     return str(definition["function"]["name"])
 
 
-def _named(said: str, sent: Sequence[str]) -> str | None:
-    """The tool that an endpoint's words are about."""
-    for quoted in _QUOTED.findall(said):
+def _tool_in_message(message: str, sent: Sequence[str]) -> str | None:
+    """The name of the tool that an endpoint's message is about."""
+    for quoted in _QUOTED.findall(message):
         if quoted in sent:
             return quoted
-    found = next(filter(None, (pattern.search(said) for pattern in _POSITIONS)), None)
-    if found is None:
+    match = next(filter(None, (pattern.search(message) for pattern in _POSITIONS)), None)
+    if match is None:
         return None
-    position = int(found[1])
+    position = int(match[1])
     return sent[position] if position < len(sent) else None

@@ -1,8 +1,8 @@
-"""The table *Conversation*: its columns, and what was said as its rows. `history` reads it.
+"""Writes the table *Conversation*: its columns, and messages as its rows. `history` reads the table.
 
-Where KNIME has Message cells there is one column of them, as KNIME's own agents write it, so that agents of
-both kinds can go on with each other's conversations. Elsewhere the parts of a message have their own columns.
-A row holds a message or an error, never both.
+Where KNIME has Message cells, the table has one column of them, as KNIME's own agents write it, so that
+agents of both kinds can continue each other's conversations. Elsewhere the parts of a message have their own
+columns. A row holds a message or an error, never both.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class MessageForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one prompt ended; stands on the last row of its conversation.
+    """The end of one prompt's run; written in the last row of its conversation.
 
     Attributes:
         ending: One of `events.Ending`, or ``error``.
-        answer: The final answer, None if there is none.
+        answer: The final answer, None without one.
         iterations: Turns of the model.
-        usage: Tokens, None if nobody counted.
+        usage: Tokens, None if they were not counted.
         duration: Seconds.
     """
 
@@ -71,13 +71,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row: a message, or an error in its place.
+    """A row of the conversation: a message, or an error in its place.
 
     Attributes:
         message: The message.
-        error: What went wrong.
+        error: The text of the error.
         input_row: RowID of the prompt that the row belongs to, None for a single prompt.
-        outcome: How the prompt ended, on its last row.
+        outcome: The end of the prompt's run, in its last row.
     """
 
     message: BaseMessage | None = None
@@ -91,10 +91,10 @@ class ConversationLayout:
     """The columns of *Conversation*.
 
     Attributes:
-        form: How messages are held.
+        form: The form of messages in the table.
         column: Name of the column with the messages, or with their text.
         error_column: Name of the column with errors, None without one.
-        per_row: Whether there are conversations of several prompts.
+        per_row: True if the table holds the conversations of several prompts.
         columns: Names and kinds; the kind of a column of Message cells does not count.
     """
 
@@ -117,15 +117,15 @@ class ConversationLayout:
             names.append((self.error_column, "string"))
         if self.per_row:
             names += OUTCOME
-        taken: set[str] = set()
+        seen_names: set[str] = set()
         for name, _ in names:
-            if name in taken:
+            if name in seen_names:
                 raise SettingInvalid(
                     f"The table Conversation would have two columns '{name}'",
                     setting="conversation_column_name",
                     fix="Choose another name for the conversation column or the error column",
                 )
-            taken.add(name)
+            seen_names.add(name)
         object.__setattr__(self, "columns", tuple(names))
 
     def schema(self) -> Any:
@@ -146,18 +146,19 @@ class ConversationLayout:
 
         rows = [self.cells(entry) for entry in entries]
         types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64()}
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name, kind in self.columns:
             cells = [row.get(name) for row in rows]
             if self._is_message(name):
-                own = self._message_type().to_pyarrow()
-                found[name] = pa.ExtensionArray.from_storage(own, pa.array(cells, own.storage_type))
+                message_cells = self._message_type().to_pyarrow()
+                storage = pa.array(cells, message_cells.storage_type)
+                columns[name] = pa.ExtensionArray.from_storage(message_cells, storage)
             else:
-                found[name] = pa.array(cells, types[kind])
-        return pa.table(found)
+                columns[name] = pa.array(cells, types[kind])
+        return pa.table(columns)
 
     def cells(self, entry: Entry) -> dict[str, Any]:
-        """Makes the cells of a row, by column; what is missing may be absent."""
+        """Makes the cells of a row, by column name; a missing cell is None or absent."""
         cells: dict[str, Any] = {}
         if entry.message is not None:
             is_cell = self.form is MessageForm.MESSAGE
@@ -190,27 +191,27 @@ class ConversationLayout:
         return self.form is MessageForm.MESSAGE and name == self.column
 
     def _message_type(self) -> Any:
-        found = message_type()
-        assert found is not None  # `choose_message_form` asked
-        return found
+        logical_type = message_type()
+        assert logical_type is not None  # checked by `choose_message_form`
+        return logical_type
 
 
 def choose_message_form(wanted: str) -> MessageForm:
     """Decides how a node writes conversations.
 
     Args:
-        wanted: The setting ``conversation_form``: ``auto`` takes Message cells where KNIME has them.
+        wanted: The setting ``conversation_form``: ``auto`` chooses Message cells where KNIME has them.
 
     Returns:
         The form.
 
     Raises:
-        SettingInvalid: Message cells are wanted, but not there.
+        SettingInvalid: Message cells are wanted, but KNIME has none.
     """
-    there = message_type() is not None
+    has_cells = message_type() is not None
     if wanted == "auto":
-        return MessageForm.MESSAGE if there else MessageForm.PLAIN
-    if MessageForm(wanted) is MessageForm.MESSAGE and not there:
+        return MessageForm.MESSAGE if has_cells else MessageForm.PLAIN
+    if MessageForm(wanted) is MessageForm.MESSAGE and not has_cells:
         raise SettingInvalid(
             "This KNIME has no Message cells",
             setting="conversation_form",
@@ -223,13 +224,13 @@ def _outcome_cells(outcome: Outcome | None) -> dict[str, Any]:
     if outcome is None:
         return {}
     usage = outcome.usage
-    counted = usage is not None and usage.turns > 0
+    is_counted = usage is not None and usage.turns > 0
     answer = outcome.answer
     return {
         "Outcome": outcome.ending,
         "Answer": None if answer is None else without_surrogates(answer),
         "Iterations": outcome.iterations,
-        "Input tokens": usage.input if usage is not None and counted else None,
-        "Output tokens": usage.output if usage is not None and counted else None,
+        "Input tokens": usage.input if usage is not None and is_counted else None,
+        "Output tokens": usage.output if usage is not None and is_counted else None,
         "Duration (s)": round(outcome.duration, 6),
     }

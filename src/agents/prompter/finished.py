@@ -1,10 +1,10 @@
-"""Keeps each conversation as it is finished, so that an interrupted run of many prompts can be resumed.
+"""Saves each finished conversation, so that an interrupted run of many prompts can be resumed.
 
-KNIME discards the tables of a node that was canceled, and a process that is killed has none. So a file beside
-the journal of the calls takes one line per prompt that was answered, with the rows of its conversation and
-the tables that its tools gave; the next run takes those over, and asks the model only for the others. Its own
-file begins with the run that it goes on from, so that a run which is interrupted, too, loses nothing of the
-ones before.
+KNIME discards the tables of a canceled node, and a killed process writes none. So each answered prompt is
+written as one line of a file beside the journal of the calls, with the rows of its conversation and the
+tables that its tools returned. The next run takes these conversations over, and asks the model only for the
+other prompts. The first line of its own file names the run before, so that a second interruption does not
+lose the conversations of the first run.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from .prompter import Prompt
 
-_SUFFIX: Final = ".conversations"  # not that of a journal
+_SUFFIX: Final = ".conversations"  # differs from the journal's suffix
 _FIELDS: Final = ("row", "prompt", "at", "outcome", "notes", "rows", "tables")
-_FOLLOWS: Final = "follows"  # in a line of its own: the run that this one goes on from
+_FOLLOWS: Final = "follows"  # key of the first line of a resuming run: the run before
 _ERRORS: Final = "Errors"
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
 _TABLES_LOST: Final = (
@@ -52,24 +52,24 @@ _TABLES_LOST: Final = (
 
 
 class Finished:
-    """The conversations that a run finishes, and those of the interrupted runs before it.
+    """The finished conversations of a run, and those of the interrupted runs before it.
 
-    Safe to use from several threads. Make it before the journal of the run: it notes the run before, which is
-    needed to resume that journal.
+    Safe to use from several threads. Create it before the run's journal: it writes the id of the run before,
+    without which that journal cannot be resumed.
 
     Args:
-        folder: Where the journals are.
+        folder: The folder of the journals.
         run: Id of the run.
-        interrupted: The journal to resume, None to begin anew.
-        outputs: How many tables the node gives; a prompt cannot have more of them.
+        interrupted: The journal to resume, None to start from the beginning.
+        outputs: The number of the node's data outputs, which is the most tables kept per prompt.
 
     Attributes:
-        rows: Rows whose conversations were kept.
-        unfinished: Calls of those runs for prompts that they did not finish, and that were asked again.
+        rows: RowIDs of the prompts whose conversations are in the files.
+        unfinished: Calls of the interrupted runs for prompts without an answer, which are asked again.
 
     Raises:
-        MCPError: Somebody changed a file of an interrupted run.
-        OSError: It cannot be written.
+        MCPError: A file of an interrupted run was changed.
+        OSError: The file cannot be written.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Finished:
         self._lock = threading.Lock()
         self._files = [self._path]
         self._earlier: dict[tuple[str, str], tuple[dict[str, Any], list[CallRecord]]] = {}
-        self._taken: dict[str | None, dict[str, Any]] = {}
+        self._taken_over: dict[str | None, dict[str, Any]] = {}
         self.rows: set[str] = set()
         self.unfinished: list[CallRecord] = []
         if interrupted is not None:
@@ -90,40 +90,40 @@ class Finished:
 
     @property
     def resumed(self) -> int:
-        """Conversations that were taken over."""
-        return len(self._taken)
+        """The number of conversations that were taken over."""
+        return len(self._taken_over)
 
     def take_over(self, prompts: Sequence[Prompt], keep: Callable[[CallRecord], object]) -> None:
-        """Takes over what the interrupted runs made of prompts of the same row, text and history.
+        """Takes over the conversations of prompts that have the same row, text and history as before.
 
-        `keep` takes the records of their calls.
+        `keep` is called with the records of their calls.
         """
         for prompt in prompts if self._earlier else ():
-            found = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
-            if found is not None:
-                self._taken[prompt.row], records = found
-                self.rows.add(found[0]["row"])
+            earlier = None if prompt.row is None else self._earlier.get((prompt.row, _digest(prompt)))
+            if earlier is not None:
+                self._taken_over[prompt.row], records = earlier
+                self.rows.add(earlier[0]["row"])
                 for record in records:
                     keep(record)
-        asked = {prompt.row for prompt in prompts}
-        self.unfinished = [record for record in self.unfinished if record.input_row in asked]
+        rows = {prompt.row for prompt in prompts}
+        self.unfinished = [record for record in self.unfinished if record.input_row in rows]
 
     def find(self, prompt: Prompt, data: Sequence[Any]) -> Answered | None:
         """Finds the conversation that was taken over for a prompt; `data` are the tables for tools."""
-        line = self._taken.get(prompt.row)
+        line = self._taken_over.get(prompt.row)
         return None if line is None else _answered(prompt, line, DataRegistry(data))
 
     def keep(self, answered: Answered) -> None:
-        """Writes a conversation, if it is one of several and has an answer.
+        """Writes a conversation to the file, if it has an answer and a row.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         outcome = answered.entries[-1].outcome if answered.entries else None
         start = answered.timeline.start
         if answered.prompt.row is None or answered.ending is None or outcome is None or start is None:
             return
-        made = answered.registry.made_tables[-self._outputs :] if self._outputs else []
+        tables = answered.registry.made_tables[-self._outputs :] if self._outputs else []
         self._write(
             {
                 "row": answered.prompt.row,
@@ -132,21 +132,21 @@ class Finished:
                 "outcome": asdict(outcome),
                 "notes": answered.notes,
                 "rows": [_LAYOUT.cells(entry) for entry in answered.entries],
-                "tables": [_table_text(table) for table in made],
+                "tables": [_table_text(table) for table in tables],
             }
         )
         self.rows.add(answered.prompt.row)
 
     def forget(self) -> None:
-        """Removes the files: after a run that answered all prompts nobody needs them."""
+        """Removes the files, which are not needed after a run that answered all prompts."""
         for path in self._files:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
     def _read(self, earlier: JournalContent) -> JournalContent | None:
-        """Reads what a run left; gives the journal of the run that it went on from."""
+        """Reads the file of an interrupted run; returns the journal of the run before it, if any."""
         path = self._path.parent / f"{earlier.run}{_SUFFIX}"
-        if path in self._files:  # the files name each other in a circle
+        if path in self._files:  # the files name each other in a cycle
             return None
         self._files.append(path)
         before: Path | None = None
@@ -171,15 +171,15 @@ class Finished:
 
     def _write(self, line: dict[str, Any]) -> None:
         data = f"{canonical_json(line)}\n".encode()
-        with self._lock, open(self._path, "ab", opener=_private) as file:
+        with self._lock, open(self._path, "ab", opener=_open_private) as file:
             file.write(data)
 
 
 def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> Answered:
     from datetime import datetime
 
-    told = Outcome(**line["outcome"])
-    outcome = replace(told, usage=TokenUsage(**line["outcome"]["usage"]))
+    saved = Outcome(**line["outcome"])
+    outcome = replace(saved, usage=TokenUsage(**line["outcome"]["usage"]))
     entries = [
         Entry(message=message_of(cells, cells[_LAYOUT.column]), input_row=prompt.row)
         if cells.get(_ERRORS) is None
@@ -202,7 +202,7 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
 
 
 def _table_text(table: Any) -> str | None:
-    """A table as text; None for one of the host, which may hold what only this KNIME can read."""
+    """An Arrow table as text; None for KNIME's own tables, which another KNIME may not be able to read."""
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):
@@ -236,7 +236,7 @@ def _timeline(prompt: Prompt, outcome: Outcome, at: datetime) -> PromptTimeline:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file, without a last one that was not written to its end."""
+    """The lines of a file, except an incomplete last line."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -254,9 +254,9 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _digest(prompt: Prompt) -> str:
-    said = [prompt.text, [_LAYOUT.cells(entry) for entry in prompt.history]]
-    return hashlib.sha256(canonical_json(said).encode()).hexdigest()
+    identity = [prompt.text, [_LAYOUT.cells(entry) for entry in prompt.history]]
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

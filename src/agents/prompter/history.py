@@ -1,4 +1,4 @@
-"""The table *Conversation*, read: which column it is in, its messages, and what belongs to which prompt."""
+"""Reads the table *Conversation*: finds its column, and reads the messages of each prompt."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _ROLES: Final = {
 
 
 def conversation_columns(schema: Any) -> list[str]:
-    """Finds the columns of Message cells; without one, and with a column *Role*, those of text."""
+    """Lists the columns of Message cells; if there are none but a column *Role*, the text columns."""
     import knime.api.schema as ks
 
     cells = [column.name for column in schema if is_message_column(column)]
     names = [column.name for column in schema]
     if cells or ROLE not in names:
         return cells
-    others = {ROLE, CALLS, CALL_ID, NAME, BLOCKS, INPUT_ROW, *(name for name, _ in OUTCOME)}
-    return [column.name for column in schema if column.ktype == ks.string() and column.name not in others]
+    special = {ROLE, CALLS, CALL_ID, NAME, BLOCKS, INPUT_ROW, *(name for name, _ in OUTCOME)}
+    return [column.name for column in schema if column.ktype == ks.string() and column.name not in special]
 
 
 def default_column(schema: Any) -> str | None:
-    """Chooses the column with the conversation, None if there is none.
+    """Chooses the column with the conversation; None if no column can hold one.
 
-    It is the last column of Message cells, as for KNIME's agents; without one the text right behind *Role*.
+    That is the last column of Message cells, as in KNIME's agents; without one the text column after *Role*.
     """
     names = conversation_columns(schema)
     if not names:
@@ -68,17 +68,17 @@ def read_conversation(table: Any, column: str, error_column: str | None = None) 
     Args:
         table: An input table of a node.
         column: The column with the messages, or with their text.
-        error_column: The column with errors, None for none; then rows without a message are left out.
+        error_column: The column with errors, None without one; then rows without a message are left out.
 
     Returns:
-        The rows. Those of a conversation per prompt know their prompt.
+        The rows, with the RowID of their prompt if there are several.
 
     Raises:
-        MCPError: A row that cannot be read, has both a message and an error, or neither; names the row.
+        MCPError: A row cannot be read, or has both a message and an error, or neither; names the row.
     """
     names = [entry.name for entry in table.schema]
-    asked = dict.fromkeys((column, error_column, INPUT_ROW, *_PARTS))
-    wanted = [name for name in asked if name is not None and name in names]
+    candidates = dict.fromkeys((column, error_column, INPUT_ROW, *_PARTS))
+    wanted = [name for name in candidates if name is not None and name in names]
     data = table[wanted].to_pyarrow()
     cells = {name: _storage(data.column(name)) for name in wanted}
     row_ids = _storage(data.column(0))
@@ -120,9 +120,9 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
     """Reads a message from a row with a column for each part; None for a row without a role.
 
     Raises:
-        ValueError: The role is unknown, or a cell holds no JSON.
-        TypeError, AttributeError: A cell holds other JSON than it should.
-        KeyError: A call without a name.
+        ValueError: The role is unknown, or a cell holds invalid JSON.
+        TypeError, AttributeError: A cell holds JSON of another form.
+        KeyError: A call has no name.
     """
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
@@ -153,22 +153,22 @@ def _calls(calls: Any) -> Iterator[dict[str, Any]]:
 
 
 def of_row(entries: Sequence[Entry], row: str | None) -> list[Entry]:
-    """Chooses the rows of a prompt, None for a single one, and those that belong to no prompt.
+    """The history entries of one prompt's row (None: the only prompt), and entries without a row.
 
     Raises:
-        MCPError: There is a single prompt, but the history holds the conversations of several.
+        MCPError: There is one prompt, but the history holds the conversations of several.
     """
-    others = {entry.input_row for entry in entries if entry.input_row is not None}
-    if row is None and len(others) > 1:
+    input_rows = {entry.input_row for entry in entries if entry.input_row is not None}
+    if row is None and len(input_rows) > 1:
         raise MCPError(
-            f"The history holds the conversations of {len(others)} prompts",
+            f"The history holds the conversations of {len(input_rows)} prompts",
             fix=f"Keep one of them with a Row Filter on '{INPUT_ROW}', or choose a prompt column",
         )
     return [entry for entry in entries if row is None or entry.input_row in {None, row}]
 
 
 def renamed(message: BaseMessage, name_of: Callable[[str], str]) -> BaseMessage:
-    """Changes the names of tools in a message, a copy if it names any."""
+    """Changes the names of tools in a message; returns a copy if the message names any."""
     from langchain_core.messages import AIMessage, ToolMessage
 
     match message:

@@ -1,10 +1,10 @@
-"""Runs an agent's workflow tools in KNIME: in the agent's own workflow, in the node's thread.
+"""Runs an agent's workflow tools in the thread in which KNIME executes the agent's node.
 
-They run in the thread in which KNIME executes the node, though its Python side could call from any
-(`_execute_tool` has a connection per thread, and KNIME pushes the node's context itself): only there does
-KNIME know that the node merely waits, and gives the place in its thread pool to the workflow's nodes. From
-another thread, as many agents as the pool has places would wait for each other for ever. While a workflow
-runs, KNIME itself looks at its cancel button, and the prompts' other calls and clocks go on in their threads.
+KNIME's Python side could run them from any thread (`_execute_tool` has a connection per thread, and KNIME
+sets the node's context itself). But only for the node's thread does KNIME know that the node is waiting, and
+gives its place in the thread pool to the workflow's nodes. From other threads, as many agents as the pool has
+places would block each other forever. While a workflow runs, KNIME checks its cancel button itself, and the
+prompts' other calls and clocks go on in their threads.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class HostThread:
-    """The thread that makes it, as a place to run workflows.
+    """Runs functions in the thread that creates the object: the host's thread.
 
     Args:
-        wake: Called from any thread when there is something to do; must bring the host's thread to call
-            `run_pending`, such as the ``set`` of an event that it waits for.
+        wake: Called from any thread when a function is pending; must make the host's thread call
+            `run_pending`, such as the ``set`` of an event for which the thread waits.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -41,14 +41,14 @@ class HostThread:
         self._lock = threading.Lock()
 
     def here(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Makes a function for all threads of one that wants to be called in the host's thread.
+        """Wraps a function so that calls from any thread run in the host's thread.
 
         Args:
-            function: Such as what runs workflows.
+            function: The function, such as the workflow runner.
 
         Returns:
-            What calls it there and waits for it; raises `Canceled` if the host is closed before it comes to
-            it.
+            A function that runs the given one in the host's thread and waits for it; raises `Canceled` if the
+            host is closed before.
         """
 
         def call(*args: P.args, **options: P.kwargs) -> T:
@@ -65,7 +65,7 @@ class HostThread:
         return call
 
     def run_pending(self) -> None:
-        """Runs what waits, one after the other. To be called in the host's thread only."""
+        """Runs the pending functions one after the other. Call it in the host's thread only."""
         while self._pending:
             future, function = self._pending.popleft()
             try:
@@ -76,7 +76,7 @@ class HostThread:
                     raise
 
     def close(self) -> None:
-        """Ends waiting: whoever still waits gets `Canceled`."""
+        """Refuses further calls; pending ones raise `Canceled`."""
         with self._lock:
             self._closed = True
             pending, self._pending = list(self._pending), deque()

@@ -1,8 +1,9 @@
-"""Messages in KNIME's Message cells: LangChain's messages to the cells' storage, and back.
+"""Converts LangChain's messages to the storage of KNIME's Message cells, and back.
 
-The storage is a struct of five fields: who speaks, the parts of the content (text, PNG), the tool calls, the
-id of the answered call (of a model's message: its own id), and a name. We write and read the storage itself.
-KNIME's own conversion guesses the encoding of text, and writes the address of an image instead of the image.
+The storage is a struct of five fields: the role, the parts of the content (text, PNG), the tool calls, the
+id of the answered call (of a model's message: its own id), and a name. The storage is written and read
+directly, as KNIME's own conversion guesses the encoding of text, and writes an image's URL in place of the
+image.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
 UNREADABLE: Final = "unreadable arguments"
-"""Key under which a cell keeps arguments that are no JSON object: a cell can hold nothing else."""
+"""Key under which a cell keeps arguments that are no JSON object, as a cell can hold objects only."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
@@ -39,10 +40,10 @@ def message_type() -> Any | None:
 
 
 def to_cell(message: BaseMessage) -> dict[str, Any]:
-    """Writes what a user, the model or a tool said as the five fields of a cell's storage.
+    """Converts a message of a user, the model or a tool to the five fields of a cell's storage.
 
     Raises:
-        ValueError: It is a message of another kind; instructions to the model are no part of a conversation.
+        ValueError: The message is of another kind, such as a system message.
     """
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
@@ -92,10 +93,10 @@ def from_cell(cell: Mapping[str, Any]) -> BaseMessage:
             raise ValueError(f"a message of type {other!r} is unknown")
 
 
-def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) -> AIMessage:
-    """Makes a model's message of its content and its calls, as `calls_of` gives them.
+def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **fields: Any) -> AIMessage:
+    """Makes a model's message from its content and its calls, which have the form of `calls_of`.
 
-    Calls whose arguments are no object are kept as unreadable ones.
+    Calls whose arguments are no object become invalid tool calls.
     """
     from langchain_core.messages import AIMessage
 
@@ -115,7 +116,7 @@ def ai_message(content: Any, calls: Sequence[Mapping[str, Any]], **more: Any) ->
         for call in calls
         if not isinstance(call["arguments"], dict)
     ]
-    return AIMessage(content=content, tool_calls=good, invalid_tool_calls=bad, **more)
+    return AIMessage(content=content, tool_calls=good, invalid_tool_calls=bad, **fields)
 
 
 def json_text(value: object) -> str:
@@ -129,7 +130,7 @@ def json_text(value: object) -> str:
 
 
 def content_of(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Makes the content of a message: plain text where nothing else is, for all chat models take that."""
+    """Makes the content of a message: plain text if all blocks are text, as all chat models accept that."""
     if all(block.get("type") == "text" for block in blocks):
         return "".join(str(block["text"]) for block in blocks)
     return list(blocks)
@@ -145,24 +146,24 @@ def _parts(block: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _as_png(data: bytes, mime_type: str) -> bytes | None:
-    """The image as PNG, the only kind that cells hold; None where it cannot be made one."""
+    """The image as PNG, the only format in cells; None if the image cannot be converted."""
     if mime_type == "image/png" and data.startswith(_PNG):
         return data
     try:
         from PIL import Image  # in KNIME's environments; not needed for the images that are PNG already
 
-        found = io.BytesIO()
+        png = io.BytesIO()
         with Image.open(io.BytesIO(data)) as image:
-            image.save(found, "PNG")
-        return found.getvalue()
-    except Exception:  # whatever is wrong with an image that a server sent, the text beside it counts
+            image.save(png, "PNG")
+        return png.getvalue()
+    except Exception:  # a broken image from a server must not lose the text beside it
         return None
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:
     data = bytes(part["1"] or b"")
     if part["0"] == "png":
-        # KNIME writes the address of an image in place of its bytes.
+        # KNIME's own conversion writes an image's URL in place of its bytes.
         url = data.decode() if data.startswith(b"data:image/") else _png_url(data)
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "text", "text": data.decode(errors="replace")}
@@ -178,7 +179,7 @@ def _arguments_text(arguments: Any) -> str:
 
 
 def _arguments(text: Any) -> Any:
-    """The arguments in a cell: an object, or the text if it is none."""
+    """The arguments in a cell: an object, or the text if it holds no object."""
     if not isinstance(text, str):
         return text or {}
     try:
@@ -187,5 +188,5 @@ def _arguments(text: Any) -> Any:
         return text
     if not isinstance(value, dict):
         return text
-    found = cast("dict[str, Any]", value)
-    return found[UNREADABLE] if list(found) == [UNREADABLE] else found
+    arguments = cast("dict[str, Any]", value)
+    return arguments[UNREADABLE] if list(arguments) == [UNREADABLE] else arguments

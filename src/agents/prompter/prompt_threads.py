@@ -1,4 +1,4 @@
-"""Prompts, each in a thread of its own; what belongs to the host stays in the calling thread."""
+"""Answers prompts in parallel threads; callbacks and workflows run in the calling thread."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def answers(
 
     Args:
         prompts: The prompts.
-        ask: Answers one of them in any thread, see `Prompter.ask`.
-        concurrency: How many at a time.
-        is_canceled: Asked in the calling thread.
-        on_event: Is told the position of the prompt and what happens, in the calling thread.
+        ask: Answers one prompt, in any thread, see `Prompter.ask`.
+        concurrency: The number of prompts at a time.
+        is_canceled: Called in the calling thread.
+        on_event: Called with the position of the prompt and the event, in the calling thread.
 
     Yields:
-        The answers, in the order of the prompts; after a cancel those that were finished.
+        The answers, in the order of the prompts; after a cancel only the finished ones.
 
     Raises:
-        Canceled: The person stopped it; all prompts have ended then.
-        Exception: Whatever `ask` raises.
+        Canceled: The run was canceled; all prompts have ended by then.
+        Exception: Raised by `ask`.
     """
-    stop, busy = threading.Event(), threading.Event()
+    stop, wake = threading.Event(), threading.Event()
     events: queue.SimpleQueue[tuple[int, AgentEvent]] = queue.SimpleQueue()
-    host = HostThread(busy.set)
+    host = HostThread(wake.set)
 
     def tell(number: int, event: AgentEvent) -> None:
         events.put((number, event))
-        busy.set()
+        wake.set()
 
     def work(number: int, prompt: Prompt) -> Answered:
         if stop.is_set():
@@ -70,17 +70,17 @@ def answers(
                 return future.result()
             if is_canceled():
                 stop.set()
-                host.close()  # no workflow begins any more
-            busy.wait(_POLL_SECONDS)
-            busy.clear()
+                host.close()  # no further workflow begins
+            wake.wait(_POLL_SECONDS)
+            wake.clear()
 
     with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="prompt") as executor:
         futures = deque(executor.submit(work, number, prompt) for number, prompt in enumerate(prompts))
         for future in futures:
-            future.add_done_callback(lambda _: busy.set())
+            future.add_done_callback(lambda _: wake.set())
         try:
             canceled: Canceled | None = None
-            while futures:  # what was handed out is let go: conversations may be long
+            while futures:  # yielded answers are released: conversations may be long
                 try:
                     answered = wait_for(futures.popleft())
                 except Canceled as error:
@@ -99,7 +99,7 @@ def answers(
 
 @contextmanager
 def _stops_others(stop: threading.Event) -> Generator[None]:
-    """A context for one prompt: an error in it ends the run, and no other prompt begins."""
+    """Sets the event `stop` when a prompt raises, so that no other prompt begins."""
     try:
         yield
     except BaseException:

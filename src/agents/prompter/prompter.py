@@ -1,6 +1,6 @@
-"""Answers one prompt with an agent: what the model is told, what it did, and the rows that come of it.
+"""Answers one prompt with an agent: the messages to the model, the run, and the rows of the conversation.
 
-The node and the command line both work through here; neither KNIME nor a terminal is needed.
+Used by the node and by the command line; needs neither KNIME nor a terminal.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Prompt:
     """A prompt and its history.
 
     Attributes:
-        text: The user's message; empty goes on with the history, None is a missing cell.
-        row: RowID of the prompt, None for a single one.
+        text: The user's message; empty continues the history, None is a missing cell.
+        row: RowID of the prompt, None for a single prompt.
         history: The conversation so far.
     """
 
@@ -53,9 +53,9 @@ class Prompt:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether prompt and history hold nothing that a model could answer."""
-        said = any(entry.message is not None for entry in self.history)
-        return self.text is None or not (self.text or said)
+        """True if neither prompt nor history holds anything that a model could answer."""
+        has_messages = any(entry.message is not None for entry in self.history)
+        return self.text is None or not (self.text or has_messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +65,12 @@ class Answered:
     Attributes:
         prompt: The prompt.
         entries: The conversation as rows, the history included, an error at its end.
-        timeline: What happened.
+        timeline: The events of the run.
         registry: The data of the run.
-        text: The final answer, empty if there is none.
-        error: Why there is none, None if there is.
-        ending: How it ended, None if it failed.
-        notes: What a person should know.
+        text: The final answer, empty without one.
+        error: The reason why there is no answer, None with an answer.
+        ending: The way in which the run ended, None if it failed.
+        notes: Remarks for the user.
     """
 
     prompt: Prompt
@@ -93,31 +93,31 @@ class CallKeeper(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The file, None if they are kept in memory only."""
+        """The file, None if the records are kept in memory only."""
         ...
 
     def append(self, record: CallRecord) -> CallRecord:
-        """Adds a finished call; returns it with its number and its place in the chain."""
+        """Adds the record of a finished call; returns it with its number and its place in the chain."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Prompter:
-    """An agent, ready to be asked.
+    """An agent that answers prompts.
 
     Attributes:
-        model: The model, without retries of its own.
-        toolset: Its tools.
-        dispatcher: What all calls share.
-        journal: Takes the record of every call.
-        options: How the agent runs.
-        tool_options: How tools are offered and run.
-        system_message: Instructions; empty for none.
+        model: The model, without LangChain's retries.
+        toolset: The agent's tools.
+        dispatcher: The sessions, secrets and settings that all calls share.
+        journal: The store for the record of every call.
+        options: The options of the agent's runs.
+        tool_options: The options for offering and running tools.
+        system_message: Instructions, may be empty.
         data: Tables that tools can take.
-        data_prefix: What stands before the list of the data.
-        to_table: Turns an Arrow table into one of the host.
-        records: The calls so far, as the journal has them.
-        under_way: The calls that are not there yet.
+        data_prefix: The text before the list of the data.
+        to_table: Turns an Arrow table into a table of the host.
+        records: The finished calls, as the journal holds them.
+        under_way: The calls without a record yet.
     """
 
     model: EndpointModel
@@ -145,15 +145,15 @@ class Prompter:
 
         Args:
             prompt: The prompt.
-            is_canceled: Asked about every 0.1 s, in the calling thread.
-            on_event: Is told what happens, in the calling thread.
-            host: The thread in which workflows run, another one than this, which has to look after them.
+            is_canceled: Called about every 0.1 s, in the calling thread.
+            on_event: Called with each event, in the calling thread.
+            host: The thread in which workflows run; not the calling thread, as it must run pending workflows.
 
         Returns:
-            What became of it, also if it failed.
+            The outcome, also if the prompt failed.
 
         Raises:
-            Canceled: The person stopped it.
+            Canceled: The run was canceled.
         """
         from ..run.loop import run_agent
 
@@ -161,7 +161,7 @@ class Prompter:
             fix = "Fill in the cell, or remove the row" if prompt.row else "Enter one under 'User message'"
             return self.failed(prompt, MCPError("The prompt is missing", row=prompt.row, fix=fix))
         registry = DataRegistry(self.data, to_table=self.to_table, prefix=self.data_prefix)
-        timeline, over = PromptTimeline(row=prompt.row), threading.Event()
+        timeline, ended = PromptTimeline(row=prompt.row), threading.Event()
 
         def tell(event: AgentEvent) -> None:
             if isinstance(event, PromptGiven):
@@ -172,7 +172,7 @@ class Prompter:
 
         executor = ToolExecutor(
             self.toolset,
-            self._dispatcher(host, over),
+            self._dispatcher(host, ended),
             on_record=lambda record: self.keep(replace(record, input_row=prompt.row)),
             under_way=self.under_way,
             registry=registry,
@@ -185,17 +185,17 @@ class Prompter:
                 self.model, executor, messages, self.options, on_event=tell, is_canceled=is_canceled
             )
         finally:
-            over.set()
+            ended.set()
         if isinstance(outcome.error, Canceled):
             raise outcome.error
         return self._answered(prompt, registry, timeline, outcome, tuple(executor.notes))
 
-    def _dispatcher(self, host: HostThread, over: threading.Event) -> Dispatcher:
-        """The dispatcher of one run: workflows run in the host's thread, none after the run is over."""
+    def _dispatcher(self, host: HostThread, ended: threading.Event) -> Dispatcher:
+        """The dispatcher of one run: workflows run in the host's thread, and none after the run ended."""
         run_workflow, digest = self.dispatcher.run_workflow, self.dispatcher.workflow_digest
         return replace(
             self.dispatcher,
-            run_workflow=None if run_workflow is None else host.here(_unless(over, run_workflow)),
+            run_workflow=None if run_workflow is None else host.here(_until_ended(ended, run_workflow)),
             workflow_digest=None if digest is None else host.here(digest),
         )
 
@@ -203,17 +203,17 @@ class Prompter:
         """System message, history, list of the data, prompt: in KNIME's order."""
         from langchain_core.messages import HumanMessage, SystemMessage
 
-        found: list[BaseMessage] = []
+        messages: list[BaseMessage] = []
         if self.system_message.strip():
-            found.append(SystemMessage(self.system_message))
+            messages.append(SystemMessage(self.system_message))
         for entry in prompt.history:
             if entry.message is not None and not isinstance(entry.message, SystemMessage):
-                found.append(renamed(entry.message, self.toolset.bound_name))
+                messages.append(renamed(entry.message, self.toolset.bound_name))
         if len(registry) or self.toolset.has_data:
-            found.append(HumanMessage(registry.message()))
+            messages.append(HumanMessage(registry.message()))
         if prompt.text:
-            found.append(HumanMessage(prompt.text))
-        return found
+            messages.append(HumanMessage(prompt.text))
+        return messages
 
     def _answered(
         self,
@@ -227,16 +227,16 @@ class Prompter:
 
         error = outcome.error
         messages = [m for m in outcome.messages if not isinstance(m, SystemMessage)]
-        said_last = bool(messages) and isinstance(messages[-1], AIMessage)
+        has_answer = bool(messages) and isinstance(messages[-1], AIMessage)
         if outcome.ending is Ending.STOPPED:
             error = MCPError(f"A tool failed, and the agent stopped: {outcome.text}")
-        elif outcome.ending is Ending.REFUSED and not said_last:
-            error = MCPError(outcome.text)  # a filter before the model: nobody said it
+        elif outcome.ending is Ending.REFUSED and not has_answer:
+            error = MCPError(outcome.text)  # from a filter before the model; it is no message
         if error is not None:
             error = error.at(row=prompt.row)
             timeline.error = str(error)
         timeline.seconds = outcome.duration
-        told = Outcome(
+        row_outcome = Outcome(
             ending=ERROR_ENDING if error is not None or outcome.ending is None else outcome.ending.value,
             answer=outcome.text if error is None else None,
             iterations=outcome.iterations,
@@ -246,7 +246,7 @@ class Prompter:
         shown = [renamed(self._marked(message), self.toolset.shown_name) for message in messages]
         return Answered(
             prompt=prompt,
-            entries=_rows(prompt, shown, error, told),
+            entries=_rows(prompt, shown, error, row_outcome),
             timeline=timeline,
             registry=registry,
             text=outcome.text if error is None else "",
@@ -256,7 +256,7 @@ class Prompter:
         )
 
     def _marked(self, message: BaseMessage) -> BaseMessage:
-        """A model's message with the secrets among its arguments marked, as they are on record."""
+        """A model's message with the secrets in its arguments marked, as in the records."""
         from langchain_core.messages import AIMessage
 
         if not isinstance(message, AIMessage) or not message.tool_calls:
@@ -269,13 +269,13 @@ class Prompter:
         return message.model_copy(update={"tool_calls": calls})
 
     def keep(self, record: CallRecord) -> CallRecord:
-        """Adds the record of a finished call, in any thread; returns it as the journal holds it."""
+        """Adds the record of a finished call, in any thread; returns the record as the journal holds it."""
         kept = self.journal.append(replace(record, run=self.dispatcher.run))
         self.records.append(kept)
         return kept
 
     def failed(self, prompt: Prompt, error: MCPError) -> Answered:
-        """Makes what becomes of a prompt that was never put to the model: its history, and the error."""
+        """The answer for a prompt that was not sent to the model: its history and the error."""
         kept = [entry.message for entry in prompt.history if entry.message is not None]
         return Answered(
             prompt=prompt,
@@ -286,13 +286,13 @@ class Prompter:
         )
 
 
-def _unless(over: threading.Event, run_workflow: WorkflowRunner) -> WorkflowRunner:
-    """Runs no workflow whose turn comes after the run has ended, as by its time limit."""
+def _until_ended(ended: threading.Event, run_workflow: WorkflowRunner) -> WorkflowRunner:
+    """Wraps the workflow runner: raises `Canceled` for workflows that would start after the run ended."""
 
     def run(
         tool: WorkflowTool, arguments: dict[str, Any], tables: tuple[Any, ...]
     ) -> tuple[str, tuple[Any, ...]]:
-        if over.is_set():
+        if ended.is_set():
             raise Canceled("The run ended before the workflow began")
         return run_workflow(tool, arguments, tables)
 
@@ -302,7 +302,7 @@ def _unless(over: threading.Event, run_workflow: WorkflowRunner) -> WorkflowRunn
 def _rows(
     prompt: Prompt, messages: Sequence[BaseMessage], error: MCPError | None, outcome: Outcome
 ) -> tuple[Entry, ...]:
-    """The conversation as rows: errors of the history stay before what is new."""
+    """The conversation as rows: the history with its errors, the new messages, the new error."""
     rows = list(_with_errors(prompt.history, messages))
     if error is not None:
         rows.append(Entry(error=str(error)))
@@ -312,7 +312,7 @@ def _rows(
 
 
 def _with_errors(history: Sequence[Entry], messages: Sequence[BaseMessage]) -> Iterator[Entry]:
-    """Messages as rows, and the errors of a history behind as many of them as they stood behind."""
+    """Messages as rows; each error of the history keeps its position among the messages."""
     rows = (Entry(message=message) for message in messages)
     for entry in history:
         if entry.error is None:

@@ -1,4 +1,4 @@
-"""Answers the prompts of one execution, and keeps what the node's outputs, view and warning are made of."""
+"""Answers the prompts of one execution, and collects the data of the node's outputs, view and warning."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class PromptRuns:
     Attributes:
         prompter: The agent.
         keep_errors: Whether an error becomes a row; otherwise it ends the execution.
-        outputs: How many data outputs there are.
-        concurrency: How many prompts are answered at a time.
-        finished: Keeps the conversations of several prompts; None keeps none.
-        first: What became of the first prompt.
+        outputs: The number of data outputs.
+        concurrency: The number of prompts that are answered at a time.
+        finished: Saves the finished conversations of several prompts; None saves none.
+        first: The outcome of the first prompt.
         entries: The rows of *Conversation*.
-        timelines: What happened to each prompt, of the first ones in full.
-        first_failure: Why the first prompt without an answer has none.
-        failures: How many there are.
-        endings: How the others ended.
-        notes: What a person should know, each once.
+        timelines: The timeline of each prompt; results of tools are dropped after the first 100 prompts.
+        first_failure: The error of the first prompt that failed.
+        failures: The number of prompts that failed.
+        endings: The endings of the other prompts.
+        notes: Remarks for the user, without duplicates.
     """
 
     prompter: Prompter
@@ -79,18 +79,18 @@ class PromptRuns:
 
         Args:
             prompts: The prompts.
-            is_canceled: Asked in the calling thread.
-            on_progress: Is told the part that is done and what is going on, in the calling thread.
-            on_event: Is told what happens, in the calling thread.
+            is_canceled: Called in the calling thread.
+            on_progress: Called with the finished fraction and the present step, in the calling thread.
+            on_event: Called with each event, in the calling thread.
 
         Raises:
-            Canceled: The person stopped it; says where the finished calls are.
-            MCPError: A prompt failed, and errors are not to be kept; says where the finished calls are.
+            Canceled: The run was canceled; the error names the journal of the finished calls.
+            MCPError: A prompt failed, and `keep_errors` is False; the error names the journal, too.
         """
-        tell = on_progress or _tell_nobody
+        report = on_progress or _ignore_progress
         self._tables = deque(maxlen=max(self.outputs, 1))
         limit = self.prompter.options.iteration_limit
-        progress = _Progress(tell, [prompt.row for prompt in prompts], limit, on_event)
+        progress = _Progress(report, [prompt.row for prompt in prompts], limit, on_event)
         if self.finished is not None:
             self.finished.take_over(prompts, self._keep_earlier)
             again = repeated_calls(self.finished.unfinished)
@@ -99,21 +99,21 @@ class PromptRuns:
                     f"Interrupted runs had made these calls for prompts that were asked again: {again};"
                     " look at whether their effects are there twice"
                 ] = None
-        # Also a single prompt has a thread of its own: while a workflow runs in this one, its other calls go
-        # on, and its clocks tick.
-        found = answers(
+        # Even a single prompt gets its own thread: its other calls and its clocks go on while a workflow runs
+        # in this thread.
+        all_answered = answers(
             prompts, self._ask, concurrency=self.concurrency, is_canceled=is_canceled, on_event=progress
         )
         try:
-            self._take_all(found)
+            self._take_all(all_answered)
         except Canceled as error:
             raise self._canceled(error, len(self.timelines), len(prompts)) from None
         except MCPError as error:
             raise self._failure(error) from None
-        tell(1.0, "done")
+        report(1.0, "done")
 
     def data(self) -> list[Any]:
-        """The tables for the data outputs: those that were registered last."""
+        """The tables for the data outputs: the last ones that tools produced."""
         registry = DataRegistry(self.prompter.data, to_table=self.prompter.to_table)
         for table in self._tables:
             registry.add(table, name="", description="")
@@ -131,24 +131,24 @@ class PromptRuns:
         return timeline.question, "" if timeline.ended is None else timeline.ended.text
 
     def warning(self) -> str | None:
-        """All warnings for the person in one text; None if there are none."""
+        """All warnings for the user in one text; None without any."""
         total = self.failures + len(self.endings)
         calls = self.calls()
-        bad = [record for record in calls if not record.ok]
+        failed = [record for record in calls if not record.ok]
         sentences: list[str] = []
         if self.failures:
-            which = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""
-            sentences.append(f"{which}{self.first_failure}")
+            scope = f"{self.failures} of {total} prompts failed; first: " if total > 1 else ""
+            sentences.append(f"{scope}{self.first_failure}")
             sentences += self._to_resume()
-        if bad:
-            first = bad[0]
+        if failed:
+            first = failed[0]
             reason = one_line(first.error or first.status.value, 300)
             name = first.tool_name or "unknown tool"
-            sentences.append(f"{len(bad)} of {len(calls)} tool calls failed; first: {name}: {reason}")
-        for ending, said in _ENDINGS.items():
+            sentences.append(f"{len(failed)} of {len(calls)} tool calls failed; first: {name}: {reason}")
+        for ending, sentence in _ENDINGS.items():
             count = self.endings.count(ending)
             if count:
-                sentences.append(f"{said} ({count} of {total} prompts)" if total > 1 else said)
+                sentences.append(f"{sentence} ({count} of {total} prompts)" if total > 1 else sentence)
         notes = list(self.notes)
         sentences += notes[:_SHOWN_NOTES]
         if len(notes) > _SHOWN_NOTES:
@@ -175,7 +175,7 @@ class PromptRuns:
         except Exception as error:
             if not self.keep_errors or prompt.row is None:
                 raise
-            # A fault of ours with one prompt must not lose the answers to all the others.
+            # A bug that fails one prompt must not lose the answers to the others.
             _log.error("Unexpected %s", kind_and_place(error))
             unexpected = MCPError(
                 f"Unexpected {type(error).__name__}",
@@ -195,10 +195,10 @@ class PromptRuns:
         except OSError as error:
             self.notes[f"Finished conversations cannot be kept: {error.strerror or error}"] = None
 
-    def _take_all(self, found: Generator[Answered]) -> None:
+    def _take_all(self, all_answered: Generator[Answered]) -> None:
         try:
-            with closing(found):
-                for answered in found:
+            with closing(all_answered):
+                for answered in all_answered:
                     if answered.error is not None and not self.keep_errors:
                         raise answered.error
                     self._take(answered)
@@ -222,27 +222,27 @@ class PromptRuns:
 
     def _canceled(self, error: Canceled, done: int, total: int) -> Canceled:
         what = f"Canceled after {done} of {total} prompts" if total > 1 else error.what
-        kept = " ".join(_sentence(text) for text in (*self._to_resume(), self._kept()) if text)
-        return Canceled(what, fix=kept or None)
+        advice = " ".join(_sentence(text) for text in (*self._to_resume(), self._journal_text()) if text)
+        return Canceled(what, fix=advice or None)
 
     def _to_resume(self) -> list[str]:
-        """The advice for prompts without an answer, and what running them again would repeat."""
+        """The advice for prompts without an answer, and the calls that asking them again may repeat."""
         if self.finished is None or not self.finished.rows:
             return []
         records = [*self.finished.unfinished, *self.prompter.records]
-        again = repeated_calls(one for one in records if one.input_row not in self.finished.rows)
+        again = repeated_calls(record for record in records if record.input_row not in self.finished.rows)
         return [
             "Switch on 'Resume an interrupted run' and execute again to ask only the others",
             *([f"The model may then make these calls again: {again}"] if again else []),
         ]
 
     def _failure(self, error: MCPError) -> MCPError:
-        kept = self._kept()
+        journal = self._journal_text()
         fixed = error.at()
-        fixed.fix = " ".join(_sentence(text) for text in (error.fix, kept) if text) or None
+        fixed.fix = " ".join(_sentence(text) for text in (error.fix, journal) if text) or None
         return fixed
 
-    def _kept(self) -> str | None:
+    def _journal_text(self) -> str | None:
         journal = self.prompter.journal
         if not journal.count or journal.path is None:
             return None
@@ -257,16 +257,16 @@ _ENDINGS: Final = {
 
 
 class _Progress:
-    """The agent's present step, in a few words."""
+    """Reports the agent's present step as progress."""
 
     def __init__(
         self,
-        tell: Callable[[float, str], None],
+        report: Callable[[float, str], None],
         rows: Sequence[str | None],
         limit: int,
         on_event: Callable[[AgentEvent], None] | None,
     ) -> None:
-        self._tell = tell
+        self._tell = report
         self._on_event = on_event
         self._rows = rows
         self._limit = limit
@@ -299,7 +299,7 @@ class _Progress:
         self._tell(min(sum(self._done.values()) / total, 1.0), f"{prefix}{text}")
 
 
-def _tell_nobody(_done: float, _text: str) -> None:
+def _ignore_progress(_done: float, _text: str) -> None:
     pass
 
 

@@ -1,4 +1,4 @@
-"""The agent's own settings: their parameters, with what an analyst must know. `settings_checks` checks them.
+"""The agent's own settings: their parameters, with descriptions for analysts. `settings_checks` checks them.
 
 The keys that KNIME's Agent Prompter has mean the same here.
 """
@@ -19,7 +19,7 @@ _LONGEST_RUN: Final = 7 * 24 * 3600.0
 
 
 class LimitHandling(knext.EnumParameterOptions):
-    """The effects of the iteration limit."""
+    """The choices for a run that reaches the iteration limit."""
 
     FAIL = ("Fail", "The prompt fails.")
     FINAL_RESPONSE = (
@@ -29,7 +29,7 @@ class LimitHandling(knext.EnumParameterOptions):
 
 
 class ToolErrorHandling(knext.EnumParameterOptions):
-    """The effects of a failed tool."""
+    """The choices for a failed tool."""
 
     model = ("Tell the model", "The model reads what went wrong, and what would help, and goes on.")
     stop = (
@@ -39,7 +39,7 @@ class ToolErrorHandling(knext.EnumParameterOptions):
 
 
 class ErrorHandling(knext.EnumParameterOptions):
-    """The effects of an error of the agent. The names are KNIME's."""
+    """The choices for an error of the agent. The names are KNIME's."""
 
     FAIL = ("Fail", "The node fails.")
     COLUMN = (
@@ -57,7 +57,7 @@ class ConversationForm(knext.EnumParameterOptions):
 
 
 def text_columns(schema: Any) -> list[str]:
-    """Lists the columns of text of a schema."""
+    """Lists the text columns of a schema."""
     return [column.name for column in schema if column.ktype == knext.string()]
 
 
@@ -266,7 +266,7 @@ def _error_columns(specs: list[Any]) -> list[str]:
 
 @knext.parameter_group(label="Errors", is_advanced=True)
 class ErrorSettings:
-    """The ways of handling errors of the agent; the keys are KNIME's."""
+    """The settings for errors of the agent; the keys are KNIME's."""
 
     error_handling = knext.EnumParameter(
         "Error handling",

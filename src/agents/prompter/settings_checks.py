@@ -26,7 +26,7 @@ def layout_of(node: Any, history: Any | None) -> ConversationLayout:
     """Decides on the columns of *Conversation*.
 
     Raises:
-        SettingInvalid: There is no column for it.
+        SettingInvalid: There is no column for the conversation, or two columns would have one name.
     """
     from .conversation import ConversationLayout, choose_message_form
 
@@ -55,18 +55,18 @@ def history_column(node: Any, history: Any | None) -> str | None:
     """Finds the column of the history with the messages, None without a history.
 
     Raises:
-        SettingInvalid: There is none.
+        SettingInvalid: The history has no such column.
     """
     from .history import conversation_columns, default_column
 
     if history is None:
         return None
-    wanted = node.conversation_column
-    is_auto = wanted in (None, "", AUTO)
-    found = default_column(history) if is_auto else wanted
-    if found in conversation_columns(history):
-        return found
-    what = "has no conversation column" if is_auto else f"has no messages in '{wanted}'"
+    setting = node.conversation_column
+    is_auto = setting in (None, "", AUTO)
+    column = default_column(history) if is_auto else setting
+    if column in conversation_columns(history):
+        return column
+    what = "has no conversation column" if is_auto else f"has no messages in '{setting}'"
     raise SettingInvalid(
         f"The Conversation history {what}",
         setting="conversation_column",
@@ -75,10 +75,10 @@ def history_column(node: Any, history: Any | None) -> str | None:
 
 
 def history_error_column(node: Any, history: Any | None) -> str | None:
-    """Finds the column of the history with errors; None without a history, or if they are not to be kept.
+    """Finds the column of the history with errors; None without a history, or if the settings use none.
 
     Raises:
-        SettingInvalid: It is not there.
+        SettingInvalid: The history has no such column.
     """
     errors = node.errors
     if history is None or not errors.use_existing_error_column:
@@ -96,10 +96,10 @@ def history_error_column(node: Any, history: Any | None) -> str | None:
 
 
 def check(node: Any, tools: Any | None, history: Any | None, data: list[Any]) -> None:
-    """Checks the settings against what is connected; makes no connection.
+    """Checks the settings against the connected inputs; makes no connection.
 
     Raises:
-        SettingInvalid: A setting that cannot work, with what to do.
+        SettingInvalid: A setting cannot work; the error says what to do.
     """
     from ...types.columns import tool_column_names
     from ..toolbox.approval import ApprovalPolicy

@@ -30,7 +30,7 @@ _ROWS_PER_PIECE: Final = 512
 
 
 def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
-    """Reads the input of the node; `head` is the head hash that is expected, or empty.
+    """Reads the input of the node; `head` is the expected head hash, or empty.
 
     Raises:
         MCPError: The table holds no calls, or a cell cannot be read.
@@ -55,32 +55,32 @@ def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
 
 
 def passwords(ctx: Any, secrets: Iterable[Any]) -> dict[str, str]:
-    """Looks up the passwords, by name, of the credentials that the setting ``secrets`` names.
+    """Looks up the passwords of the credentials that the setting ``secrets`` names, by credential name.
 
     Raises:
-        SettingInvalid: There is no credential of that name.
+        SettingInvalid: No credential has this name.
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for pair in secrets:
         credential = find_credential(ctx, pair.credential.strip() or None)
         if credential is not None:
-            found[credential.name] = credential.password
-    return found
+            by_name[credential.name] = credential.password
+    return by_name
 
 
 @dataclass(slots=True, kw_only=True)
 class ReplayRun:
-    """One execution.
+    """One execution of the Replayer.
 
     Attributes:
-        recording: What to replay.
-        options: What the person decided.
-        sessions: The sessions.
+        recording: The calls to replay.
+        options: The user's options.
+        sessions: The sessions with the servers.
         folder: The workflow's data area.
         summary: The counts.
         shown: The calls that the view shows.
         run_id: Id of the run in the journal.
-        head: Hash of the last call that was made, "" if none was.
+        head: Hash of the last call, "" if no call was made.
     """
 
     recording: Recording
@@ -106,16 +106,16 @@ class ReplayRun:
         """Replays all calls.
 
         Args:
-            write: Takes the table *Replay* piece by piece, with RowIDs first.
-            is_canceled: Asked in the calling thread.
-            on_finished: Told how many calls are done, of how many.
+            write: Called with the table *Replay* piece by piece; the first column holds the RowIDs.
+            is_canceled: Called in the calling thread.
+            on_finished: Called with the number of finished calls and the number of all calls.
 
         Raises:
-            Canceled: It was canceled; the message names the journal with the calls that were made.
+            Canceled: The replay was canceled; the message names the journal with the calls that were made.
             MCPError: The journal cannot be written.
         """
         calls = self.recording.calls
-        # On KNIME's own thread, before calls run in threads of their own.
+        # In KNIME's thread, before calls run in other threads.
         self.sessions.know(*routes_of(calls, self.options))
         journal = Journal(
             self.folder / JOURNALS / f"{self.run_id}{SUFFIX}", run=self.run_id, about="tool_call_replayer"
@@ -123,7 +123,7 @@ class ReplayRun:
         dispatcher = self.sessions.dispatcher(
             self.run_id, Pinning.IGNORE, lambda _call, _number, _data, _kind: ""
         )
-        # Pictures are compared by what the text of a result says of them; they are not kept a second time.
+        # Images are compared by their description in the result's text; they are not saved a second time.
         dispatcher = replace(dispatcher, save_blob=None)
         replayer = Replayer(
             dispatcher=dispatcher,
@@ -133,15 +133,15 @@ class ReplayRun:
             on_cancel=self.sessions.stop.set,
         )
         with journal:
-            waiting: list[ReplayedCall] = []
+            pending: list[ReplayedCall] = []
             try:
                 for done, call in enumerate(replayer.replay(calls), start=1):
                     self.summary.add(call)
                     self.shown.add(call)
-                    waiting.append(call)
-                    if len(waiting) == _ROWS_PER_PIECE:
-                        write(_piece(waiting))
-                        waiting = []
+                    pending.append(call)
+                    if len(pending) == _ROWS_PER_PIECE:
+                        write(_piece(pending))
+                        pending = []
                     on_finished(done, len(calls))
             except Canceled:
                 journal.close("canceled")
@@ -149,8 +149,8 @@ class ReplayRun:
                     f"The replay was canceled after {self.summary.counts.total()} of {len(calls)} calls",
                     fix=f"The calls that were made are kept in {journal.path}",
                 ) from None
-            if waiting or not calls:
-                write(_piece(waiting))
+            if pending or not calls:
+                write(_piece(pending))
             self.head = journal.head
 
 

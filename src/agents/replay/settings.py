@@ -1,4 +1,4 @@
-"""The Replayer's own settings: their parameters, with what an analyst must know, and what they mean."""
+"""The Replayer's own settings: their parameters, with descriptions for analysts, and their options."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def check(node: Any, schema: Any) -> None:
     """Checks the settings of a node with the parameters of this module; makes no connection.
 
     Raises:
-        SettingInvalid: A setting that cannot work, with what to do.
+        SettingInvalid: A setting cannot work; the error says what to do.
     """
     options_of(node, {})
     names = [column.name for column in schema]
@@ -189,7 +189,7 @@ def check(node: Any, schema: Any) -> None:
 
 
 def nothing_to_compare(schema: Any) -> str | None:
-    """Warns of an input without results, where every call that has one now is different."""
+    """The warning for an input without results, in which every call with a result now is different."""
     if {"Result", "Structured result"} & {column.name for column in schema}:
         return None
     return "The table has no column Result, so there was nothing to compare with what tools answer now."
@@ -199,7 +199,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name.
 
     Raises:
-        SettingInvalid: A setting that cannot work.
+        SettingInvalid: A setting cannot work.
     """
     from ...audit.replay.ignore import IgnoreRules
     from ...audit.replay.options import ReplayOptions, RowSelection, pairs

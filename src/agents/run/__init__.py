@@ -1,1 +1,1 @@
-"""The agent's loop: ask the model, run the tools that it asks for, until it answers."""
+"""The agent's loop: asks the model and runs the tools that it calls, until it answers."""

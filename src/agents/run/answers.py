@@ -20,22 +20,22 @@ _FILTERED: Final = frozenset({"safety", "recitation", "blocklist", "prohibited_c
 
 
 def usage_of(message: AIMessage) -> TokenUsage:
-    """The tokens of one answer as the endpoint counted them, or that it did not."""
-    counted = message.usage_metadata
-    if not counted or not (counted["input_tokens"] or counted["output_tokens"]):
-        return TokenUsage(unreported=1)  # some endpoints send zeros, which nobody counted
-    return TokenUsage(input=counted["input_tokens"], output=counted["output_tokens"], turns=1)
+    """The tokens of one answer; counts the answer as unreported if the endpoint did not count them."""
+    usage = message.usage_metadata
+    if not usage or not (usage["input_tokens"] or usage["output_tokens"]):
+        return TokenUsage(unreported=1)  # some endpoints send zeros instead of counts
+    return TokenUsage(input=usage["input_tokens"], output=usage["output_tokens"], turns=1)
 
 
 def finish_reason(message: AIMessage) -> str:
-    """The finish reason: ``stop``, ``length``, ``content_filter`` or another word of the endpoint."""
-    reason = _given_reason(message)
+    """The finish reason: ``stop``, ``length``, ``content_filter`` or another value of the endpoint."""
+    reason = _reported_reason(message)
     if reason in _CUT_OFF:
         return "length"
     return "content_filter" if reason in _FILTERED else reason
 
 
-def _given_reason(message: AIMessage) -> str:
+def _reported_reason(message: AIMessage) -> str:
     return str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
 
 
@@ -50,22 +50,22 @@ def refusal_of(message: AIMessage) -> str | None:
 
 
 def require_content(message: AIMessage) -> None:
-    """Checks that an answer is whole, and says something: text, tool calls, or that the model refuses.
+    """Checks that an answer is complete and has content: text, tool calls or a refusal.
 
     Raises:
-        ModelBusy: The endpoint gave it up.
-        ContextTooLong: It says nothing, for the conversation has taken all the room.
-        ModelAnswerInvalid: It says nothing.
+        ModelBusy: The endpoint gave up in the middle of the answer.
+        ContextTooLong: The answer is empty, as the conversation fills the model's context.
+        ModelAnswerInvalid: The answer is empty.
     """
     if finish_reason(message) in _GIVEN_UP:
         raise ModelBusy(
             f"The endpoint gave up in the middle of the answer ({finish_reason(message)})",
             fix="Try again later, or choose another model",
         )
-    asks = message.tool_calls or message.invalid_tool_calls
-    if asks or text_of(message) or refusal_of(message) is not None:
+    calls = message.tool_calls or message.invalid_tool_calls
+    if calls or text_of(message) or refusal_of(message) is not None:
         return
-    if _given_reason(message) in _CONTEXT_FULL:
+    if _reported_reason(message) in _CONTEXT_FULL:
         raise too_long("nothing is left for an answer")
     if finish_reason(message) == "length":
         error = ModelAnswerInvalid(
@@ -73,7 +73,7 @@ def require_content(message: AIMessage) -> None:
             fix="Raise the token limit in the node that connects the model; models that reason need much"
             " more",
         )
-        error.tries = 1  # it would only do the same again
+        error.tries = 1  # the same would happen again
         raise error
     raise ModelAnswerInvalid(
         "The model's answer is empty",

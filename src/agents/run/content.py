@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
-    """Lists what a message holds as content blocks in LangChain's form; an empty text is no block."""
+    """Lists the content blocks of a message in LangChain's form; an empty text is no block."""
     content = cast("str | list[str | dict[str, Any]]", message.content)
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -23,7 +23,7 @@ def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
 def calls_of(message: AIMessage) -> list[dict[str, Any]]:
     """Lists the tool calls of a model's message as ``id``, ``name`` and ``arguments``.
 
-    The arguments are a dict, or text that could not be read as one.
+    The arguments are a dict, or a text if they could not be read.
     """
     good = [
         {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
@@ -42,12 +42,12 @@ def text_of(message: BaseMessage) -> str:
 
 
 def shown_text(message: BaseMessage) -> str:
-    """Reads the text of a message for people, with type and size of each image in its place."""
+    """Reads the text of a message for people, with type and size in place of each image."""
     return "\n".join(filter(None, (shown_block(block) for block in blocks_of(message))))
 
 
 def image_of(block: Mapping[str, Any]) -> tuple[bytes, str] | None:
-    """Reads bytes and MIME type of an image block; None if it is none, or only the address of an image."""
+    """Reads bytes and MIME type of an image block; None for other blocks and for URLs of images."""
     if block.get("type") == "image":
         data, mime_type = block.get("base64") or block.get("data"), block.get("mime_type") or "image/png"
     elif block.get("type") == "image_url":

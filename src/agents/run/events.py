@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
-    """Tokens that a model counted.
+    """The numbers of tokens that an endpoint reported.
 
     Attributes:
         input: Tokens of the prompts.
         output: Tokens of the answers.
         turns: Model calls that reported usage.
-        unreported: Model calls that did not.
+        unreported: Model calls without a report.
     """
 
     input: int = 0
@@ -31,7 +31,7 @@ class TokenUsage:
     unreported: int = 0
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Sums both."""
+        """Adds the counts."""
         return TokenUsage(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -48,7 +48,7 @@ class Ending(StrEnum):
     LIMIT = "iteration limit"
     """The limit was reached, and the model was asked for a final answer without tools."""
     STOPPED = "stopped"
-    """A tool failed, and the policy says stop."""
+    """A tool failed, and the options say stop."""
     REFUSED = "refused"
     """The model, or a filter before it, refused to answer."""
 
@@ -63,15 +63,15 @@ class PromptGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswered:
-    """One turn of the model.
+    """The model's answer in one turn.
 
     Attributes:
         iteration: The turn, from 1.
-        message: What it said, tool calls included.
+        message: The answer, tool calls included.
         usage: Tokens of this turn.
-        at: When the turn began.
+        at: The time at which the turn began.
         duration: Seconds, retries included.
-        attempts: How often the request was sent.
+        attempts: The number of times that the request was sent.
     """
 
     iteration: int
@@ -88,7 +88,7 @@ class ModelRetried:
 
     Attributes:
         iteration: The turn.
-        reason: What happened, in words.
+        reason: The error, for people.
         wait: Seconds until the next try.
     """
 
@@ -99,11 +99,11 @@ class ModelRetried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """A piece of the model's text, while it is written; only when streaming was asked for.
+    """A piece of the model's text while the model writes; only with streaming.
 
     Attributes:
-        iteration: The turn. After a `ModelRetried` of the same turn the text begins anew.
-        text: The piece, as it came.
+        iteration: The turn. After a `ModelRetried` of the same turn the text starts again.
+        text: The piece, unchanged.
     """
 
     iteration: int
@@ -112,7 +112,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """A call of a tool begins."""
+    """A tool call begins."""
 
     request: ToolRequest
     shown_name: str
@@ -121,7 +121,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished:
-    """A call of a tool ended, however.
+    """A tool call ended, with or without a result.
 
     Attributes:
         reply: The answer and its record.
@@ -139,10 +139,10 @@ class RunEnded:
     """The run is over.
 
     Attributes:
-        ending: Why.
-        text: The final answer, or what stands in for it.
+        ending: The reason of the end.
+        text: The final answer, or the text in its place.
         usage: Tokens of all turns.
-        iterations: Turns that were taken.
+        iterations: The number of turns.
         duration: Seconds of the whole run.
     """
 

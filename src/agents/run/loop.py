@@ -1,8 +1,8 @@
-"""The agent's loop: ask the model, run the tools that it asks for, until it answers.
+"""The agent's loop: asks the model and runs the tools that it calls, until it answers.
 
-The loop has an event loop of its own in the thread that calls it, so that a request that waits for the model
-can be canceled at any moment; tools run in threads beside it, at most so many at a time. Whatever ends a run,
-its conversation is in order: every tool call has an answer, in the order of the calls.
+Each run has its own event loop in the calling thread, so that a waiting request to the model can be canceled
+at any moment. Tools run in other threads, a limited number at a time. At the end of every run, also after an
+error, each tool call in the conversation has an answer, in the order of the calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentOptions", "AgentOutcome", "run_agent"]
 
 POLL_SECONDS: Final = 0.1
-"""How often the cancel button is looked at."""
+"""Seconds between two checks of the cancel button."""
 
 _GRACE_SECONDS: Final = 0.5
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
@@ -56,23 +56,23 @@ def run_agent(
     on_event: Callable[[AgentEvent], None] | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> AgentOutcome:
-    """Runs an agent, blocking. Not from inside a running event loop.
+    """Runs an agent, blocking. Do not call it inside a running event loop.
 
     Args:
-        model: The model, without retries of its own (``max_retries=0``).
+        model: The model, without LangChain's retries (``max_retries=0``).
         toolbox: The tools.
-        messages: System message, history and prompt, as far as there are any. A history with calls that
-            nobody answered is repaired, and the outcome says so.
-        options: How to run.
-        on_event: Is told what happens, in the calling thread. What it raises ends the run.
-        is_canceled: Asked about every 0.1 s, in the calling thread.
+        messages: System message, history and prompt, each optional. A history with unanswered calls is
+            repaired, and the outcome says so.
+        options: The options of the run.
+        on_event: Called with each event, in the calling thread. An exception in it ends the run.
+        is_canceled: Called about every 0.1 s, in the calling thread.
 
     Returns:
-        The outcome, also of a run that failed or was canceled: its conversation is in order.
+        The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
     """
-    run = _Run(model, toolbox, messages, options or AgentOptions(), on_event or _nothing)
+    run = _Run(model, toolbox, messages, options or AgentOptions(), on_event or _ignore_event)
     loop = asyncio.new_event_loop()
-    # Its threads look up names of hosts; nobody waits for one that hangs.
+    # Threads that look up host names; the run does not wait for one that hangs.
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
     loop.set_default_executor(executor)
     try:
@@ -120,8 +120,8 @@ class _Run:
         stop: MCPError | None = None
         try:
             while not task.done():
-                left = max(0.0, self._until - time.monotonic())
-                await asyncio.wait({task}, timeout=min(POLL_SECONDS, left))
+                remaining = max(0.0, self._until - time.monotonic())
+                await asyncio.wait({task}, timeout=min(POLL_SECONDS, remaining))
                 stop = self._reason_to_stop(is_canceled)
                 if stop is not None and not task.done():
                     break
@@ -130,7 +130,7 @@ class _Run:
                 self._stopped.set()
                 task.cancel()
                 await asyncio.wait({task})
-            await self._model.release_connections()  # they belong to this event loop, which ends
+            await self._model.release_connections()  # the connections belong to this event loop, which ends
         if task.cancelled():
             return self._outcome(None, "", stop or Canceled("The run was canceled"))
         error = task.exception()
@@ -199,8 +199,8 @@ class _Run:
         )
         self._usage += turn.usage
         self._iterations = iteration
-        message, calls = settle(_speaking(turn.message), taken=self._ids, iteration=iteration)
-        if final and calls:  # it was told not to
+        message, calls = settle(_with_refusal_as_text(turn.message), taken=self._ids, iteration=iteration)
+        if final and calls:  # it called tools although asked not to
             message, calls = _without_calls(message), ()
         self._emit(
             ModelAnswered(
@@ -250,28 +250,28 @@ class _Run:
         if finish_reason(message) == "length":
             requests = [_cut_off(request) for request in requests]
         replies = [_unfinished(request) for request in requests]
-        places = asyncio.Semaphore(self._options.parallel_calls)
+        slots = asyncio.Semaphore(self._options.parallel_calls)
         tasks = [
-            asyncio.create_task(self._run_tool(replies, number, places)) for number in range(len(replies))
+            asyncio.create_task(self._run_tool(replies, number, slots)) for number in range(len(replies))
         ]
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            # The tools were told; those that stop soon still say what they did.
+            # The tools see the cancel; the ones that stop soon still return a reply.
             await asyncio.wait(tasks, timeout=_GRACE_SECONDS)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
             raise
         finally:
-            # Question and answers together, so that the conversation is in order at every moment.
+            # Calls and replies are added together, so that no call is ever without an answer.
             self._conversation += [message, *map(answer, replies)]
         for task in tasks:
             task.result()
         return next((reply for reply in replies if reply.stop), None)
 
-    async def _run_tool(self, replies: list[ToolReply], number: int, places: asyncio.Semaphore) -> None:
-        async with places:
+    async def _run_tool(self, replies: list[ToolReply], number: int, slots: asyncio.Semaphore) -> None:
+        async with slots:
             if self._stopped.is_set():
                 return
             reply = replies[number]
@@ -285,9 +285,9 @@ class _Run:
                 if not self._stopped.is_set():
                     raise
             except JournalWriteError:
-                self._stopped.set()  # what cannot be recorded must not be called
+                self._stopped.set()  # no further calls, as they could not be recorded
                 raise
-            except Exception as error:  # a fault of ours must not lose the conversation
+            except Exception as error:  # a bug must not lose the conversation
                 text = f"Error: the tool could not be run ({type(error).__name__})."
                 reply = ToolReply(request=request, content=text, failed=True)
                 self._notes.append(f"The call of '{shown_name}' failed inside of the agent: {error}")
@@ -302,8 +302,8 @@ def _cut_off(request: ToolRequest) -> ToolRequest:
     return request if request.error is None else replace(request, error=f"{_SHORTER} {request.error}")
 
 
-def _speaking(message: AIMessage) -> AIMessage:
-    """Endpoints refuse a history with an answer that says nothing: a refusal becomes its text."""
+def _with_refusal_as_text(message: AIMessage) -> AIMessage:
+    """Puts a refusal into the content, as endpoints reject assistant messages without content."""
     refusal = refusal_of(message)
     if refusal is None or text_of(message):
         return message
@@ -324,5 +324,5 @@ def _unfinished(request: ToolRequest) -> ToolReply:
     return ToolReply(request=request, content=_CANCELED, failed=True, unfinished=True)
 
 
-def _nothing(event: AgentEvent) -> None:
+def _ignore_event(event: AgentEvent) -> None:
     pass

@@ -1,9 +1,9 @@
-"""Conversations that every endpoint accepts: each tool call is answered once, right after it was asked for.
+"""Makes conversations that every endpoint accepts: each tool call has one answer, right after the call.
 
 Endpoints refuse a whole conversation for one call without an answer, an id that is used twice, a name with
-a space or arguments that are no JSON object. Models produce all of these. So what a model said is put in
-order before it enters the history (`settle`), a history from elsewhere is put in order before it is used
-(`repair`), and images of tools, which endpoints take from users only, are moved for sending (`sendable`).
+a space or arguments that are no JSON object. Models produce all of these. So a model's message is corrected
+before it enters the history (`settle`), another history is corrected before it is used (`repair`), and
+images of tools, which endpoints accept from users only, are moved before sending (`sendable`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_NAME: Final = 64
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
 _IMAGES: Final = frozenset({"image", "image_url"})
-_THOUGHTS: Final = re.compile(
+_THOUGHT_TEXT: Final = re.compile(
     r"\A\s*<(think|thinking|thought)>.*?</\1>|\A(?:(?!<think).)*?</(?:think|thinking)>", re.DOTALL
 )
 _CALL_IN_TEXT: Final = re.compile(
@@ -39,29 +39,31 @@ _ORIGIN: Final = re.compile(r"\[from (\S+)\]")
 def settle(
     message: AIMessage, *, taken: set[str], iteration: int = 0
 ) -> tuple[AIMessage, tuple[ToolRequest, ...]]:
-    """Turns a model's message into one that may stand in a history.
+    """Corrects a model's message so that endpoints accept it in a history.
 
     Args:
         message: The model's answer.
-        taken: Ids of calls that the conversation has already; those of this message are added.
+        taken: Ids of the calls in the conversation so far; the ids of this message are added.
         iteration: The agent's turn, 0 in a history.
 
     Returns:
-        The message with every call as a valid one (unreadable arguments become none), and the calls as the
-        model meant them.
+        The message, in which every call is valid (unreadable arguments become an empty object), and the
+        calls with the arguments as read, or with the error.
     """
     raw = calls_of(message)
     calls = tuple(
         _request(call, number=number, taken=taken, iteration=iteration) for number, call in enumerate(raw, 1)
     )
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
-    back = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
-    if back:
-        signed = back.get("calls", {})
+    returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
+    if returned_fields:
+        call_fields = returned_fields.get("calls", {})
         by_id = {
-            call.id: signed[own["id"]] for own, call in zip(raw, calls, strict=True) if own["id"] in signed
+            call.id: call_fields[original["id"]]
+            for original, call in zip(raw, calls, strict=True)
+            if original["id"] in call_fields
         }
-        kwargs[GIVEN_BACK] = {**back, "calls": by_id}
+        kwargs[GIVEN_BACK] = {**returned_fields, "calls": by_id}
     settled = AIMessage(
         content=cast("Any", message.content),
         additional_kwargs=kwargs,
@@ -77,18 +79,18 @@ def settle(
 
 
 def call_name(name: str) -> str:
-    """The name that a call has in the history, 1 to 64 characters: endpoints check names there, too."""
+    """The name of a call in the history, 1 to 64 characters, as endpoints check names there, too."""
     return _BAD_IN_NAME.sub("_", name)[:_LONGEST_NAME] or "unnamed"
 
 
 def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[str, ...]]:
-    """Puts a history from elsewhere in order.
+    """Corrects a history so that endpoints accept it.
 
     Args:
         messages: Any conversation.
 
     Returns:
-        The conversation in which every call has one answer, right after it; and what was changed, in words.
+        The conversation, in which every call has one answer right after it, and the corrections in words.
     """
     repaired: list[BaseMessage] = []
     counts = {"unanswered": 0, "stray": 0, "malformed": 0, "empty": 0}
@@ -109,22 +111,22 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
             counts["empty"] += 1
             continue
         counts["malformed"] += sum(
-            call.error is not None or call.id != own for call, own in zip(calls, ids, strict=True)
+            call.error is not None or call.id != original for call, original in zip(calls, ids, strict=True)
         )
         repaired.append(settled if calls else message)
-        for call, own in zip(calls, ids, strict=True):
-            known = answers.get(own, [])
-            counts["unanswered"] += not known
-            if known:
-                repaired.append(known.pop(0).model_copy(update={"tool_call_id": call.id}))
+        for call, original in zip(calls, ids, strict=True):
+            known_answers = answers.get(original, [])
+            counts["unanswered"] += not known_answers
+            if known_answers:
+                repaired.append(known_answers.pop(0).model_copy(update={"tool_call_id": call.id}))
             else:
                 repaired.append(answer(ToolReply(request=call, content=_NEVER_ANSWERED, failed=True)))
-    counts["stray"] = sum(len(left) for left in answers.values())
-    return repaired, _said(counts)
+    counts["stray"] = sum(len(unused) for unused in answers.values())
+    return repaired, _repair_notes(counts)
 
 
 def answer(reply: ToolReply) -> ToolMessage:
-    """Makes the message that answers a call; it tells the model the server that wrote it."""
+    """Makes the message that answers a call; its first line names the server that wrote the result."""
     content = reply.content
     if reply.origin:
         line = f"[from {reply.origin}]"
@@ -138,10 +140,10 @@ def answer(reply: ToolReply) -> ToolMessage:
 
 
 def origin_of(message: ToolMessage) -> str:
-    """Reads the server that wrote the result of a tool; empty where the message does not say it."""
+    """Reads the server that wrote the result of a tool; empty if the message does not name one."""
     text = next((str(block.get("text", "")) for block in blocks_of(message)), "")
-    found = _ORIGIN.fullmatch(text.partition("\n")[0])
-    return found[1] if found else ""
+    match = _ORIGIN.fullmatch(text.partition("\n")[0])
+    return match[1] if match else ""
 
 
 def _text_block(text: str) -> dict[str, Any]:
@@ -149,24 +151,24 @@ def _text_block(text: str) -> dict[str, Any]:
 
 
 def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[BaseMessage]:
-    """Makes what is sent from a history: results as text, and their images as a message of the user.
+    """Moves the images in tool results to a message of the user after them.
 
-    OpenAI's chat completions take images in messages of the user only.
+    OpenAI's chat completions accept images in messages of the user only.
 
     Args:
-        messages: A history in order.
-        images: False for a model that takes none: the text says that they were left out.
+        messages: A corrected history.
+        images: False for a model that accepts no images: the text says that they were left out.
 
     Returns:
         The messages to send.
     """
     sent: list[BaseMessage] = []
-    shown: list[Any] = []
+    image_content: list[Any] = []
     for message in messages:
         if not isinstance(message, ToolMessage):
-            if shown:
-                sent.append(HumanMessage(content=shown))
-                shown = []
+            if image_content:
+                sent.append(HumanMessage(content=image_content))
+                image_content = []
             sent.append(message)
             continue
         if isinstance(message.content, str):
@@ -177,15 +179,15 @@ def sendable(messages: Sequence[BaseMessage], *, images: bool = True) -> list[Ba
             if block.get("type") not in _IMAGES:
                 texts.append(str(block.get("text", "")))
             elif images:
-                if not shown:
-                    shown.append(_text_block("Images that the tools returned, in order:"))
-                shown.append(block)
+                if not image_content:
+                    image_content.append(_text_block("Images that the tools returned, in order:"))
+                image_content.append(block)
                 texts.append("[an image, shown in the next message]")
             else:
                 texts.append("[an image, left out because the model does not take images]")
         sent.append(message.model_copy(update={"content": "\n".join(texts)}))
-    if shown:
-        sent.append(HumanMessage(content=shown))
+    if image_content:
+        sent.append(HumanMessage(content=image_content))
     return sent
 
 
@@ -200,38 +202,38 @@ def has_images(messages: Sequence[BaseMessage]) -> bool:
 
 
 def answer_of(message: BaseMessage) -> str:
-    """The text of a model's answer without the thoughts before it; all of it if nothing is left otherwise.
+    """The text of a model's answer without the thoughts before it; the whole text if it is all thoughts.
 
     Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
-    without the opening mark, which is part of the model's prompt then.
+    without the opening tag, which then belongs to the model's prompt.
     """
     text = text_of(message)
-    return _THOUGHTS.sub("", text).strip() or text
+    return _THOUGHT_TEXT.sub("", text).strip() or text
 
 
 def called_in_text(message: BaseMessage) -> bool:
-    """Returns whether a model's answer begins with a tool call in a form that its server should have read."""
+    """Returns whether a model's answer begins with a tool call that its server should have parsed."""
     return _CALL_IN_TEXT.match(answer_of(message)) is not None
 
 
 def _request(call: Mapping[str, Any], *, number: int, taken: set[str], iteration: int) -> ToolRequest:
-    chosen = call["id"]
-    while not chosen or chosen in taken:
-        chosen = f"{call['id'] or 'call'}_{number}"
+    unique_id = call["id"]
+    while not unique_id or unique_id in taken:
+        unique_id = f"{call['id'] or 'call'}_{number}"
         number += 1
-    taken.add(chosen)
-    read, error = read_arguments(call["arguments"])
+    taken.add(unique_id)
+    parsed, error = read_arguments(call["arguments"])
     return ToolRequest(
-        id=chosen,
+        id=unique_id,
         name=call["name"].strip(),
-        arguments=read,
+        arguments=parsed,
         iteration=iteration,
         error=error,
         written="" if error is None else _quoted(str(call["arguments"])),
     )
 
 
-def _said(counts: Mapping[str, int]) -> tuple[str, ...]:
+def _repair_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
     words = {
         "unanswered": "tool calls of the history had no answer; they were answered with an error",
         "stray": "tool results of the history belonged to no call and were left out",

@@ -1,9 +1,9 @@
-"""One turn of a model: the request, what to do when it fails, and the answer in order.
+"""Requests one turn from a model, and adapts and retries requests that fail.
 
-Requests have no effects, so they are sent again as often as the kind of failure allows. Where an endpoint
-objects to a part of a request, that part is changed for the next try: the oldest tool results are left out,
-images become a note, ids of calls become others, what the model thought is left out, tools are described more
-simply (see `model.tool_fitting`). The history itself keeps everything.
+Requests have no side effects, so they are sent again as often as the kind of failure allows. If an endpoint
+objects to a part of a request, that part is changed for the next attempt: the oldest tool results or the
+model's thoughts are left out, images become a note, ids of calls are replaced, tool definitions are
+simplified (see `model.tool_fitting`). The history itself stays unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST_WAIT: Final = 0.5
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
 _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
 _TRIMS: Final = 4
-_MOST_CHANGES: Final = 40  # of what is said about tools, in one turn
+_MOST_CHANGES: Final = 40  # of tool definitions, in one turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class Turn:
 
     Attributes:
         message: The answer as LangChain read it.
-        usage: Its tokens.
-        attempts: How often the request was sent.
+        usage: The tokens of all attempts.
+        attempts: The number of times that the request was sent.
     """
 
     message: AIMessage
@@ -56,15 +56,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _ToolOffer:
-    """The part of a request that is about tools.
+    """The tools of a request.
 
     Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
-    calls in it unless the request defines tools. Others refuse ``tool_choice``, or take no notice of it.
+    calls in it unless the request defines tools. Others refuse ``tool_choice``, or ignore it.
 
     Attributes:
         tools: Definitions of functions.
-        choice: ``none`` where the model must not call them, None where it may.
-        change: What is different from the offer before, in words.
+        choice: ``none`` if the model must not call them, None if it may.
+        change: The difference to the offer before, for people.
     """
 
     tools: Sequence[Mapping[str, Any]] = ()
@@ -73,11 +73,11 @@ class _ToolOffer:
 
 
 class ModelCalls:
-    """Asks one model, turn after turn.
+    """Requests the turns of one run from a model.
 
     Args:
-        model: The model, without retries of its own.
-        emit: Is told of retries and, when streaming, of text.
+        model: The model, without LangChain's retries.
+        emit: Called with retries and, when streaming, with text.
         stream: Whether to stream.
         images: Whether the model gets the images that tools return.
         seconds_left: Seconds until the run's total clock runs out, infinite without one.
@@ -96,12 +96,12 @@ class ModelCalls:
         self._listener = emit
         self._listener_failed: Exception | None = None
         self._stream = stream
-        self._turned = False  # into a stream, or out of it
+        self._stream_changed = False  # True once `_stream` was changed after an error
         self._images = images
         self._seconds_left = seconds_left
-        self._left_out: set[str] = set()  # ids of calls whose results are not sent any more
+        self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
         self._plain_ids = False
-        self._thoughts = True  # whether the model's go back to it
+        self._thoughts = True  # False once the model's thoughts are no longer sent back
         self._fitting = model.fitting
         self.notes: list[str] = []
 
@@ -113,23 +113,23 @@ class ModelCalls:
         iteration: int,
         final: bool = False,
     ) -> Turn:
-        """Asks the model.
+        """Requests one turn from the model.
 
         Args:
-            messages: The history, in order.
-            tools: Definitions of functions, sent as they are.
+            messages: The history, as `settle` and `repair` leave it.
+            tools: Definitions of functions, sent unchanged unless the endpoint refuses them.
             iteration: The turn.
-            final: Whether the model is to answer without calling any.
+            final: Whether the model must answer without calling tools.
 
         Returns:
-            An answer that says something: text, tool calls, or that the model refuses.
+            An answer with content: text, tool calls or a refusal.
 
         Raises:
-            ModelError: There is none, after all tries.
+            ModelError: All attempts failed.
         """
         usage = TokenUsage()
         attempt = trims = changes = 0
-        failures: Counter[type[ModelError]] = Counter()  # each kind has tries of its own
+        failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offer, *others = _tool_offers(tools, messages, final=final)
         while True:
             attempt += 1
@@ -138,7 +138,7 @@ class ModelCalls:
                 message = await self._once(self._sent(messages), offered, iteration)
                 usage += usage_of(message)
                 require_content(message)
-                if not others or not _calls_all_the_same(message, offer):
+                if not others or not _ignores_choice(message, offer):
                     return Turn(message=message, usage=usage, attempts=attempt)
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
@@ -159,18 +159,18 @@ class ModelCalls:
             await self._wait(problem, failures, iteration)
 
     async def _once(self, messages: list[BaseMessage], offer: _ToolOffer, iteration: int) -> AIMessage:
-        asked: Any = self._model
+        model: Any = self._model
         if offer.tools:
-            # `bind`, not `bind_tools`: that one rewrites the schemas.
+            # `bind`, as `bind_tools` would rewrite the schemas.
             choice = {"tool_choice": offer.choice} if offer.choice else {}
-            asked = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
+            model = self._model.bind(tools=[dict(tool) for tool in offer.tools], **choice)
         if not self._stream:
-            return await asked.ainvoke(messages)
+            return await model.ainvoke(messages)
 
         def tell(text: str) -> None:
             self._emit(TextDelta(iteration=iteration, text=text))
 
-        return await asked.ainvoke(messages, on_text=tell)
+        return await model.ainvoke(messages, on_text=tell)
 
     def _emit(self, event: AgentEvent) -> None:
         try:
@@ -181,10 +181,10 @@ class ModelCalls:
 
     def _problem(self, error: Exception) -> ModelError:
         model = self._model
-        found = model_error(
+        problem = model_error(
             error, model=model.model_name, server=model.openai_api_base, secrets=model.secrets
         )
-        return found.with_traceback(None)
+        return problem.with_traceback(None)
 
     def _sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         if self._left_out:
@@ -200,7 +200,7 @@ class ModelCalls:
         return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
 
     def _adapt(self, problem: ModelError, messages: Sequence[BaseMessage], trims: int) -> str | None:
-        """Changes what is sent next time, if that may help; says how, else None."""
+        """Changes the next request if that may help; returns the change in words, else None."""
         if isinstance(problem, ContextTooLong) and trims < _TRIMS:
             left_out = self._leave_out_oldest(messages)
             if left_out:
@@ -223,8 +223,8 @@ class ModelCalls:
         if problem.about_thoughts and self._thoughts and any(map(_has_thoughts, messages)):
             self._thoughts = False
             return "sent again without the model's thoughts"
-        if problem.about_streaming and not self._turned:
-            self._stream, self._turned = not self._stream, True
+        if problem.about_streaming and not self._stream_changed:
+            self._stream, self._stream_changed = not self._stream, True
             return "sent again as a stream" if self._stream else "sent again without streaming"
         return None
 
@@ -234,7 +234,7 @@ class ModelCalls:
         tools: Sequence[Mapping[str, Any]],
         offered: Sequence[Mapping[str, Any]],
     ) -> str | None:
-        """Changes what the endpoint is told of tools, if it objects to that; says how, else None."""
+        """Changes the tool definitions if the endpoint objects to them; returns the change, else None."""
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
         changed = self._fitting.learn(problem.what, tools, offered)
@@ -244,7 +244,7 @@ class ModelCalls:
         return "sent again with less about tools"
 
     def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
-        """Half of what there is; the newest result stays, for the model needs it to go on."""
+        """Leaves out the older half of the long tool results; the newest stays, as the model needs it."""
         results = [
             message.tool_call_id
             for message in messages
@@ -257,7 +257,7 @@ class ModelCalls:
         return len(chosen)
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
-        """Waits before the next try; raises the problem if there is none."""
+        """Waits before the next attempt; raises the problem if no attempt is left."""
         if failures[type(problem)] >= problem.tries:
             raise problem
         wait = problem.retry_after
@@ -278,7 +278,7 @@ class ModelCalls:
 def _tool_offers(
     tools: Sequence[Mapping[str, Any]], messages: Sequence[BaseMessage], *, final: bool
 ) -> tuple[_ToolOffer, ...]:
-    """The tool definitions to try, each after the one before was refused."""
+    """The offers to try, each after the one before was refused."""
     if tools and not final:
         return (_ToolOffer(tools),)
     if tools:
@@ -288,12 +288,14 @@ def _tool_offers(
     )
     if not called:
         return (_ToolOffer(),)
-    known = [_only_its_name(name) for name in called]
-    return _ToolOffer(), _ToolOffer(known, "none", "sent again with the names of the tools in the history")
+    definitions = [_minimal_definition(name) for name in called]
+    return _ToolOffer(), _ToolOffer(
+        definitions, "none", "sent again with the names of the tools in the history"
+    )
 
 
-def _only_its_name(name: str) -> dict[str, Any]:
-    """The definition of a tool of which only the history knows."""
+def _minimal_definition(name: str) -> dict[str, Any]:
+    """A minimal definition for a tool that only the history names."""
     return {
         "type": "function",
         "function": {
@@ -304,7 +306,7 @@ def _only_its_name(name: str) -> dict[str, Any]:
     }
 
 
-def _calls_all_the_same(message: AIMessage, offer: _ToolOffer) -> bool:
+def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
 
 
@@ -313,18 +315,19 @@ def _has_thoughts(message: BaseMessage) -> bool:
 
 
 def _without_thoughts(message: BaseMessage) -> BaseMessage:
-    """A message without its own fields among those that go back; those of its calls stay."""
+    """A message without the reasoning that goes back to the endpoint; fields of its calls stay."""
     if not _has_thoughts(message):
         return message
-    back = {name: value for name, value in message.additional_kwargs[GIVEN_BACK].items() if name != "message"}
-    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, GIVEN_BACK: back}})
+    kwargs = message.additional_kwargs
+    call_fields = {name: value for name, value in kwargs[GIVEN_BACK].items() if name != "message"}
+    return message.model_copy(update={"additional_kwargs": {**kwargs, GIVEN_BACK: call_fields}})
 
 
 def _with_plain_ids(message: BaseMessage) -> BaseMessage:
-    """Ids that all endpoints take: Mistral's wants nine letters and digits, others refuse long ones."""
+    """Replaces ids of calls: Mistral's endpoint accepts nine letters and digits only, others no long ids."""
 
-    def plain(own: str | None) -> str:
-        return hashlib.sha256(str(own).encode(errors="replace")).hexdigest()[:9]
+    def plain(id_: str | None) -> str:
+        return hashlib.sha256(str(id_).encode(errors="replace")).hexdigest()[:9]
 
     match message:
         case AIMessage():

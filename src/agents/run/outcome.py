@@ -1,4 +1,4 @@
-"""The inputs of a run of an agent, and its outcome."""
+"""The options of an agent's run, and its outcome."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class AgentOptions:
     """The options of a run.
 
     Attributes:
-        iteration_limit: How often the model may ask for tools and be given results; it is asked once more
-            after that, as in KNIME's own agents.
-        answer_at_limit: What to do when it still asks for tools then: True asks for a final answer without
-            tools, False fails.
-        limit_prompt: With what words to ask for the final answer; not part of the conversation.
+        iteration_limit: The number of times that the model may call tools and get results; it is asked once
+            more after that, as in KNIME's own agents.
+        answer_at_limit: Whether a model that still calls tools after the limit is asked for a final answer
+            without tools; otherwise the run fails.
+        limit_prompt: The request for that final answer; not part of the conversation.
         total_timeout: Seconds that the whole run may take, None for no limit.
-        parallel_calls: How many tools may run at the same time.
-        stream: Whether the model's text comes as `TextDelta` while it is written.
+        parallel_calls: The largest number of tools that run at the same time.
+        stream: Whether the model's text is sent as `TextDelta` events while the model writes.
         images: Whether the model gets the images that tools return.
     """
 
@@ -54,14 +54,14 @@ class AgentOutcome:
     """The end of a run and its messages.
 
     Attributes:
-        messages: The whole conversation: what was given (in order, see `repair`) and what the run added.
-        ending: Why the run ended, None if it failed or was canceled.
-        error: Why it failed, `Canceled` if the person stopped it; None if it did not fail.
-        text: The final answer, or what stands in for it; empty if it failed.
+        messages: The whole conversation: the given messages (corrected by `repair`) and those of the run.
+        ending: The reason of the end, None if the run failed or was canceled.
+        error: The error, `Canceled` if the run was canceled; None if the run did not fail.
+        text: The final answer, or the text in its place; empty if the run failed.
         usage: Tokens of all turns.
-        iterations: Turns that were taken.
+        iterations: The number of turns.
         duration: Seconds.
-        notes: What a person should know: repairs of the history, an answer that was cut off.
+        notes: Remarks for the user, such as corrections of the history or an answer that was cut off.
     """
 
     messages: tuple[BaseMessage, ...]

@@ -1,1 +1,1 @@
-"""The run of an agent as a page for a browser."""
+"""The timeline of an agent's run, and its page for a browser."""

@@ -1,4 +1,4 @@
-"""The timeline of a prompt, in words: for the view, the terminal and the audit."""
+"""The timeline of a prompt's run, and its texts for the view, the terminal and the audit."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class PromptTimeline:
     """The timeline of one prompt.
 
     Attributes:
-        row: RowID of the prompt, None for a single one.
-        events: What happened, in order.
-        error: Why it failed, None if it did not.
-        seconds: How long it took.
+        row: RowID of the prompt, None for a single prompt.
+        events: The events, in order.
+        error: The error, None if the run did not fail.
+        seconds: The duration.
     """
 
     row: str | None = None
@@ -43,19 +43,21 @@ class PromptTimeline:
     seconds: float = 0.0
 
     def take(self, event: AgentEvent) -> None:
-        """Takes what happens next; pieces of a text, which comes whole with its turn, are not kept."""
+        """Adds an event; pieces of text are not kept, as `ModelAnswered` has the whole text."""
         if not isinstance(event, TextDelta):
             self.events.append(event)
         if isinstance(event, RunEnded):
             self.seconds = event.duration
 
     def forget_contents(self) -> None:
-        """Drops what tools gave, which would fill the memory with many prompts; what is counted stays."""
-        self.events = [_emptied(event) if isinstance(event, ToolFinished) else event for event in self.events]
+        """Drops the results of tools to save memory. Counts and durations stay."""
+        self.events = [
+            _without_data(event) if isinstance(event, ToolFinished) else event for event in self.events
+        ]
 
     @property
     def start(self) -> datetime | None:
-        """The time of the beginning."""
+        """The time at which the run began."""
         return next((event.at for event in self.events if isinstance(event, PromptGiven)), None)
 
     @property
@@ -65,12 +67,12 @@ class PromptTimeline:
 
     @property
     def ended(self) -> RunEnded | None:
-        """The reason of the end; None if the run failed or was canceled."""
+        """The event of the end; None if the run failed or was canceled."""
         return next((event for event in self.events if isinstance(event, RunEnded)), None)
 
     @property
     def calls(self) -> list[ToolFinished]:
-        """The calls of tools."""
+        """The tool calls that ended."""
         return [event for event in self.events if isinstance(event, ToolFinished)]
 
     @property
@@ -92,7 +94,7 @@ def duration_text(seconds: float) -> str:
 
 
 def tokens_text(usage: TokenUsage) -> str | None:
-    """Writes tokens for people; None if no model counted any."""
+    """Writes token counts for people; None if the endpoint reported none."""
     if not usage.turns:
         return None
     least = "at least " if usage.unreported else ""
@@ -106,11 +108,11 @@ def one_line(text: str, limit: int = _LONGEST_PREVIEW) -> str:
 
 
 def arguments_line(call: ToolFinished | ToolStarted) -> str:
-    """The arguments of a call on one line, secrets marked where the call is on record."""
+    """The arguments of a call on one line; with secrets marked if the call has a record."""
     if isinstance(call, ToolFinished) and call.reply.record is not None:
         return one_line(call.reply.record.arguments or "")
     if isinstance(call, ToolStarted) or call.reply.unfinished:
-        return ""  # nobody marked its secrets
+        return ""  # its secrets are not marked
     request = call.reply.request
     if request.arguments is None:
         return "(unreadable)"
@@ -118,7 +120,7 @@ def arguments_line(call: ToolFinished | ToolStarted) -> str:
 
 
 def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
-    """The status of a call: its word and its meaning."""
+    """The status of a call as a word, and its meaning for the badge."""
     record = call.reply.record
     if call.reply.unfinished:
         return "not finished", "warning"
@@ -127,7 +129,7 @@ def status_of_call(call: ToolFinished) -> tuple[str, BadgeKind]:
     return record.status.value, meaning_of(record.status)
 
 
-def _emptied(call: ToolFinished) -> ToolFinished:
+def _without_data(call: ToolFinished) -> ToolFinished:
     record = call.reply.record
     if record is not None:
         record = replace(record, tool=None, result=None, structured_result=None)

@@ -1,7 +1,7 @@
 """The view of an agent's run: prompt, turns of the model, tool calls and answer, as one timeline.
 
-Made from the events of the run, so that the node and the command line show the same page. All of it was said
-by models and servers that nobody vouches for: see `tools.views.html`.
+Made from the events of the run, so that the node and the command line show the same page. The texts come from
+models and servers that are not trusted: see `tools.views.html`.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def timeline_page(
 
     Args:
         prompts: The runs, one per prompt.
-        title: Its title.
-        warning: What the person should know.
-        facts: Names and values to show above: the model, the journal.
+        title: The page's title.
+        warning: The node's warning.
+        facts: Names and values to show above the timeline: the model, the journal.
     """
     shown = prompts[:_MOST_PROMPTS]
     several = len(prompts) > 1 or any(prompt.row is not None for prompt in prompts)
@@ -119,13 +119,13 @@ def _summary(prompts: Sequence[PromptTimeline]) -> Html:
     by_kind = ", ".join(f"{kinds.count(word)} {word}" for word in dict.fromkeys(kinds))
     usage = sum((prompt.usage for prompt in prompts), TokenUsage())
     errors = sum(1 for prompt in prompts if prompt.error is not None)
-    how_many = counted(len(calls), "tool call")
+    call_count = counted(len(calls), "tool call")
     parts = [
         *([badge(f"{len(prompts):,} prompts")] if len(prompts) > 1 else []),
         *([badge(counted(errors, "prompt") + " failed", "bad")] if errors and len(prompts) > 1 else []),
         *([_ending(prompts[0])] if len(prompts) == 1 else []),
         badge(counted(turns, "turn") + " of the model"),
-        badge(f"{how_many}: {by_kind}" if by_kind else how_many),
+        badge(f"{call_count}: {by_kind}" if by_kind else call_count),
         *([badge(f"{counted(failed, 'call')} failed", "bad")] if failed else []),
         *([badge(text)] if (text := tokens_text(usage)) else []),
         badge(duration_text(sum(prompt.seconds for prompt in prompts))),
@@ -140,14 +140,14 @@ def _ending(prompt: PromptTimeline) -> Html:
 
 
 def _folded(prompt: PromptTimeline) -> Html:
-    asked = element("span", one_line(prompt.question))
-    summary = element("span", element("b", prompt.row), _ending(prompt), asked, class_="row")
+    question = element("span", one_line(prompt.question))
+    summary = element("span", element("b", prompt.row), _ending(prompt), question, class_="row")
     return details(summary, _timeline(prompt))
 
 
 def _timeline(prompt: PromptTimeline) -> Html:
     clock = _Clock(prompt.start, prompt.seconds)
-    begun = {event.request.id: event for event in prompt.events if isinstance(event, ToolStarted)}
+    started = {event.request.id: event for event in prompt.events if isinstance(event, ToolStarted)}
     finished = {call.reply.request.id for call in prompt.calls}
     lines: list[Html] = []
     calls: list[Html] = []
@@ -160,7 +160,7 @@ def _timeline(prompt: PromptTimeline) -> Html:
     for event in prompt.events:
         match event:
             case ToolFinished():
-                calls.append(_call(event, begun.get(event.reply.request.id), clock))
+                calls.append(_call(event, started.get(event.reply.request.id), clock))
                 continue
             case ToolStarted():
                 if event.request.id not in finished:
@@ -170,7 +170,7 @@ def _timeline(prompt: PromptTimeline) -> Html:
                 flush()
         match event:
             case PromptGiven():
-                lines.append(_line("prompt", element("b", "Prompt"), body=_said(event.text)))
+                lines.append(_line("prompt", element("b", "Prompt"), body=_text_box(event.text)))
             case ModelAnswered():
                 lines.append(_turn(event, clock))
             case ModelRetried():
@@ -178,7 +178,7 @@ def _timeline(prompt: PromptTimeline) -> Html:
                 lines.append(_line("trouble", element("span", text, class_="soft")))
             case RunEnded():
                 lines.append(_end(event))
-            case _:  # pieces of a text that comes whole with its turn
+            case _:  # pieces of text; the turn has the whole text
                 pass
     flush()
     if prompt.error is not None:
@@ -186,36 +186,36 @@ def _timeline(prompt: PromptTimeline) -> Html:
     return join(lines)
 
 
-def _line(kind: str, *what: Html | str | None, body: Html | None = None) -> Html:
-    said = join((part for part in what if part), " ")
-    return element("div", element("div", said, class_="what"), body, class_=f"line {kind}")
+def _line(kind: str, *head: Html | str | None, body: Html | None = None) -> Html:
+    line = join((part for part in head if part), " ")
+    return element("div", element("div", line, class_="what"), body, class_=f"line {kind}")
 
 
 def _turn(turn: ModelAnswered, clock: _Clock) -> Html:
-    wanted = len(turn.message.tool_calls)
+    call_count = len(turn.message.tool_calls)
     text = shown_text(turn.message)
-    soft = [
+    remarks = [
         duration_text(turn.duration),
         tokens_text(turn.usage),
-        f"asks for {counted(wanted, 'tool call')}" if wanted else None,
+        f"asks for {counted(call_count, 'tool call')}" if call_count else None,
         f"sent {turn.attempts} times" if turn.attempts > 1 else None,
     ]
     return _line(
         "model",
         element("b", f"Turn {turn.iteration}"),
         badge("model"),
-        element("span", " · ".join(part for part in soft if part), class_="soft"),
+        element("span", " · ".join(part for part in remarks if part), class_="soft"),
         body=join(
             (
                 clock.bar(turn.at, turn.duration),
-                # The text of the last turn stands below, as the answer.
-                _said(text) if text and wanted else None,
+                # The text of the last turn is shown below, as the answer.
+                _text_box(text) if text and call_count else None,
             )
         ),
     )
 
 
-def _call(call: ToolFinished, begun: ToolStarted | None, clock: _Clock) -> Html:
+def _call(call: ToolFinished, started: ToolStarted | None, clock: _Clock) -> Html:
     reply, record = call.reply, call.reply.record
     kind = _kind(call)
     status, meaning = status_of_call(call)
@@ -229,13 +229,13 @@ def _call(call: ToolFinished, begun: ToolStarted | None, clock: _Clock) -> Html:
         class_="row",
     )
     return _folded_call(
-        join((summary, clock.bar(begun.at, call.duration) if begun else None)),
+        join((summary, clock.bar(started.at, call.duration) if started else None)),
         heading(3, "Arguments"),
         _arguments(call),
         note(_cut(record.error), kind="bad") if record is not None and record.error else None,
         heading(3, "Told to the model"),
         _content(reply.content),
-        *_whole(call),
+        *_structured_result(call),
         properties(
             (
                 ("Server", record.server if record else None),
@@ -273,8 +273,8 @@ def _arguments(call: ToolFinished) -> Html:
     return _block(json.dumps(dict(request.arguments or {}), ensure_ascii=False, default=str))
 
 
-def _whole(call: ToolFinished) -> list[Html]:
-    """The structured part of the result, where the model was not told the same."""
+def _structured_result(call: ToolFinished) -> list[Html]:
+    """The structured result of a call, folded."""
     record = call.reply.record
     structured = record.structured_result if record is not None else None
     if structured is None:
@@ -299,20 +299,20 @@ def _content(content: str | list[dict[str, Any]]) -> Html:
 
 def _end(event: RunEnded) -> Html:
     text, kind = _ENDINGS[event.ending]
-    soft = [duration_text(event.duration), tokens_text(event.usage)]
+    remarks = [duration_text(event.duration), tokens_text(event.usage)]
     good = event.ending in {Ending.ANSWER, Ending.LIMIT}
     return _line(
         "answer" if good else "trouble",
         element("b", "Answer" if good else "End"),
         badge(text, kind) if event.ending is not Ending.ANSWER else None,
-        element("span", " · ".join(part for part in soft if part), class_="soft"),
-        body=_said(event.text or "(The model said nothing.)"),
+        element("span", " · ".join(part for part in remarks if part), class_="soft"),
+        body=_text_box(event.text or "(The model said nothing.)"),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Draws when something happened within a run."""
+    """Draws the position and length of a step within the run."""
 
     start: datetime | None
     total: float
@@ -332,7 +332,7 @@ def _kind(call: ToolFinished) -> Any:
     return kind_of(call.reply.tool, recorded=call.reply.record is not None, unfinished=call.reply.unfinished)
 
 
-def _said(text: str) -> Html:
+def _text_box(text: str) -> Html:
     return element("div", paragraph(_cut(text)), class_="said")
 
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolKind:
-    """A kind of tool, to be shown.
+    """A kind of tool, as shown to people.
 
     Attributes:
-        word: Its name for people; colours and pictures alone say nothing to some of them.
+        word: The name, as not all people can tell colours and icons apart.
         glyph: One character for terminals.
-        icon: A small picture, drawn in the colour of the text around it.
+        icon: A small image in the colour of the text around it.
     """
 
     word: str
@@ -67,11 +67,11 @@ UNFINISHED: Final = ToolKind(
 def kind_of(
     tool: Tool | None, *, recorded: bool = True, unfinished: bool = False
 ) -> ToolKind:  # @ToolTypeDispatch
-    """Says what kind of tool was called.
+    """Returns the kind of the tool that was called.
 
     Args:
-        tool: The tool, None for one of the agent's own or one that nobody knows.
-        recorded: Whether the call is on record; calls of the agent's own tools are not.
+        tool: The tool, None for a built-in or unknown tool.
+        recorded: Whether the call has a record; calls of built-in tools have none.
         unfinished: Whether the run ended before the call did.
     """
     match tool:

@@ -1,1 +1,1 @@
-"""The tools of a run: what the model is told of them, and how its calls are answered."""
+"""The tools of a run: their definitions for the model, and the replies to its calls."""

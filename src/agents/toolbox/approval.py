@@ -13,18 +13,18 @@ A rule is ``allow`` or ``deny``, a pattern for the tool's name (``*`` any text, 
 lower case do not matter; quotes around a name that holds `` @ `` or `` if ``), then optionally ``@`` and a
 pattern for the server (its URL, or its host alone), then optionally ``if`` and conditions separated by
 commas, all of which must hold: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``,
-``mcp``, ``after-untrusted``, each also with ``not``. Without a name it is about all tools. Empty lines and
-lines that begin with ``#`` do not count. What no rule fits is allowed.
+``mcp``, ``after-untrusted``, each also with ``not``. A rule without a name applies to all tools. Empty lines
+and lines that begin with ``#`` are ignored. A call that no rule fits is allowed.
 
-The first four conditions are what servers *say* about their tools
-(https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). What a server that is not
-trusted says never makes it easier to call its tools: they count as the protocol's defaults, which are the
-worst case (not read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with
-or without ``not``, fits no workflow: a workflow says nothing about itself.
+The first four conditions are annotations, which servers write about their own tools
+(https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations). Annotations of a server
+that is not trusted are ignored: its tools have the protocol's defaults, which are the worst case (not
+read-only, destructive, not idempotent, open-world). A rule with one of these conditions, with or without
+``not``, fits no workflow, as workflows have no annotations.
 
-``after-untrusted`` holds as soon as the model has read something that a server wrote which is not trusted:
-what it asks for then may be what that text told it to. Results of tools in the conversation that the run goes
-on with count, too, unless they say that a trusted server wrote them.
+``after-untrusted`` holds as soon as the model has read a text from a server that is not trusted, as its next
+calls may follow instructions in that text. Tool results in the history of the conversation count, too, unless
+they name a trusted server as their origin.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Condition:
     Attributes:
         word: ``read-only``, ``destructive``, ``idempotent``, ``open-world``, ``workflow``, ``mcp`` or
             ``after-untrusted``.
-        negated: Whether it must not hold.
+        negated: True if the condition must not hold.
     """
 
     word: str
@@ -81,10 +81,10 @@ class Rule:
     """A rule: one line of a policy.
 
     Attributes:
-        allow: Whether it allows or denies.
+        allow: True if the rule allows calls, False if it denies them.
         name: Pattern for the shown name, or the name that the server knows.
         server: Pattern for the server's URL or host; None for any server, and for workflows.
-        conditions: What must hold, too.
+        conditions: The conditions, all of which must hold.
     """
 
     allow: bool
@@ -104,7 +104,7 @@ class ApprovalPolicy:
 
     Attributes:
         rules: The rules in order.
-        trusted: Patterns of servers whose annotations count, by URL or host. Nothing else trusts a server.
+        trusted: Patterns of the URLs or hosts of trusted servers; all other servers are not trusted.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -112,10 +112,10 @@ class ApprovalPolicy:
 
     @classmethod
     def parse(cls, rules: str, trusted: str = "") -> Self:
-        """Reads what a person typed: rules, one per line, and patterns of trusted servers.
+        """Reads rules, one per line, and patterns of trusted servers.
 
         Raises:
-            SettingInvalid: A line cannot be read; names the line.
+            SettingInvalid: A line cannot be read; the error names the line.
         """
         lines = [(number, line.strip()) for number, line in enumerate(rules.splitlines(), 1)]
         return cls(
@@ -130,12 +130,12 @@ class ApprovalPolicy:
     def denial(
         self, tool: Tool, shown_name: str | None = None, *, after_untrusted: bool = False
     ) -> str | None:
-        """Returns whether a tool may be called: None if it may, else the rule that denies it.
+        """Returns the rule that denies calls of a tool; None if calls are allowed.
 
         Args:
             tool: The tool.
-            shown_name: The name that people see, if it is not the tool's own.
-            after_untrusted: Whether the model has read what a server wrote that is not trusted.
+            shown_name: The name that people see, if it differs from the tool's name.
+            after_untrusted: Whether the model has read a text from a server that is not trusted.
         """
         if not self.rules:
             return None
@@ -150,22 +150,22 @@ class ApprovalPolicy:
 
 
 def _rule(line: str, number: int) -> Rule:
-    found = _RULE.fullmatch(line)
-    words = (found["name"] or "").lower().split() if found else []
-    # A rule that is cut short must not pass for a rule about a tool of an odd name.
-    if found is None or found["verb"].lower() not in {"allow", "deny"} or {"if", "@"} & set(words):
+    match = _RULE.fullmatch(line)
+    words = (match["name"] or "").lower().split() if match else []
+    # An incomplete rule must not be read as a rule about a tool with an odd name.
+    if match is None or match["verb"].lower() not in {"allow", "deny"} or {"if", "@"} & set(words):
         raise SettingInvalid(
             f"Line {number} of the approval rules cannot be read: {line[:100]!r}",
             setting=_SETTING,
             fix="Write 'allow' or 'deny', a tool's name, and if you like '@' with a server and 'if' with "
             "conditions, such as: deny delete_* @ *.example.com if destructive",
         )
-    parts = [] if found["conditions"] is None else found["conditions"].split(",")
+    parts = [] if match["conditions"] is None else match["conditions"].split(",")
     conditions = tuple(_condition(part, number) for part in parts)
     return Rule(
-        allow=found["verb"].lower() == "allow",
-        name=found["quoted"] if found["quoted"] is not None else found["name"] or "*",
-        server=found["server"],
+        allow=match["verb"].lower() == "allow",
+        name=match["quoted"] if match["quoted"] is not None else match["name"] or "*",
+        server=match["server"],
         conditions=conditions,
     )
 
@@ -186,12 +186,12 @@ def _condition(text: str, number: int) -> Condition:
 def _facts(
     tool: Tool, policy: ApprovalPolicy
 ) -> tuple[tuple[str, ...], str | None, Mapping[str, bool]]:  # @ToolTypeDispatch
-    """Names, server and what is known about a tool; hints are absent where they do not apply."""
+    """The names of a tool, its server, and the values of its conditions; workflows have no hints."""
     match tool:
         case MCPTool():
             server = tool.route.display
-            says = (tool.annotations or {}) if policy.trusts(server) else {}
-            hints = {word: _hint(says, key, default) for word, (key, default) in _HINTS.items()}
+            annotations = (tool.annotations or {}) if policy.trusts(server) else {}
+            hints = {word: _hint(annotations, key, default) for word, (key, default) in _HINTS.items()}
             if hints["read-only"]:
                 hints["destructive"] = False  # only meaningful for tools that change something
             return (tool.name, tool.tool_name), server, {**hints, "mcp": True, "workflow": False}
@@ -201,8 +201,8 @@ def _facts(
             assert_never(tool)
 
 
-def _hint(says: Mapping[str, object], key: str, default: bool) -> bool:
-    value = says.get(key)
+def _hint(annotations: Mapping[str, object], key: str, default: bool) -> bool:
+    value = annotations.get(key)
     return value if isinstance(value, bool) else default
 
 
@@ -215,7 +215,7 @@ def _fits(rule: Rule, names: Sequence[str], server: str | None, facts: Mapping[s
 
 
 def _is_server(pattern: str, server: str) -> bool:
-    """Compares part by part: what stands in a path must not pass for a host."""
+    """Compares scheme, host and path separately, so that a host in a path does not match."""
     url = urlsplit(server)
     if not url.netloc:  # such as "stdio:name"
         return _fits_text(pattern, server)
@@ -237,6 +237,6 @@ def _fits_text(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _pattern(text: str) -> re.Pattern[str]:
-    # "**" means what "*" means, and would only make the search slow.
+    # "**" means the same as "*", and would only make the search slow.
     plain = re.escape(re.sub(r"\*+", "*", text)).replace(r"\*", ".*").replace(r"\?", ".")
     return re.compile(plain, re.IGNORECASE | re.DOTALL)

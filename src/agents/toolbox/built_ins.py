@@ -1,7 +1,7 @@
-"""Tools of the agent itself: one that finds tools, one that reads on in long results.
+"""The agent's built-in tools: one finds tools, one reads on in long results.
 
-They are no tools of a server or workflow, so their calls are not recorded. A real tool of the same name keeps
-it, and the agent's own gets a number.
+Calls of built-in tools are not recorded, as they reach no server or workflow. If a real tool has the same
+name, the built-in tool gets a number behind its name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .toolbox import ToolRequest
     from .toolset import Toolset
 
-_FOUND: Final = 10
-_MOST: Final = 127  # functions beside `read_result`: OpenAI's service takes 128 in all
+_MOST_FOUND: Final = 10
+_MOST_FUNCTIONS: Final = 127  # functions beside `read_result`: OpenAI's service takes 128 in all
 _SHOWN_TEXT: Final = 300
 _SHOWN_SERVERS: Final = 20
 _QUERY: Final = {
@@ -46,37 +46,39 @@ class BuiltIns:
     Args:
         toolset: The real tools.
         large: The long results.
-        search_above: Estimated tokens of all functions above which the model searches, and which those that
-            it found may cost; with more functions than endpoints take it always does. None never.
+        search_above: Estimated tokens of all functions above which the model has to search for tools, and
+            the most tokens for the tools that it found. With more functions than endpoints accept, the model
+            always searches; with None never.
 
     Attributes:
-        finder: Name of the tool that finds tools, None if all are bound from the beginning.
+        finder: Name of the tool that finds tools, None if all tools are bound from the beginning.
     """
 
     def __init__(self, toolset: Toolset, large: LargeResults, *, search_above: int | None) -> None:
         self._toolset = toolset
         self._large = large
         self._lock = threading.Lock()
-        self._found: dict[str, int] = {}  # the last use of each
+        self._last_uses: dict[str, int] = {}  # number of the last use, by name of each tool that was found
         self._uses = itertools.count()
         self._budget = search_above or 0
         self._all = [bound.definition for bound in toolset.bound]
-        searches = search_above is not None and (toolset.tokens > search_above or len(toolset) > _MOST)
-        self.finder = toolset.free_name("find_tools") if searches else None
+        too_many = len(toolset) > _MOST_FUNCTIONS
+        has_finder = search_above is not None and (toolset.tokens > search_above or too_many)
+        self.finder = toolset.free_name("find_tools") if has_finder else None
         self._read = built_in_definition(large.reader, large_results.DESCRIPTION, large_results.PROPERTIES)
         self._find = built_in_definition(self.finder, _finder_text(toolset), _QUERY) if self.finder else None
 
     def definitions(self) -> list[dict[str, Any]]:
-        """The functions to bind in the next turn: all tools, or what finds them and what was found."""
+        """The functions to bind in the next turn: all tools, or the finder and the tools that it found."""
         with self._lock:
-            found = list(self._found)
+            names = list(self._last_uses)
         definitions = list(self._all) if self._find is None else [self._find]
         if self._find is not None:
-            definitions += [bound.definition for name in found if (bound := self._toolset.find(name))]
+            definitions += [bound.definition for name in names if (bound := self._toolset.find(name))]
         return [*definitions, self._read] if self._large.any else definitions
 
     def run(self, request: ToolRequest) -> ToolReply | None:
-        """Runs a call of a built-in tool; None if it is for a real one, which is then bound from now on."""
+        """Runs a call of a built-in tool; returns None for a real tool, which is bound from now on."""
         if request.name == self._large.reader and self._large.any:
             return self._answer(request, self._read)
         if self._find is None:
@@ -108,38 +110,39 @@ class BuiltIns:
         return ToolReply(request=request, content=text, origin=origin)
 
     def _find_tools(self, query: str) -> str:
-        found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _FOUND)]
-        if not found:
+        tools = [self._toolset.bound[position] for position in self._toolset.index.find(query, _MOST_FOUND)]
+        if not tools:
             return "No tool fits. Try other words: verb and object, in English."
-        self._bind(*(bound.name for bound in found))
+        self._bind(*(bound.name for bound in tools))
         lines = [
             compact_json(
                 {"name": bound.name, "description": bound.definition["function"]["description"][:_SHOWN_TEXT]}
             )
-            for bound in found
+            for bound in tools
         ]
         return "\n".join(["You can call these tools now, the most fitting first:", *lines])
 
     def _bind(self, *names: str) -> None:
-        """Offers tools from now on; the least recently used ones make room for them."""
+        """Binds tools from now on; the least recently used tools make room for them."""
         with self._lock:
-            is_new = not self._found.keys() >= set(names)
-            self._found.update((name, next(self._uses)) for name in names)
+            is_new = not self._last_uses.keys() >= set(names)
+            self._last_uses.update((name, next(self._uses)) for name in names)
             room = self._budget
-            last_used = sorted(self._found, key=self._found.__getitem__, reverse=True) if is_new else []
+            uses = self._last_uses
+            last_used = sorted(uses, key=uses.__getitem__, reverse=True) if is_new else []
             for place, bound in enumerate(map(self._toolset.find, last_used)):
                 assert bound is not None
                 room -= token_estimate([bound.definition])
-                if place >= _FOUND and (room < 0 or place >= _MOST - 1):
-                    del self._found[bound.name]
+                if place >= _MOST_FOUND and (room < 0 or place >= _MOST_FUNCTIONS - 1):
+                    del self._last_uses[bound.name]
 
 
 def _finder_text(toolset: Toolset) -> str:
     places = Counter(_place(bound.tool) for bound in toolset.bound)
-    named = [f"{place} ({count})" for place, count in places.most_common(_SHOWN_SERVERS)]
-    more = f" and {len(places) - len(named)} other servers" if len(places) > len(named) else ""
+    shown = [f"{place} ({count})" for place, count in places.most_common(_SHOWN_SERVERS)]
+    more = f" and {len(places) - len(shown)} other servers" if len(places) > len(shown) else ""
     return (
-        f"Finds tools. There are {len(toolset)} of them, of {', '.join(named)}{more}. Only those that were"
+        f"Finds tools. There are {len(toolset)} of them, of {', '.join(shown)}{more}. Only those that were"
         " found can be called, so call this before you say that something cannot be done."
     )
 

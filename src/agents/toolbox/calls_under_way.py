@@ -1,7 +1,7 @@
-"""Calls that have begun and are not on record yet. The end of a run waits for them for a short time.
+"""Calls that have begun and have no record yet. The end of a run waits for them for a short time.
 
-A workflow cannot be interrupted, and a call that was told to stop may go on. What is still under way when the
-waiting is over is recorded as such, for it may have done its work.
+A workflow cannot be interrupted, and a canceled call may go on. Calls that are still running after that time
+are recorded as unfinished, as they may have had effects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNKNOWN: Final = "The run ended before the call did; whether it did its work is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _RunningCall:
     call: Call
     dispatcher: Dispatcher
     keep: Callable[[CallRecord], CallRecord]
@@ -34,32 +34,32 @@ class _Begun:
 
 
 class CallsUnderWay:
-    """The calls of a run that are not on record yet. Safe to use from several threads."""
+    """The calls of a run without a record yet. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._numbers = itertools.count()
-        self._calls: dict[int, _Begun] = {}
+        self._calls: dict[int, _RunningCall] = {}
 
     def run(
         self, call: Call, dispatcher: Dispatcher, keep: Callable[[CallRecord], CallRecord]
     ) -> CallOutcome:
-        """Runs a call and has its record kept; `keep` takes it, and gives it back as it was kept."""
+        """Runs a call and passes its record to `keep`, which returns the record as written to the journal."""
         number, at = next(self._numbers), utc_text(datetime.now(UTC))
         with self._changed:
-            self._calls[number] = _Begun(call=call, dispatcher=dispatcher, keep=keep, at=at)
+            self._calls[number] = _RunningCall(call=call, dispatcher=dispatcher, keep=keep, at=at)
         outcome = recorded_call(call, dispatcher)
         with self._changed:
             if self._calls.pop(number, None) is None:
-                return outcome  # too late: the run has ended, and the call is on record
+                return outcome  # too late: `end` has already recorded the call
             self._changed.notify_all()
             return replace(outcome, record=keep(outcome.record))
 
     def end(self, seconds: float) -> None:
-        """Records all calls at the end of a run; waits so many seconds for calls under way."""
+        """Waits up to so many seconds for running calls at the end of a run, then records the rest."""
         with self._changed:
             self._changed.wait_for(lambda: not self._calls, timeout=seconds)
-            left, self._calls = list(self._calls.values()), {}
-            for begun in left:
-                record = failed_call(begun.call, Canceled(_UNKNOWN), begun.dispatcher).record
-                begun.keep(replace(record, started_at=begun.at))
+            unfinished, self._calls = list(self._calls.values()), {}
+            for running in unfinished:
+                record = failed_call(running.call, Canceled(_UNKNOWN), running.dispatcher).record
+                running.keep(replace(record, started_at=running.at))

@@ -1,6 +1,6 @@
-"""Data that an agent works with: its input tables, what tools produced, each with an id that models use.
+"""The data of an agent's run: input tables and data that tools produced, each with an id for models.
 
-As in KNIME's agents ids are ``0``, ``1``, …; nothing is ever taken away, and the last tables are the node's
+As in KNIME's agents the ids are ``0``, ``1``, …; data are never removed, and the last tables are the node's
 outputs.
 """
 
@@ -29,11 +29,11 @@ class DataItem:
     """A piece of data that tools can take and people can keep.
 
     Attributes:
-        id: What models call it.
-        name: What it is called.
-        description: What it is.
+        id: The id for models.
+        name: The name for models.
+        description: The description for models.
         type: ``Table``, or the media type of binary data.
-        data: The table as it came, or the bytes.
+        data: The unchanged table, or the bytes.
     """
 
     id: str
@@ -48,8 +48,8 @@ class DataRegistry:
 
     Args:
         inputs: The node's input tables; they get the first ids.
-        to_table: Turns an Arrow table into a table of the host; by default it stays as it is.
-        prefix: What stands before the list of data in `message`.
+        to_table: Turns an Arrow table into a table of the host; None leaves it unchanged.
+        prefix: The text before the list of data in `message`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DataRegistry:
         self._prefix = prefix
         for number, table in enumerate(inputs, 1):
             self.add(table, name=f"input_table_{number}", description=f"Input table {number}")
-        self._given = len(self._items)
+        self._input_count = len(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -78,8 +78,8 @@ class DataRegistry:
 
     @property
     def made_tables(self) -> list[Any]:
-        """The tables that tools gave, in the order of the ids."""
-        return [item.data for item in self._items[self._given :] if item.type == TABLE]
+        """The tables that tools produced, in the order of the ids."""
+        return [item.data for item in self._items[self._input_count :] if item.type == TABLE]
 
     def add(self, data: Any, *, name: str, description: str, type: str = TABLE) -> DataItem:  # noqa: A002
         """Registers data under a new id: a host's or Arrow table, or bytes of the media type `type`."""
@@ -95,13 +95,13 @@ class DataRegistry:
 
         Args:
             id: The id.
-            pointer: Where in the arguments of a call it stands.
+            pointer: JSON pointer to the id in the arguments of the call, for errors.
 
         Returns:
-            The table, as the host takes it.
+            The table in the host's form.
 
         Raises:
-            ArgumentsInvalid: There is no such data, or it is no table; names the ids of all tables.
+            ArgumentsInvalid: No data have this id, or they are no table; the error lists ids of tables.
         """
         item = next((item for item in self._items if item.id == id), None)
         if item is None or item.type != TABLE:
@@ -113,7 +113,7 @@ class DataRegistry:
         return self._host_table(item)
 
     def last_tables(self, count: int) -> list[Any]:
-        """Returns so many tables for outputs, as KNIME's agents do: the last ones, then empty ones."""
+        """Returns `count` tables for outputs: the last ones, then empty ones, as in KNIME's agents."""
         if count <= 0:
             return []
         tables = [self._host_table(item) for item in self._items if item.type == TABLE][-count:]
@@ -124,7 +124,7 @@ class DataRegistry:
         return self._prefix + (self.describe(self._items) or _NO_DATA)
 
     def describe(self, items: Sequence[DataItem]) -> str:
-        """Lists data for a model, a line of JSON each: id, name, description, type; rows and columns."""
+        """Lists data for a model, one line of JSON each: id, name, description, type, rows and columns."""
         return "\n".join(compact_json(_described(item)) for item in items)
 
     def _host_table(self, item: DataItem) -> Any:

@@ -1,4 +1,4 @@
-"""Runs the tool calls of a model: checks, executes, records, and says what came of it. Fulfils `Toolbox`."""
+"""Runs a model's tool calls: checks, executes and records them, and makes replies. Implements `Toolbox`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...types.tool import MCPTool, Tool, WorkflowTool
     from .toolset import BoundTool, Toolset
 
-_WAIT: Final = 0.2  # seconds between looks whether the run was canceled
+_POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +40,13 @@ class ToolOptions:
     """The options for offering and running tools.
 
     Attributes:
-        stop_on_error: Whether the run ends when a tool, its server or its workflow fails. What a model can
-            put right at once does not count: arguments, an unknown name, a call that is not allowed.
-        approval: Which calls are allowed.
-        longest_result: How many characters of one result the model is shown at once. Our own loop can read
-            on, with a tool of its own.
-        search_above: Estimated tokens of all functions above which the model searches for tools; None shows
-            it all of them whatever they cost.
+        stop_on_error: Whether the run ends when a tool, its server or its workflow fails. Errors that a model
+            can correct do not count: invalid arguments, an unknown name, a call that is not allowed.
+        approval: The rules for allowed calls.
+        longest_result: The most characters of one result in a message to the model. In the agent's loop a
+            built-in tool reads on.
+        search_above: Estimated tokens of all functions above which the model has to search for tools; None
+            always binds all tools.
     """
 
     stop_on_error: bool = False
@@ -61,9 +61,9 @@ class _Running:
 
     Attributes:
         executor: The executor of the tool.
-        request: What was asked for.
-        is_canceled: Whether the call should end.
-        reads_on: Whether who asked has the tool that reads on in long results, as our own loop does.
+        request: The model's request.
+        is_canceled: Returns whether the call should end.
+        reads_on: Whether the model has the tool that reads on in long results, as in the agent's loop.
     """
 
     executor: ToolExecutor
@@ -76,23 +76,22 @@ _running: ContextVar[_Running | None] = ContextVar("running", default=None)
 
 
 class ToolExecutor:
-    """The tools of one run, ready to be called. Safe to use from several threads.
+    """Runs the tools of one run. Safe to use from several threads.
 
-    Workflows run one at a time, MCP tools beside each other.
+    Workflows run one at a time, MCP tools in parallel.
 
     Args:
         toolset: The tools.
-        dispatcher: What the calls of the run share: sessions, secrets, the way to KNIME.
-        on_record: Takes the record of each finished call, in any thread, and gives it back as it was kept.
-        under_way: Takes the calls while they run; the run waits for them at its end.
+        dispatcher: The sessions, secrets and workflow runner that the calls of the run share.
+        on_record: Called with the record of each finished call, in any thread; returns the record as kept.
+        under_way: Holds the calls while they run; the run waits for them at its end.
         registry: The data of the run. Without one, data are kept only if some tool takes or gives tables.
-        options: How tools are offered and run.
-        earlier: Who wrote the results that the conversation holds already: servers, empty where it is not
-            known.
+        options: The options for offering and running tools.
+        earlier: The servers that wrote the tool results in the history, "" for an unknown server.
 
     Attributes:
         registry: The data of the run.
-        notes: Things to warn of, such as tools that changed since they were chosen.
+        notes: Remarks for the user, such as tools that changed since they were chosen.
     """
 
     def __init__(
@@ -121,9 +120,9 @@ class ToolExecutor:
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._workflow_lock = threading.Lock()
-        self._others = itertools.count(1)  # each call from outside our loop counts as a turn
+        self._outer_calls = itertools.count(1)  # each call from outside the agent's loop counts as a turn
         trusted = all(options.approval.trusts(server) for server in earlier)
-        self._untrusted_since = None if trusted else 0  # the turn in which such a server answered first
+        self._untrusted_since = None if trusted else 0  # turn of the first answer of an untrusted server
         self._structured: dict[str, StructuredTool] = {}
 
     def definitions(self) -> Sequence[Mapping[str, Any]]:
@@ -131,7 +130,7 @@ class ToolExecutor:
         return self._built_ins.definitions()
 
     def shown_name(self, name: str) -> str:
-        """The name that people see for a bound name; the same text if it is not known."""
+        """The name that people see for a bound name; an unknown name is returned unchanged."""
         return self._toolset.shown_name(name)
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
@@ -155,16 +154,16 @@ class ToolExecutor:
         Raises:
             KeyError: No tool has this bound name.
         """
-        found = self._structured.get(name)
-        if found is None:
+        tool = self._structured.get(name)
+        if tool is None:
             from .._tool import LangchainToolConverter
 
             bound = self._toolset.find(name)
             if bound is None:
                 raise KeyError(name)
-            found = LangchainToolConverter(self).to_langchain_tool(bound.tool, name)
-            self._structured[name] = found
-        return found
+            tool = LangchainToolConverter(self).to_langchain_tool(bound.tool, name)
+            self._structured[name] = tool
+        return tool
 
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
         """Runs a tool on an MCP server through the run's sessions.
@@ -172,7 +171,7 @@ class ToolExecutor:
         Raises:
             Canceled: The run was canceled.
         """
-        bound, running = self._begun(mcp_tool, params)
+        bound, running = self._running_call(mcp_tool, params)
         denied = self._denial(bound, running.request.iteration)
         call = Call(
             tool=mcp_tool,
@@ -189,8 +188,8 @@ class ToolExecutor:
         Raises:
             Canceled: The run was canceled.
         """
-        bound, running = self._begun(workflow_tool, params)
-        # LangGraph keeps replies in its checkpoints, which cannot hold a value of KNIME's.
+        bound, running = self._running_call(workflow_tool, params)
+        # LangGraph saves replies in its checkpoints, which cannot hold a value of KNIME's.
         bound = replace(bound, tool=replace(workflow_tool, native=None))
         error: MCPError | None = self._denial(bound, running.request.iteration)
         denied, data = error is not None, cast("tuple[DataInput, ...]", ())
@@ -208,7 +207,7 @@ class ToolExecutor:
             denied=denied,
             data=data,
         )
-        while not self._workflow_lock.acquire(timeout=_WAIT):
+        while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
             if running.is_canceled():
                 break
         else:
@@ -219,10 +218,10 @@ class ToolExecutor:
         canceled = Canceled("The run was canceled before the workflow began")
         return self._reply(bound, running, self._record(replace(call, error=canceled), running))
 
-    def _begun(self, tool: Tool, params: Mapping[str, Any]) -> tuple[BoundTool, _Running]:
+    def _running_call(self, tool: Tool, params: Mapping[str, Any]) -> tuple[BoundTool, _Running]:
         bound, running = self._toolset.of(tool), _running.get()
-        if running is None or running.executor is not self:  # the call comes from outside our loop
-            request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._others))
+        if running is None or running.executor is not self:  # the call comes from outside the agent's loop
+            request = ToolRequest(id="", name=bound.name, arguments=params, iteration=next(self._outer_calls))
             running = _Running(executor=self, request=request, is_canceled=nobody_waits(), reads_on=False)
         return bound, running
 
@@ -239,13 +238,13 @@ class ToolExecutor:
         )
 
     def _refused(self, request: ToolRequest, bound: BoundTool | None) -> ToolReply:
-        """Answers a request that is not even a call."""
+        """Answers a request with an unknown tool name or unreadable arguments."""
         if bound is None:
             names = [other.name for other in self._toolset.bound]
             similar = self._toolset.similar(request.name)
             error: MCPError = unknown_tool(request.name, similar, names, self._built_ins.finder)
         else:
-            # Nobody can mark a secret in what cannot be read.
+            # Secrets cannot be marked in arguments that cannot be read.
             written = "" if self._toolset.has_secrets(bound.name) else request.written
             error = unreadable_arguments(request.error, written)
         call = Call(
@@ -277,9 +276,9 @@ class ToolExecutor:
         if bound is not None and outcome.answer is not None and not failed:
             content = self._replies.content(bound, outcome.answer, reads_on=running.reads_on)
         else:
-            told = failure_text(outcome, bound)
-            asked = None if record.started_at is None else bound
-            content = self._replies.failure(asked, told, outcome.answer, reads_on=running.reads_on)
+            text = failure_text(outcome, bound)
+            called = None if record.started_at is None else bound
+            content = self._replies.failure(called, text, outcome.answer, reads_on=running.reads_on)
         origin = "" if bound is None or outcome.answer is None else origin_of(bound.tool)
         if origin and self._untrusted_since is None and not self._options.approval.trusts(origin):
             self._untrusted_since = running.request.iteration
@@ -295,6 +294,6 @@ class ToolExecutor:
 
 
 def _has_failed(record: CallRecord) -> bool:
-    """Returns whether a tool failed, or its server knows it no more."""
+    """Returns whether a tool failed, or its server does not have it any more."""
     gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
     return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED}

@@ -1,8 +1,8 @@
-"""The tools as a model is told about them: functions in the form of the chat-completions protocol.
+"""Describes tools to a model, as functions in the form of the chat-completions protocol.
 
-An MCP tool's schema goes to the model as the server sent it: recursion, ``$defs``, titles and all. A workflow
-tool has no schema of its own, only its parameters, so one is made, in the form of KNIME's agents:
-``configuration`` for the parameters and ``data_inputs`` for ids of tables.
+An MCP tool's schema goes to the model unchanged, with recursion, ``$defs`` and titles. A workflow tool has no
+schema, only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for the
+parameters and ``data_inputs`` for ids of tables.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def function_definition(tool: Tool, name: str) -> dict[str, Any]:
 
 
 def built_in_definition(name: str, description: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Describes a tool of the agent itself to a model; arguments without a default are required."""
+    """Describes a built-in tool to a model; arguments without a default are required."""
     return _function(name, description, _object(dict(properties)))
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
-    """Returns the schema of the arguments: the server's own, or one made for a workflow. Do not change it.
+    """Returns the schema of the arguments: the server's, or one made for a workflow. Do not change it.
 
     Raises:
         ToolFormatError: The cell holds malformed JSON.
@@ -49,22 +49,22 @@ def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
 
 
 def description_for_model(tool: Tool) -> str:  # @ToolTypeDispatch
-    """Returns the description, or the title where a server gives none; for a workflow with its outputs."""
+    """Returns the description, or the title without one; for a workflow with its outputs."""
     match tool:
         case MCPTool():
             title = tool.title  # read even if not needed: malformed JSON is an error that names the row
             return tool.description or title or ""
         case WorkflowTool():
-            if not tool.output_ports:  # the port of the message is not among them
+            if not tool.output_ports:  # the message's port is not one of them
                 return tool.description
-            named = "; ".join(_port_text(port) for port in tool.output_ports)
-            return f"{tool.description}\n\nData outputs, each of which gets an id: {named}".lstrip()
+            outputs = "; ".join(_port_text(port) for port in tool.output_ports)
+            return f"{tool.description}\n\nData outputs, each of which gets an id: {outputs}".lstrip()
         case _:
             assert_never(tool)
 
 
 def port_names(ports: Sequence[ToolPort]) -> tuple[str, ...]:
-    """Names ports, which may share a name or have none, as keys of an object: ``Table``, ``Table (2)``."""
+    """Unique names for ports, which may share a name or have none: ``Table``, ``Table (2)``."""
     return numbered([port.name.strip() or f"port {position}" for position, port in enumerate(ports, 1)])
 
 

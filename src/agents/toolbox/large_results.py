@@ -1,4 +1,4 @@
-"""Results that are too long for a model: a part goes to it, the whole is kept for reading on."""
+"""Cuts results that are too long for a model, and keeps the whole text for reading on."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class LargeResults:
     """The long results of one run. Safe to use from several threads.
 
     Args:
-        limit: How many characters of one result a model is shown.
-        reader: Name of the tool that reads on.
+        limit: The most characters of one result in a message to the model.
+        reader: Name of the built-in tool that reads on.
     """
 
     def __init__(self, limit: int, reader: str = "read_result") -> None:
@@ -50,29 +50,30 @@ class LargeResults:
 
     @property
     def any(self) -> bool:
-        """Whether a result was cut."""
+        """True once a result was cut and kept."""
         return self._count > 0
 
     def cut(self, text: str, *, origin: str = "", reads_on: bool = True) -> str:
-        """Shortens a result if it is too long, to its beginning and its end.
+        """Shortens a long result to its beginning and its end.
 
         Args:
             text: The whole result.
-            origin: Who wrote the result; see `origin_of`.
-            reads_on: Whether the model has the tool that reads on: it is told how, and the whole is kept.
+            origin: The server that wrote the result; see `origin_of`.
+            reads_on: Whether the model has the tool that reads on; then the whole text is kept, and the
+                shortened text says how to read on.
         """
         if len(text) <= self._limit:
             return text
         head = self._limit * 3 // 4
         tail = self._limit - head
-        said = f"{len(text) - head - tail:,} of {len(text):,} characters are left out here."
+        remark = f"{len(text) - head - tail:,} of {len(text):,} characters are left out here."
         if reads_on:
             name = self._keep(origin, text)
-            said += (
+            remark += (
                 f" This is result {name}: to read on, call {self.reader} with"
                 f' {{"id": "{name}", "offset": {head}}}.'
             )
-        return f"{text[:head]}\n\n[{said} The end follows.]\n\n{text[-tail:]}"
+        return f"{text[:head]}\n\n[{remark} The end follows.]\n\n{text[-tail:]}"
 
     def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
         """Reads a part of a long result.
@@ -80,24 +81,24 @@ class LargeResults:
         Args:
             id: Its id.
             offset: Position of the first character, from 0.
-            limit: How many characters at most; 0 for as many as are shown of any result.
+            limit: The most characters to read; 0 for the limit of all results.
 
         Returns:
-            The part, and where it stands in the whole.
+            The part, after a line with its position in the whole.
 
         Raises:
-            ArgumentsInvalid: There is no such result, or it is shorter.
+            ArgumentsInvalid: There is no result with this id, or the result is shorter.
         """
         with self._lock:
-            kept = self._kept.get(id)
+            result = self._kept.get(id)
             known = list(self._kept)
-        if kept is None:
+        if result is None:
             raise ArgumentsInvalid(
                 f"There is no result {id!r}, or it is no longer held",
                 pointer="/id",
                 fix=f"Use one of {', '.join(known)}" if known else "Call the tool again",
             )
-        _, text = kept
+        _, text = result
         if offset >= len(text):
             raise ArgumentsInvalid(
                 f"The result has only {len(text):,} characters", pointer="/offset", fix="Use a smaller offset"

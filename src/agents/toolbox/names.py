@@ -1,7 +1,7 @@
-"""Names of tools for models: what a model's endpoint accepts, unique, the same in every run, and reversible.
+"""Makes names of tools for models: accepted by endpoints, unique, the same in every run, and reversible.
 
-Endpoints take ``[a-zA-Z0-9_-]{1,64}`` only. Tools of both types share the names, so a workflow and a server's
-tool of the same name must not collide. A name never depends on the order of the tools.
+Endpoints accept ``[a-zA-Z0-9_-]{1,64}`` only. Tools of both types share the names, so a workflow and a
+server's tool of the same name must not collide. A name does not depend on the order of the tools.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
     from ...types.tool import Tool
 
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints want a letter or _ first
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]|\A(?=[0-9-])")  # some endpoints require a letter or _ first
 _LONGEST: Final = 64
 _DIGITS: Final = 8
 
 
 def bound_names(tools: Sequence[Tool]) -> tuple[str, ...]:
-    """Names tools for a model.
+    """Makes the names of tools for a model.
 
-    A name that fits and that no other tool has stays as it is. Otherwise unfit characters become ``_``, and
-    where that is too long or not unique, a digest of what identifies the tool is put behind it. None of the
-    tools may be there twice.
+    A valid and unique name stays unchanged. Otherwise invalid characters become ``_``, and a name that is too
+    long or not unique gets a digest of the tool's identity at its end. The tools must be distinct.
     """
     plain = [_UNFIT.sub("_", tool.name) or "tool" for tool in tools]
-    shown = Counter(tool.name for tool in tools)
-    wanted = Counter(name[:_LONGEST] for name in plain)
-    named: list[str] = []
+    name_counts = Counter(tool.name for tool in tools)
+    fitted_counts = Counter(name[:_LONGEST] for name in plain)
+    names: list[str] = []
     for tool, name in zip(tools, plain, strict=True):
-        own = name == tool.name and shown[name] == 1
-        alone = wanted[name[:_LONGEST]] == 1
-        named.append(name if len(name) <= _LONGEST and (own or alone) else _with_digest(name, tool))
-    # Left are tools that nothing tells apart, and texts that look like a digest by accident or on purpose.
-    return numbered(named, "_{}", longest=_LONGEST)
+        is_unchanged = name == tool.name and name_counts[name] == 1
+        is_unique = fitted_counts[name[:_LONGEST]] == 1
+        is_valid = len(name) <= _LONGEST and (is_unchanged or is_unique)
+        names.append(name if is_valid else _with_digest(name, tool))
+    # Equal names remain for tools with equal identities, and for names that look like another tool's digest.
+    return numbered(names, "_{}", longest=_LONGEST)
 
 
 def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
-    """Names tools for people: ``name``; ``name @ host`` or ``name @ workflow`` where that is not unique."""
+    """Makes names for people: ``name``, or if not unique ``name @ host`` and ``name @ workflow``."""
     servers = [tool.route.display for tool in tools if isinstance(tool, MCPTool)]
     labels = dict(zip(servers, server_labels(servers), strict=True))
     times = Counter(tool.name for tool in tools)
@@ -65,28 +65,28 @@ def shown_names(tools: Sequence[Tool]) -> tuple[str, ...]:  # @ToolTypeDispatch
 
 
 def numbered(names: Sequence[str], tail: str = " ({})", *, longest: int | None = None) -> tuple[str, ...]:
-    """Tells equal names apart by numbers. The first of them stays as it is.
+    """Makes names unique by numbers. The first of several equal names stays unchanged.
 
     Args:
         names: The names.
-        tail: What is put behind a name, with a place for the number.
-        longest: How long a name may be with it, None for any length.
+        tail: The format of the number behind a name.
+        longest: The most characters of a name with its number, None for any length.
 
     Returns:
-        Unique names, none of them another one of those given.
+        Unique names; no numbered name equals another given name.
     """
-    given, seen = set(names), set[str]()
+    given, taken = set(names), set[str]()
     last: dict[str, int] = {}
     unique: list[str] = []
     for name in names:
-        found, number = name, last.get(name, 1)
-        while found in seen or (found != name and found in given):
+        candidate, number = name, last.get(name, 1)
+        while candidate in taken or (candidate != name and candidate in given):
             number += 1
             end = tail.format(number)
-            found = name[: None if longest is None else longest - len(end)] + end
+            candidate = name[: None if longest is None else longest - len(end)] + end
         last[name] = number
-        seen.add(found)
-        unique.append(found)
+        taken.add(candidate)
+        unique.append(candidate)
     return tuple(unique)
 
 

@@ -1,4 +1,4 @@
-"""Tables from JSON: a list of records as a server's structured result holds it."""
+"""Makes tables of the lists of records in a server's structured result."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _MOST_COLUMNS: Final = 1000
-_EXACT: Final = 2**53  # up to here every whole number is a double
+_EXACT: Final = 2**53  # every whole number up to here is exact as a double
 _LONG: Final = 2**63
 
 
 def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Finds the lists of records in a structured result, each with its name.
 
-    That is the value itself, with an empty name, or each member of an object that is a list of records. SDKs
-    wrap a list as ``{"result": [...]}``; its name is empty, too.
+    The value itself may be a list of records, with an empty name, or members of an object. SDKs wrap a list
+    as ``{"result": [...]}``, whose name is empty, too.
     """
     if isinstance(structured, dict):
         members = cast("dict[str, Any]", structured)
@@ -34,13 +34,12 @@ def find_records(structured: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
-    """Makes a table of records.
+    """Makes a table of records; None for records with more than 1,000 different keys.
 
     Columns are the union of the records' keys, in the order in which they first appear. A column of one kind
     of JSON value has its type: boolean, 64-bit integer, double, text. Whole numbers and fractions together
-    are doubles where that changes no number. All else (lists, objects, integers beyond 64 bits, mixed kinds)
-    is text: texts as they are, other values as JSON. What is null or missing is missing. Records with more
-    than 1,000 different keys are no rows of a table: None.
+    are doubles if that changes no number. All other columns (lists, objects, integers beyond 64 bits, mixed
+    kinds) are text, with texts unchanged and other values as JSON. Null and absent values are missing cells.
     """
     keys: dict[str, None] = {}
     for record in records:
@@ -49,7 +48,7 @@ def records_table(records: Sequence[dict[str, Any]]) -> pa.Table | None:
             if len(keys) > _MOST_COLUMNS:
                 return None
     columns = [_column([record.get(key) for record in records]) for key in keys]
-    # KNIME wants names that are unique and not blank.
+    # KNIME requires names that are unique and not blank.
     names = numbered([without_surrogates(key).strip() or "column" for key in keys])
     return pa.table(columns, names=list(names))
 
@@ -85,7 +84,7 @@ def _text(value: Any) -> str | None:
         return without_surrogates(value)
     try:
         return compact_json(value)
-    except ValueError:  # 1e999 is JSON, but no number that Python could write as JSON again
+    except ValueError:  # Python reads 1e999 as infinity, which `compact_json` refuses
         return without_surrogates(json.dumps(value, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""Makes the reply that a model sees: text within the limit, images, and ids of data."""
+"""Makes the content of replies to the model: text within the limit, images, and ids of data."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _DATA_HEADING: Final = "## Data repository update"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyMaker:
-    """Makes replies of answers.
+    """Makes the content of replies from tools' answers.
 
     Attributes:
-        registry: Takes the data of answers; None keeps none.
-        large: Takes what is too long.
-        notes: Takes what a person should know.
+        registry: The store for the data of answers; None keeps none.
+        large: Cuts and keeps texts that are too long.
+        notes: Remarks for the user, added here.
     """
 
     registry: DataRegistry | None
@@ -47,18 +47,18 @@ class ReplyMaker:
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def content(self, bound: BoundTool, answer: Answer, *, reads_on: bool) -> str | list[dict[str, Any]]:
-        """Makes what the model sees of a result: text, or a text block and image blocks.
+        """Makes the content for a result: text, or a text block and image blocks.
 
         Args:
             bound: The tool.
-            answer: What it answered.
+            answer: The tool's answer.
             reads_on: Whether the model can read on in a long result.
         """
-        listed = "" if self.registry is None else _registered(self.registry, bound, answer)
-        seen = self._seen(bound, _whole_text(answer))
-        text = self.large.cut(seen, origin=origin_of(bound.tool), reads_on=reads_on)
-        if listed:
-            text = f"{text}\n\n{_DATA_HEADING}\n{listed}" if text else f"{_DATA_HEADING}\n{listed}"
+        data_list = "" if self.registry is None else _register_data(self.registry, bound, answer)
+        whole = self._without_hidden(bound, _whole_text(answer))
+        text = self.large.cut(whole, origin=origin_of(bound.tool), reads_on=reads_on)
+        if data_list:
+            text = f"{text}\n\n{_DATA_HEADING}\n{data_list}" if text else f"{_DATA_HEADING}\n{data_list}"
         images = [block for block in answer.blocks if isinstance(block, ImageContent) and _is_shown(block)]
         if not images:
             return text or "(The tool gave no result.)"
@@ -66,25 +66,26 @@ class ReplyMaker:
         return blocks + [_image_block(image) for image in images]
 
     def failure(self, bound: BoundTool | None, text: str, answer: Answer | None, *, reads_on: bool) -> str:
-        """Makes what the model sees of a failure.
+        """Makes the content for a failure.
 
         Args:
-            bound: The tool, None if it was not asked: its server has written nothing then.
-            text: What went wrong.
-            answer: What the tool answered all the same, None if it did not.
+            bound: The tool, None if it was not called, so that its server wrote no part of the text.
+            text: The error.
+            answer: The tool's answer, None without one.
             reads_on: Whether the model can read on in a long text.
 
         Returns:
-            The text, not too long; with the result, if what failed is that it violates the tool's schema.
+            The text within the limit; with the result, if the result violates the tool's output schema.
         """
         if answer is not None and answer.error is not None and answer.text:
             text = f"{text}\n\nThe result was:\n{answer.text}"
         if bound is None:
             return self.large.cut(text, reads_on=reads_on)
-        return self.large.cut(self._seen(bound, text), origin=origin_of(bound.tool), reads_on=reads_on)
+        text = self._without_hidden(bound, text)
+        return self.large.cut(text, origin=origin_of(bound.tool), reads_on=reads_on)
 
-    def _seen(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
-        """A server's text without hidden characters, which a person could not see; records keep them."""
+    def _without_hidden(self, bound: BoundTool, text: str) -> str:  # @ToolTypeDispatch
+        """The text of an MCP tool without hidden characters, which people cannot see; records keep them."""
         match bound.tool:
             case MCPTool():
                 hidden = {position for position, _ in hidden_characters(text)}
@@ -101,11 +102,11 @@ class ReplyMaker:
                 assert_never(bound.tool)
 
 
-def _registered(registry: DataRegistry, bound: BoundTool, answer: Answer) -> str:  # @ToolTypeDispatch
-    """Registers the data of an answer; lists for the model what tools can take."""
+def _register_data(registry: DataRegistry, bound: BoundTool, answer: Answer) -> str:  # @ToolTypeDispatch
+    """Registers the data of an answer; lists for the model the data that tools can take."""
     match bound.tool:
         case MCPTool():
-            _register_blobs(registry, bound, answer)  # for people: no tool takes them
+            _register_blobs(registry, bound, answer)  # not listed: no tool takes them
             items = _register_records(registry, bound, answer)
         case WorkflowTool(output_ports=ports):
             items: list[DataItem] = []
@@ -143,7 +144,7 @@ def _register_blobs(registry: DataRegistry, bound: BoundTool, answer: Answer) ->
 
 
 def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
-    """The server that wrote what a tool returns, which nobody has checked; empty for a workflow."""
+    """The server that wrote the result (its text is not trusted); empty for a workflow."""
     match tool:
         case MCPTool():
             return tool.route.display
@@ -154,14 +155,14 @@ def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
 
 
 def _whole_text(answer: Answer) -> str:
-    """The text, and the structured value where the text does not hold it already."""
-    if answer.structured is ABSENT or not answer.blocks or _says_the_same(answer):
+    """The text, and the structured value if the text does not hold it already."""
+    if answer.structured is ABSENT or not answer.blocks or _repeats_structured(answer):
         return answer.text
     structured = compact_json(answer.structured)
     return f"{answer.text}\n{structured}" if answer.text else structured
 
 
-def _says_the_same(answer: Answer) -> bool:
+def _repeats_structured(answer: Answer) -> bool:
     # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content: servers should
     # put the structured value into a text block, too; SDKs put each entry of a list into a block of its own.
     parsed: list[Any] = []

@@ -1,4 +1,4 @@
-"""The texts for a model about failed calls: what happened, and what it can do about it."""
+"""Writes the texts for a model about failed calls: the error and the next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...audit.call import CallOutcome
     from .toolset import BoundTool
 
-_OPEN: Final = frozenset(
+_OPEN_KEYWORDS: Final = frozenset(
     ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 )
 _LONGEST_EXAMPLE: Final = 2000
@@ -33,26 +33,26 @@ _NAMES_SHOWN: Final = 20
 
 
 def failure_text(outcome: CallOutcome, bound: BoundTool | None) -> str:
-    """Tells a model why a call failed and what to do next, with secrets marked."""
+    """Writes why a call failed and what the model can do next, with secrets marked."""
     record = outcome.record
-    said = record.error or record.status.value
+    error = record.error or record.status.value
     match record.status:
         case CallStatus.TOOL_ERROR:
-            return f"Error: the tool failed: {said}{_strays(bound, record.arguments)}"
+            return f"Error: the tool failed: {error}{_unknown_arguments(bound, record.arguments)}"
         case CallStatus.INVALID_ARGUMENTS:
-            return f"Error: {said}{_strays(bound, record.arguments)}{_example(bound)}"
+            return f"Error: {error}{_unknown_arguments(bound, record.arguments)}{_example(bound)}"
         case _:
-            return f"Error: {said}{_advice(outcome)}"
+            return f"Error: {error}{_advice(outcome)}"
 
 
 def unknown_tool(name: str, similar: Sequence[str], known: Sequence[str], finder: str | None) -> ToolNotFound:
     """Makes the error for a name that no tool has.
 
     Args:
-        name: What the model wrote.
-        similar: Names that it may have meant.
+        name: The name that the model wrote.
+        similar: Names that the model may have meant.
         known: All names.
-        finder: Name of the tool that finds tools, None if all are bound.
+        finder: Name of the tool that finds tools, None if all tools are bound.
     """
     if similar:
         fix = f"Did you mean {' or '.join(similar)}?"
@@ -70,8 +70,8 @@ def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInva
     """Makes the error for arguments that are no JSON object.
 
     Args:
-        reason: Why they could not be read.
-        written: What the model wrote, as far as it may be on record; it sees it nowhere else.
+        reason: The reason why they could not be read.
+        written: The model's text, empty if it may hold secrets. The history does not keep it.
     """
     return ArgumentsInvalid(
         "The arguments could not be read"
@@ -81,20 +81,20 @@ def unreadable_arguments(reason: str | None, written: str = "") -> ArgumentsInva
     )
 
 
-def _strays(bound: BoundTool | None, arguments_json: str | None) -> str:
-    """Names arguments that the schema does not know, where it lets them pass: usually they are misspelled."""
+def _unknown_arguments(bound: BoundTool | None, arguments_json: str | None) -> str:
+    """A hint about arguments that the schema allows but does not declare: usually misspelled."""
     if bound is None or arguments_json is None:
         return ""
     schema = bound.definition["function"]["parameters"]
     known = schema.get("properties")
-    if not isinstance(known, dict) or schema.keys() & _OPEN:
+    if not isinstance(known, dict) or schema.keys() & _OPEN_KEYWORDS:
         return ""
     names = list(cast("dict[str, Any]", known))
     folded = {name.casefold(): name for name in names}
     hints: list[str] = []
-    for stray in sorted(parse_object(arguments_json).keys() - set(names))[:_NAMES_SHOWN]:
-        similar = difflib.get_close_matches(stray[:100].casefold(), folded, n=1)
-        hints.append(f"{stray!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(stray))
+    for unknown in sorted(parse_object(arguments_json).keys() - set(names))[:_NAMES_SHOWN]:
+        similar = difflib.get_close_matches(unknown[:100].casefold(), folded, n=1)
+        hints.append(f"{unknown!r} (did you mean {folded[similar[0]]!r}?)" if similar else repr(unknown))
     return f" The tool knows no argument {', '.join(hints)}." if hints else ""
 
 

@@ -1,7 +1,7 @@
-"""Finding tools by what they are for, when there are too many to show them all to a model.
+"""Searches tools by their purpose, when there are too many to bind them all.
 
-Ranked by BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over names, descriptions
-and parameters, without a model and without randomness: the same question finds the same tools.
+Tools are ranked by BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over names,
+descriptions and parameters, without a model and without randomness: the same query finds the same tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SATURATION: Final = 1.2  # k1
-_LENGTH: Final = 0.5  # b: descriptions differ in length for no reason
+_LENGTH: Final = 0.5  # b: lower than the usual 0.75, as the length of a description says little
 _NAME, _DESCRIPTION, _PARAMETER = 3.0, 1.0, 0.6
 _DEEPEST: Final = 3
 _STOP_WORDS: Final = frozenset(
@@ -31,7 +31,7 @@ _STOP_WORDS: Final = frozenset(
     )
     for word in line.split()
 )
-# Words for the same action: people use other ones than the names of tools.
+# Synonyms: a model may ask for "find" where the server named its tool "search".
 _SYNONYMS: Final = (
     "find search look lookup query locate seek",
     "list show display browse enumerate",
@@ -65,10 +65,10 @@ _SYNONYMS: Final = (
 
 
 class ToolIndex:
-    """Tools, to be found by what they are for.
+    """An index of tools by the words of their definitions.
 
     Args:
-        definitions: The functions of the tools, as a model would be told them.
+        definitions: The functions of the tools, as for a model.
     """
 
     def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
@@ -110,8 +110,8 @@ def _parameter_texts(schema: Mapping[str, Any]) -> Iterator[str]:
     root = dict(schema)
 
     def texts(part: Any, depth: int) -> Iterator[str]:
-        found = resolve(root, part)
-        properties = found.get("properties")
+        schema = resolve(root, part)
+        properties = schema.get("properties")
         if isinstance(properties, dict) and depth < _DEEPEST:
             for name, inner in cast("dict[str, Any]", properties).items():
                 yield name
@@ -120,20 +120,20 @@ def _parameter_texts(schema: Mapping[str, Any]) -> Iterator[str]:
                     if isinstance(text := described.get(key), str):
                         yield text
                 yield from texts(inner, depth + 1)
-        if "items" in found and depth < _DEEPEST:
-            yield from texts(found["items"], depth + 1)
+        if "items" in schema and depth < _DEEPEST:
+            yield from texts(schema["items"], depth + 1)
 
     return texts(root, 0)
 
 
 def _query_words(query: str) -> dict[str, float]:
-    """The words to look for, each with its importance; those of the same action count less."""
-    said = list(dict.fromkeys(_words(query)))
+    """The words to search for, each with its importance; synonyms count less."""
+    asked_words = list(dict.fromkeys(_words(query)))
     words: dict[str, float] = {}
-    for word in said:
-        for other in _GROUPS.get(word, ()):
-            words.setdefault(other, 0.4)
-    words.update(dict.fromkeys(said, 1.0))
+    for word in asked_words:
+        for synonym in _GROUPS.get(word, ()):
+            words.setdefault(synonym, 0.4)
+    words.update(dict.fromkeys(asked_words, 1.0))
     return words
 
 
@@ -146,7 +146,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Removes common English endings, so that forms of a word are equal."""
+    """Removes common English endings, so that the forms of a word are equal."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     for ending in ("ations", "ation", "ings", "ing", "ers", "ed", "es", "s", "e"):

@@ -1,4 +1,4 @@
-"""Blocking work in threads that nobody has to wait for."""
+"""Runs blocking work in daemon threads, which the end of the process does not wait for."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _waited_for: ContextVar[asyncio.Future[Any] | None] = ContextVar("waited_for", d
 
 
 async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Runs blocking work in a thread that does nothing else meanwhile.
+    """Runs blocking work in a thread of its own.
 
-    Not `asyncio.to_thread`: that has six threads on two processors, and Python waits for them when it ends,
-    also for a tool that hangs.
+    Not `asyncio.to_thread`: its pool has only six threads on two processors, and Python waits for them at its
+    end, even for a tool that hangs.
 
     Args:
-        work: The work. It sees the context variables of the caller.
+        work: The function to run. It sees the context variables of the caller.
         *args: Its arguments.
         **options: Its keyword arguments.
 
     Returns:
-        What it returns. When the waiting is canceled, the thread goes on and its result is dropped; work
-        that asks `nobody_waits` can end earlier.
+        The function's result. If the caller is canceled, the thread goes on and its result is dropped; a
+        function that checks `nobody_waits` can end earlier.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -51,7 +51,7 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
         failure: BaseException | None = None
         try:
             result = context.run(work, *args, **options)
-        except StopIteration as error:  # no future takes it
+        except StopIteration as error:  # no future accepts StopIteration
             failure = RuntimeError(repr(error))
         except BaseException as error:
             failure = error
@@ -63,13 +63,13 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
 
 
 def nobody_waits() -> Callable[[], bool]:
-    """Makes a function that tells, in any thread, whether the wait for this work was canceled."""
+    """Returns a function that says whether the caller of `in_thread` was canceled, in any thread."""
     waited_for = _waited_for.get()
     return lambda: waited_for is not None and waited_for.cancelled()
 
 
 class _Threads:
-    """Threads kept for the next work after their first: to start one costs a tenth of a call."""
+    """A pool of idle threads, as starting a thread costs a tenth of a call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,13 +84,13 @@ class _Threads:
             thread.start()
         thread.work.put(work)
 
-    def rest(self, thread: _Thread) -> None:
-        """The thread has nothing to do."""
+    def add_idle(self, thread: _Thread) -> None:
+        """Adds a thread that waits for work."""
         with self._lock:
             self._idle.append(thread)
 
-    def leave(self, thread: _Thread) -> bool:
-        """The thread has waited long enough. False if it was just given work."""
+    def remove_idle(self, thread: _Thread) -> bool:
+        """Removes a thread that waited long enough; returns False if it just got work."""
         with self._lock:
             if thread not in self._idle:
                 return False
@@ -109,12 +109,12 @@ class _Thread(threading.Thread):
             try:
                 work = self.work.get(timeout=_KEPT_SECONDS)
             except queue.Empty:
-                if self._threads.leave(self):
+                if self._threads.remove_idle(self):
                     return
                 continue
             work()
-            del work  # and with it arguments and result, while this thread waits
-            self._threads.rest(self)
+            del work  # frees its arguments and result while this thread waits
+            self._threads.add_idle(self)
 
 
 _threads = _Threads()
@@ -126,4 +126,4 @@ def _forget_threads() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)  # a fork has none of the threads
+    os.register_at_fork(after_in_child=_forget_threads)  # a forked process has none of the threads

@@ -1,4 +1,4 @@
-"""The interface between the agent's loop and the tools: requests of the model, and replies to it."""
+"""The interface between the agent's loop and the tools: the model's requests, and the replies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """A tool call that a model asks for.
+    """A tool call that a model requests.
 
     Attributes:
-        id: The model's id of the call; the reply carries it.
+        id: The model's id of the call; the reply has the same id.
         name: The name that the model used, as bound (not the shown name of the tool).
         arguments: The arguments, or None if they could not be read.
         iteration: The agent's turn, from 1.
-        error: Why the arguments could not be read, in words for the model; None if they could.
+        error: The reason why the arguments could not be read, for the model; None if they could.
         written: The beginning of arguments that could not be read. It may hold secrets.
     """
 
@@ -35,17 +35,17 @@ class ToolRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReply:
-    """The answer to one request: one part for the model, one for everybody else.
+    """The answer to one request: content for the model, and a record for people.
 
     Attributes:
-        request: What was asked for.
+        request: The model's request.
         content: Text, or content blocks in LangChain's form (text and image blocks), for the model.
-        origin: The server that wrote the content; empty for workflows and for the agent's own words.
+        origin: The server that wrote the content; empty for workflows and for texts of the agent.
         record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
-        tool: The tool that was called, None for a built-in or unknown one.
-        failed: The model is told of a failure.
-        stop: The policy says that the run must not go on after this failure.
-        unfinished: The run ended before the tool did; whether it did its work is not known.
+        tool: The tool that was called, None for a built-in or unknown tool.
+        failed: True if the call failed; the content holds the error.
+        stop: True if the run must end after this failure.
+        unfinished: True if the run ended before the call; it is not known whether the tool had effects.
     """
 
     request: ToolRequest
@@ -71,18 +71,18 @@ class Toolbox(Protocol):
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """The functions to bind to the model in the next turn, in the chat-completions form.
 
-        They may grow from turn to turn, when the model found tools by searching.
+        The list may grow from turn to turn, when the model finds tools by searching.
         """
         ...
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
-        """Runs one call, blocking. Never raises for what a tool, a server or the model did.
+        """Runs one call, blocking. Errors of the tool, the server or the model become a reply.
 
         Raises:
-            Canceled: `is_canceled` said so while the call ran.
+            Canceled: `is_canceled` returned True while the call ran.
         """
         ...
 
     def shown_name(self, name: str) -> str:
-        """The name that people see for a bound name; the same text if it is not known."""
+        """The name that people see for a bound name; an unknown name is returned unchanged."""
         ...

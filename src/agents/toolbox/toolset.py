@@ -1,4 +1,4 @@
-"""The tools of one run of an agent, by all the names that a model, a person and a server have for them."""
+"""The tools of an agent's run, found by the names for models, people and servers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SUGGESTIONS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundTool:
-    """A tool as a model knows it.
+    """A tool with its names and its definition for a model.
 
     Attributes:
         tool: The tool.
         name: The name that the model uses.
         shown_name: The name that people see.
-        definition: What the model is told. Do not change it.
+        definition: The function for the model. Do not change it.
     """
 
     tool: Tool
@@ -45,20 +45,20 @@ class BoundTool:
 
 
 class Toolset:
-    """Tools of both types, named for a model.
+    """Tools of both types, with names for a model.
 
     Args:
-        tools: The tools; one that is there twice counts once.
+        tools: The tools; duplicates count once.
 
     Raises:
-        ToolFormatError: A cell holds malformed JSON; names the row.
+        ToolFormatError: A cell holds malformed JSON; the error names the row.
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        own = list(dict.fromkeys(tools))
+        distinct = list(dict.fromkeys(tools))
         self.bound: tuple[BoundTool, ...] = tuple(
             BoundTool(tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name))
-            for tool, name, shown in zip(own, bound_names(own), shown_names(own), strict=True)
+            for tool, name, shown in zip(distinct, bound_names(distinct), shown_names(distinct), strict=True)
         )
         self._by_name = {bound.name: bound for bound in self.bound}
         self._by_tool = {bound.tool: bound for bound in self.bound}
@@ -69,7 +69,7 @@ class Toolset:
 
     @cached_property
     def has_data(self) -> bool:
-        """Whether a tool takes or gives tables."""
+        """True if a tool takes or gives tables."""
         return any(_has_data(bound.tool) for bound in self.bound)
 
     @cached_property
@@ -79,11 +79,11 @@ class Toolset:
 
     @cached_property
     def index(self) -> ToolIndex:
-        """Finds tools by what they are for; positions are those in `bound`."""
+        """The search index of the tools; positions are those in `bound`."""
         return ToolIndex([bound.definition for bound in self.bound])
 
     def free_name(self, wanted: str) -> str:
-        """Names a tool of the agent itself: the name, numbered where a real tool has it."""
+        """Returns a name for a built-in tool: the wanted name, with a number if a real tool has it."""
         return numbered([*self._by_name, wanted], "_{}")[-1]
 
     def find(self, name: str) -> BoundTool | None:
@@ -91,29 +91,29 @@ class Toolset:
         return self._by_name.get(name)
 
     def of(self, tool: Tool) -> BoundTool:
-        """Returns a tool as a model knows it, or would know it."""
+        """Returns a tool with its names; a tool outside this toolset gets names here."""
         bound = self._by_tool.get(tool)
         return Toolset([tool]).bound[0] if bound is None else bound
 
     def shown_name(self, name: str) -> str:
-        """Returns the name that people see for a bound name; the same text if it is not known."""
+        """Returns the name that people see for a bound name; an unknown name is returned unchanged."""
         bound = self._by_name.get(name)
         return name if bound is None else bound.shown_name
 
     def bound_name(self, shown: str) -> str:
-        """Returns the name that a model uses for a shown name; the same text if there is no such tool."""
+        """Returns the name that a model uses for a shown name; an unknown name is returned unchanged."""
         bound = self._by_shown.get(shown)
         return shown if bound is None else bound.name
 
     def marked(
         self, name: str, arguments: Mapping[str, Any] | None, secrets: SecretMarker
     ) -> dict[str, Any] | None:
-        """Marks the secrets in the arguments of a call, as they may be on record.
+        """Marks the secrets in the arguments of a call, so that they may be recorded.
 
         Args:
-            name: The name that a model wrote. If no tool has it, what any of them calls a secret is one.
+            name: The name that a model wrote. If no tool has it, secret arguments of all tools are marked.
             arguments: The arguments, None if they could not be read.
-            secrets: Marks them.
+            secrets: The marker.
         """
         if arguments is None:
             return None
@@ -126,7 +126,7 @@ class Toolset:
         return marked
 
     def has_secrets(self, name: str) -> bool:
-        """Returns whether a tool, by its bound name, calls some argument secret."""
+        """Returns whether the schema of a tool, by its bound name, has a secret argument."""
         return name in self._secret_schemas
 
     @cached_property
@@ -137,17 +137,16 @@ class Toolset:
     def similar(self, name: str) -> tuple[str, ...]:
         """Finds the names that a model may have meant, the most likely first.
 
-        Upper and lower case do not matter, nor what some models put around a name, as in
-        ``functions.search``.
+        Upper and lower case do not matter, nor prefixes that some models add, as in ``functions.search``.
         """
         folded: dict[str, str] = {}
         for bound in self.bound:
             for spelling in (bound.name, bound.shown_name, bound.tool.name):
                 folded.setdefault(spelling.casefold(), bound.name)
         written = name.casefold()[:200]
-        found = [part for part in re.findall(r"[\w-]+", written) if part in folded]
-        found += difflib.get_close_matches(written, folded, n=2 * _SUGGESTIONS, cutoff=0.6)
-        return tuple(dict.fromkeys(folded[spelling] for spelling in found))[:_SUGGESTIONS]
+        spellings = [part for part in re.findall(r"[\w-]+", written) if part in folded]
+        spellings += difflib.get_close_matches(written, folded, n=2 * _SUGGESTIONS, cutoff=0.6)
+        return tuple(dict.fromkeys(folded[spelling] for spelling in spellings))[:_SUGGESTIONS]
 
 
 def _has_data(tool: Tool) -> bool:
@@ -155,12 +154,12 @@ def _has_data(tool: Tool) -> bool:
 
 
 def _written_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
-    """Describes arguments wherever a model may have written them."""
+    """The schema of arguments in all places where a model may write them."""
     schema = arguments_schema(tool)
     match tool:
         case MCPTool():
             return schema
-        case WorkflowTool():  # models forget what is around the parameters
+        case WorkflowTool():  # models may leave out the outer `configuration`
             return {"properties": {**tool.parameter_schema, **schema["properties"]}}
         case _:
             assert_never(tool)
@@ -171,17 +170,18 @@ def _extract_tools_from_table(table: knext.Table, column: str | None = AUTO) -> 
 
     Args:
         table: The *Tools* table.
-        column: The tool column; `AUTO` for all of them, where each row's first cell that is there counts.
+        column: The tool column; `AUTO` for all tool columns, of which each row's first cell that is not
+            missing counts.
 
     Returns:
-        The tools in the order of the rows; rows without a tool are passed over.
+        The tools in the order of the rows; rows without a tool are skipped.
 
     Raises:
-        SettingInvalid: There is no such column, or no tool column at all.
+        SettingInvalid: The column does not exist, or the table has no tool column.
         ToolFormatError: A cell cannot be read; the message names row and field.
     """
     return [tool for tool in read_tools(table, column) if tool is not None]
 
 
 extract_tools = _extract_tools_from_table
-"""The same for other modules."""
+"""The public name of `_extract_tools_from_table`, whose own name is KNIME's."""

@@ -1,4 +1,4 @@
-"""A model's arguments for a workflow: its parameters, and the tables for its inputs."""
+"""Reads a model's arguments for a workflow: its parameters, and the tables for its inputs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def workflow_arguments(
     """Reads a model's arguments: the parameters, and a table per input in the order of the ports.
 
     Raises:
-        ArgumentsInvalid: Something is missing, unknown or of the wrong kind, or an id is not known.
+        ArgumentsInvalid: An argument is missing, unknown or of the wrong type, or an id is unknown.
     """
-    checked = _checked(tool, _with_text_ids(arguments))
-    chosen: dict[str, str] = checked.get(DATA_INPUTS, {})
+    checked = _checked_arguments(tool, _with_text_ids(arguments))
+    ids_by_port: dict[str, str] = checked.get(DATA_INPUTS, {})
     data: list[DataInput] = []
     for name in port_names(tool.input_ports):
-        table = registry.table(chosen[name], pointer=pointer_text((DATA_INPUTS, name)))
-        data.append(DataInput(port=name, id=chosen[name], table=table))
+        table = registry.table(ids_by_port[name], pointer=pointer_text((DATA_INPUTS, name)))
+        data.append(DataInput(port=name, id=ids_by_port[name], table=table))
     return dict(checked.get(CONFIGURATION, {})), tuple(data)
 
 
-def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
+def _checked_arguments(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
     schema = arguments_schema(tool)
     validator = _validator(schema)
     if validator is None:
-        # KNIME's description of some parameter is no JSON Schema: what is around it is checked all the same.
+        # KNIME's description of a parameter is no JSON Schema: only the outer structure is checked.
         loose = dict.fromkeys(tool.parameter_schema, cast("dict[str, Any]", {}))
         parts = schema["properties"]
         outer = {
@@ -51,7 +51,7 @@ def _checked(tool: WorkflowTool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
-    """The validator of arguments; None for a schema that cannot be used."""
+    """The validator of a schema; None for a schema that cannot be used."""
     from ...tools.arguments import ArgumentValidator
 
     try:
@@ -62,12 +62,12 @@ def _validator(schema: dict[str, Any]) -> ArgumentValidator | None:
 
 
 def _with_text_ids(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Ids look like numbers, and models write them as such."""
-    chosen = arguments.get(DATA_INPUTS)
-    if not isinstance(chosen, dict):
+    """Turns ids that a model wrote as numbers into texts."""
+    ids_by_port = arguments.get(DATA_INPUTS)
+    if not isinstance(ids_by_port, dict):
         return dict(arguments)
     ids = {
         name: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        for name, value in cast("dict[str, Any]", chosen).items()
+        for name, value in cast("dict[str, Any]", ids_by_port).items()
     }
     return {**arguments, DATA_INPUTS: ids}

@@ -1,7 +1,7 @@
 """The documents that KNIME's AI extension writes for its chat models, made by its own classes.
 
 Run under KNIME's Python with KNIME_PYTHON_ROOT and KNIME_LLM_ROOT; prints a JSON object.
-It is a process of its own because KNIME's sources take one extension per process.
+A separate process, as KNIME's sources load only one extension per process.
 """
 
 import json
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def documents(url: str) -> dict[str, object]:
-    """One of each, at a URL."""
+    """A document of each kind of model, at a URL."""
     import knime.extension as knext
     from knime.api.schema import HubAuthenticationPortObjectSpec
     from models import azure, openai

@@ -1,4 +1,4 @@
-"""Chat models of KNIME's AI extension at our port: requests like those of its own nodes, others refused."""
+"""Chat models of KNIME's AI extension: requests like those of its own nodes; other models are refused."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def context(knows):
 
 @pytest.fixture
 def arrived(host):
-    """A model as it arrives at our port."""
+    """A model as it arrives at the agent's port."""
     return lambda document: host.port_object((document, b""))
 
 
@@ -122,11 +122,11 @@ def test_a_login_that_travels_with_the_model(arrived, context, host, name, path,
         monkeypatch.setattr(login, "auth_schema", property(lambda self: "Bearer"))
         monkeypatch.setattr(login, "auth_parameters", property(lambda self: next(tokens)))
         model = arrived(document).create_model(context)
-        assert model.secrets == ("first",)  # known before the first request, for whoever blacks them out
+        assert model.secrets == ("first",)  # known before the first request, so that they can be blacked out
         assert model.invoke("Hi").content == "Hello"
         assert model.invoke("Hi").content == "again"
         assert [request.path for request in server.requests] == [path, path]
-        # KNIME renews tokens, so it is asked for each request.
+        # KNIME renews tokens, so the token is read for each request.
         sent = [request.headers["authorization"] for request in server.requests]
     assert sent == ["Bearer second", "Bearer third"]
     assert model.secrets == ("third",)
@@ -192,7 +192,7 @@ def types_needed(root, bundle):
 
 
 def are_of_one_age():
-    """Whether the AI extension in its checkout works with the KNIME in its own."""
+    """Returns whether the checkouts of KNIME and its AI extension work together."""
     needed = types_needed("KNIME_LLM_ROOT", "org.knime.ai.core")
     return needed <= types_needed("KNIME_PYTHON_ROOT", "org.knime.python3.nodes")
 

@@ -1,4 +1,4 @@
-"""Answers in forms that nobody asked for, cut into pieces in every way, and answers that break off."""
+"""Answers in unexpected forms, cut into pieces in every way, and answers that end early."""
 
 import json
 

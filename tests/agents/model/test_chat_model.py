@@ -1,4 +1,4 @@
-"""What is sent to an endpoint and what is made of its answers, seen at the HTTP body."""
+"""Requests to an endpoint and the reading of its answers, checked by the HTTP bodies."""
 
 import asyncio
 import json

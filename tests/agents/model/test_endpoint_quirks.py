@@ -1,4 +1,4 @@
-"""What endpoints send that call themselves compatible with OpenAI's, and what they want back."""
+"""Deviations of endpoints that call themselves compatible with OpenAI's, and fields that they want back."""
 
 import json
 
@@ -156,7 +156,7 @@ def block(text, signature=None):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_thoughts_by_other_names_go_back_too(stream):
-    """vLLM, LocalAI, Groq and Ollama call them reasoning; LiteLLM hands on Anthropic's, which are signed."""
+    """vLLM, LocalAI, Groq and Ollama call them reasoning; LiteLLM passes on Anthropic's, which are signed."""
     hidden = {"type": "redacted_thinking", "data": "x"}
     call_delta = {"tool_calls": [{**wants("add", "{}"), "index": 0}]}
     if stream:
@@ -178,7 +178,7 @@ def test_thoughts_by_other_names_go_back_too(stream):
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_thoughts_that_an_endpoint_gives_and_does_not_take(stream, field):
-    """Gateways give those of every service, and hand them on to services that refuse them."""
+    """Gateways return the thoughts of every service, and pass them to services that refuse them."""
 
     def strict(request):
         if any(field in message for message in request.messages):

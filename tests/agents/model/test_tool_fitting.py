@@ -1,4 +1,4 @@
-"""Endpoints that refuse tools: less is said about them, and a person is told."""
+"""Endpoints that refuse tools: definitions are simplified, with a note for the user."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class Described(Functions):
 
 
 def offer(turns, tools):
-    """What came of offering tools, and what each request said of them."""
+    """Runs an agent with tools; returns the outcome and the tools in each request."""
     outcome, server, *_ = play(turns, tools)
     return outcome, [request.body.get("tools", []) for request in server.requests]
 

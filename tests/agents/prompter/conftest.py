@@ -1,4 +1,4 @@
-"""What tests of the agent node share: servers, a scripted model, tools of both types, the node's rows."""
+"""Fixtures for the agent node: servers, a scripted model, tools of both types, the node's rows."""
 
 import copy
 

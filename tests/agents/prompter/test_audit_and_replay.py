@@ -102,7 +102,7 @@ def segment(host, urls, tmp_path):
 
 @pytest.fixture
 def runs_the_segment(segment, tmp_path):
-    """What KNIME does with the tool: it runs the workflow. Counts how often."""
+    """Runs the workflow, as KNIME does for the tool, and counts the runs."""
     ran = []
 
     def run(tool, parameters, inputs, hints):
@@ -210,7 +210,7 @@ def test_agent_audit_replay_export_run(
         if row["Tool name"] in DETERMINISTIC:
             assert (line["arguments"], line["result"]) == (row["Arguments"], row["Result"])
     assert again[-1]["result"] == recorded[-1]["Result"]
-    assert made.read_text("utf-8") == "made by the agent"  # who executes a step does again what it did
+    assert made.read_text("utf-8") == "made by the agent"  # executing a step makes its call again
 
 
 def document(row, side):
@@ -226,5 +226,5 @@ def document(row, side):
 
 
 def rig_problems(host, file):
-    """What the rig says; only KNIME's own Python has one."""
+    """The problems that the rig reports; only KNIME's own Python has a rig."""
     return rig.check_knwf(str(file), host.host)["problems"] if os.environ.get("KNIME_PYTHON_ROOT") else []

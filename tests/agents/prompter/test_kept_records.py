@@ -1,4 +1,4 @@
-"""What an agent did is on record, whatever ends its run."""
+"""An agent's calls are recorded however its run ends."""
 
 import shutil
 import threading

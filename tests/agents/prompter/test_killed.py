@@ -1,4 +1,4 @@
-"""A process with a run of many prompts that is killed, and the run that goes on from it."""
+"""A process that is killed in a run of many prompts, and the run that resumes it."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def prompt_of(request):
 
 
 def thinks(request):
-    """Every prompt gets one call, and then an answer with what the tool said."""
+    """A model that makes one call per prompt, and then answers with the tool's result."""
     prompt = prompt_of(request)
     if request.messages[-1]["role"] == "tool":
         return says(f"done with {prompt}")
@@ -82,7 +82,7 @@ def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
     with ChatServer([answers_most], repeat=True) as model:
         file_of(host, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
         process = run.start("run", "killed.knwf", "--out", "out", env={"PYTHONPATH": str(ROOT / "src")})
-        # Two of the four places are taken for good, the others work off the prompts.
+        # Two of the four threads are blocked for good, the others answer the prompts.
         until(lambda: asked.count(PROMPTS[-1]) == 2 and set(STUCK) <= set(asked), seconds=60)
         (conversations,) = (tmp_path / "out").rglob("*.conversations")
         until(lambda: len(conversations.read_bytes().splitlines()) == len(PROMPTS) - len(STUCK))

@@ -1,4 +1,4 @@
-"""KNIME takes every message of every logger into its own log: what libraries would tell stays out of it."""
+"""KNIME's log takes the messages of every logger; those of libraries must stay out of it."""
 
 import logging
 

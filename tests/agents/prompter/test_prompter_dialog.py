@@ -8,7 +8,7 @@ from tests.support.dialogs import controls
 
 
 class Nobody:
-    """Stands for an endpoint that nobody asks."""
+    """An endpoint that must not get any request."""
 
     url = "http://127.0.0.1:9/v1"
 

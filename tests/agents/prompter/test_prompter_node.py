@@ -28,7 +28,7 @@ def workflow_tools(host):
 
 
 def report(tool, parameters, inputs, hints):
-    """What KNIME does with the workflow tools."""
+    """Runs the workflow tools, as KNIME does."""
     if tool.name == "Greet":
         return f"Hello {parameters['city']}", []
     (orders,) = inputs

@@ -1,4 +1,4 @@
-"""One prompt per row, and conversations that go on from one agent to the next."""
+"""Prompts in rows, and conversations that one agent continues from another."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Runs of many prompts that were interrupted, and the runs that go on from them."""
+"""Interrupted runs of many prompts, and the runs that resume them."""
 
 import json
 import threading
@@ -206,7 +206,7 @@ def test_a_run_that_is_said_to_go_on_from_what_it_cannot(script, ask, answers_of
 
 
 def test_calls_of_all_interrupted_runs_are_said(servers, script, ask, tools_of):
-    """The second run is canceled before it has made a call: the third one still knows those of the first."""
+    """The second run is canceled before its first call: the third run still knows the calls of the first."""
     tools = tools_of(servers[0].url("/one"))
 
     def turn(request):
@@ -257,5 +257,5 @@ def test_what_was_never_sent_is_not_made_again():
     assert repeated_calls([replace(begun, duration=1.0, attempts=1)]) == "order"
     assert repeated_calls([begun]) == "order"  # still under way when the run ended
     fields = json.loads(tool)
-    for text in ("{", json.dumps({**fields, "output_spec": "{"})):  # nobody can tell what it does
+    for text in ("{", json.dumps({**fields, "output_spec": "{"})):  # its effects are unknown
         assert repeated_calls([replace(begun, tool=text)]) == "order"

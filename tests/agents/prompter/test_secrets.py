@@ -1,4 +1,4 @@
-"""Secrets in every place where an agent has some: none may be in what it leaves behind."""
+"""Secrets in every place where an agent has some: none may appear in its outputs, files and logs."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ SECRETS = (STORED["llm"][1], PASSWORD)
 
 
 def left_behind(result, folder, caplog):
-    """Everything that a run leaves: files, tables, view, messages, progress, flow variables, log."""
+    """All outputs of a run: files, tables, view, messages, progress, flow variables, log."""
     texts = [result.view_html or "", str(result.failure), str(result.warnings), str(result.progress)]
     texts += [str(result.flow_variables), caplog.text]
     for output in result.outputs or ():
@@ -37,7 +37,7 @@ def left_behind(result, folder, caplog):
 
 @pytest.fixture
 def run(host, model_of, tools_of, servers, tmp_path, caplog):
-    """Runs an agent with secrets and returns the result and what it left behind."""
+    """Runs an agent with secrets; returns the result and all outputs of the run."""
 
     def go(server, **parameters):
         caplog.set_level(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""Many prompts at a time while everything goes wrong: endpoint, servers, and what the model writes."""
+"""Many prompts at a time while endpoint, servers and model make errors."""
 
 import random
 import threading

@@ -307,4 +307,4 @@ def test_a_history_with_gaps_is_repaired_and_said_so():
     assert "broke off" in sent[3]["content"]
     assert len(outcome.notes) == 3
     assert any("1 tool calls of the history had no answer" in note for note in outcome.notes)
-    assert history[1].tool_calls[1]["name"] == "se arch"  # what was given is not changed
+    assert history[1].tool_calls[1]["name"] == "se arch"  # the given messages are not changed

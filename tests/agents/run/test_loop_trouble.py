@@ -1,4 +1,4 @@
-"""The loop when the endpoint fails, when the person cancels, when time runs out."""
+"""The loop when the endpoint fails, when the user cancels, when time runs out."""
 
 import email.utils
 import logging
@@ -366,7 +366,7 @@ def test_cancel_while_tools_run(heeds):
     assert all("canceled" in m.content and m.status == "error" for m in answers[1:])
     started = [event for event in seen if isinstance(event, ToolStarted)]
     finished = [event for event in seen if isinstance(event, ToolFinished)]
-    assert len(started) == len(finished) < 4  # those that waited for a place never began
+    assert len(started) == len(finished) < 4  # calls that waited for a free place never began
 
 
 def test_a_tool_that_says_canceled_by_itself_ends_the_run():
@@ -382,7 +382,7 @@ def test_a_tool_that_says_canceled_by_itself_ends_the_run():
 def test_the_total_clock_ends_whatever_goes_on(where):
     turn = {"model": says("late").after(15.0), "tool": calls(call("slow")), "wait": fails(500)}[where]
     outcome, *_ = play([turn] * 5, Functions(slow=patient), total_timeout=0.5, to_the_end=False)
-    if where == "wait":  # the next try would come too late: said at once, with the reason
+    if where == "wait":  # the next try would come too late: fails at once, with the reason
         assert isinstance(outcome.error, ModelBusy | TimedOut)
     else:
         assert isinstance(outcome.error, TimedOut)

@@ -1,4 +1,4 @@
-"""Histories in order: whatever models and files brought, every call has one answer, right after it."""
+"""Corrected histories: every call has one answer right after it, whatever the model or file contained."""
 
 import json
 
@@ -60,7 +60,7 @@ def test_any_history_can_be_repaired(history):
     again, more = repair(repaired)
     assert again == repaired
     assert more == ()
-    # Nothing that people wrote is lost, and what was in order is not touched.
+    # No message of a person is lost, and valid messages are not changed.
     assert [m for m in repaired if m.type in {"human", "system"}] == [
         m for m in history if m.type in {"human", "system"}
     ]

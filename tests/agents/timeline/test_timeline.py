@@ -1,4 +1,4 @@
-"""The page of an agent's run: what it says, and that nothing said in a run becomes part of the page."""
+"""The page of an agent's run: its content, and that texts of a run are never read as HTML."""
 
 import re
 from html.parser import HTMLParser
@@ -28,7 +28,7 @@ from tests.agents.timeline.run_events import EVIL, REPORT, SEARCH, START, at, ru
 
 
 class Page(HTMLParser):
-    """The elements of a page, its text, and what is inside of each unfolding part."""
+    """The elements of a page, its text, and the content of each folded part."""
 
     def __init__(self, text):
         super().__init__()

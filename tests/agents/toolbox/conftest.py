@@ -43,7 +43,7 @@ def tools_of(pool):
 
 
 class Box:
-    """A toolbox with what it recorded."""
+    """A toolbox and its records."""
 
     def __init__(self, executor, records):
         self.executor, self.records = executor, records

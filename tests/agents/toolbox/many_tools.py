@@ -1,7 +1,7 @@
-"""Five hundred tools as companies have them, and questions as people ask them, with the tool that fits.
+"""Five hundred tools of typical companies, and questions of people, each with the tool that fits.
 
-Fifty systems with the six usual operations and four of their own each. The questions are put as somebody puts
-them who does not know the names of tools.
+Fifty systems with the six usual operations and four special ones each. The questions are worded as by people
+who do not know the names of the tools.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which calls are allowed; what a server says about its own tools never makes it easier."""
+"""Rules for allowed calls; annotations of an untrusted server never allow more."""
 
 import pytest
 

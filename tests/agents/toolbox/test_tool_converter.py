@@ -1,4 +1,4 @@
-"""Tools in LangChain's form: whatever arguments are called, they arrive."""
+"""Tools in LangChain's form: arguments of any name arrive."""
 
 import asyncio
 import base64
@@ -110,7 +110,7 @@ def test_each_odd_name_alone(name):
 
 
 def test_what_langchains_own_tool_loses():
-    """Why there is a class of our own; if this fails, it may no longer be needed."""
+    """The reason for `MCPStructuredTool`; if this test fails, the class may no longer be needed."""
     seen = []
 
     def function(**params):
@@ -203,7 +203,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("shape", [*WILD, *HOSTILE])
 def test_agents_of_others_can_bind_every_tool(shape):
-    """None of them may cost an agent its other tools."""
+    """No tool may make an agent lose its other tools."""
     schema = HOSTILE[shape] if shape in HOSTILE else WILD[shape].schema
     tool = MCPTool("t", "Does it", schema, "https://host.example/mcp", "t")
     converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
@@ -316,7 +316,7 @@ def test_agents_of_others_get_text_and_find_images_in_the_artifact(box, tools_of
 
 
 def test_agents_of_others_are_not_sent_to_a_tool_that_they_do_not_have(box, tools_of, server):
-    """Our own agent reads on in a long result with a tool of its own."""
+    """Only the project's own agent has a tool that reads on in a long result."""
     made = box(tools_of(server.url("/one")), options=ToolOptions(longest_result=1000))
     call = {"name": "big", "args": {"megabytes": 1}, "id": "c", "type": "tool_call"}
     message = made.executor.langchain_tool("big").invoke(call)

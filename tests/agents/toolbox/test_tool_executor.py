@@ -1,4 +1,4 @@
-"""Calls of a model on real servers: answers, errors that help, records, and an end when somebody cancels."""
+"""Calls of a model on real servers: answers, helpful errors, records, and cancellation."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What a model is told: schemas as they came, and right ones for workflows."""
+"""Tool definitions for a model: unchanged schemas of servers, and schemas made for workflows."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Names for models: fit, unique, stable, and reversible."""
+"""Names for models: valid, unique, stable, and reversible."""
 
 import random
 import re

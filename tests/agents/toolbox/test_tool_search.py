@@ -21,7 +21,7 @@ def test_people_find_one_of_five_hundred_tools_in_their_own_words():
     found = {question: [names[place] for place in index.find(question, 10)] for question, _ in questions}
     top5 = sum(name in found[question][:5] for question, name in questions)
     top10 = sum(name in found[question] for question, name in questions)
-    # What was measured when it was written; a change for the worse should be noticed.
+    # The figures measured when the test was written; it fails if they get worse.
     assert top5 / len(questions) >= 0.94
     assert top10 / len(questions) >= 0.95
     costs = [token_estimate(tools[place] for place in index.find(question, 10)) for question, _ in questions]
@@ -109,12 +109,12 @@ def test_the_model_searches_and_then_calls(many):
 
 def test_a_tool_that_was_guessed_runs_and_is_bound(many):
     reply = many.call("wiki_broken_links", {"page_id": "1"})
-    assert reply.record.status == "failed"  # nobody listens there
+    assert reply.record.status == "failed"  # no server listens there
     assert "wiki_broken_links" in many.names
 
 
 def test_what_was_found_long_ago_makes_room(many):
-    """The budget holds for what was found, too."""
+    """The budget also limits the tools that were found."""
     many.call("find_tools", {"query": "cancel an order"})
     for number, (question, _) in enumerate(many_tools.questions()):
         if number % 5 == 0:

@@ -1,4 +1,4 @@
-"""Threads for tools: as many as there are calls, used again, and no reason for a process to stay."""
+"""Threads for tools: as many as calls, used again, and they do not keep the process alive."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ SECONDS = 30
 
 
 def awaited(*works):
-    """What the works return, all run at once."""
+    """Runs functions at the same time and returns their results."""
 
     async def all_of_them():
         found = asyncio.gather(*(in_thread(work) for work in works))
@@ -33,7 +33,7 @@ def test_one_after_the_other_shares_a_thread():
         threads = []
         for _ in range(20):
             threads.append(await in_thread(threading.get_ident))
-            await asyncio.sleep(0.01)  # it rests a moment after it has told its result
+            await asyncio.sleep(0.01)  # the thread becomes idle a moment after its result arrives
         return threads
 
     assert len(set(asyncio.run(one_by_one()))) < 5

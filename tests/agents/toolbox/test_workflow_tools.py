@@ -33,7 +33,7 @@ PLAIN = WorkflowTool("Report", "Makes a report", {"city": {"type": "string", "de
 
 
 class Host:
-    """Runs workflows as KNIME would be asked to, and keeps what it was asked."""
+    """Runs workflows in place of KNIME, and keeps the calls."""
 
     def __init__(self):
         self.calls = []
