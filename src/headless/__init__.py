@@ -1,11 +1,11 @@
 """KNIME's Python nodes without KNIME.
 
 - ``standin/``: our own ``knime.extension``, ``knime.api`` and ``knime.types``, which nodes import.
-  `use_standin` makes them importable where KNIME is not.
-- The modules of this folder are the host, which does what KNIME does around a node. `load_extension` gives an
-  `ExtensionHost` (``host``). It runs nodes (``run``, with ``services`` behind their contexts; ``ports``,
-  ``tables`` and ``value_types`` for what goes in and out; ``results`` for what it answers), opens their
-  dialogs (``dialog``) and says what KNIME would show of them (``describe``).
+  `use_standin` makes them importable if KNIME's own package is not installed.
+- The modules of this folder are the host, which has KNIME's part in running a node. `load_extension` returns
+  an `ExtensionHost` (``host``). The host runs nodes (``run``, with ``services`` behind the contexts;
+  ``ports``, ``tables`` and ``value_types`` for inputs and outputs; ``results`` for the results), opens
+  dialogs (``dialog``) and describes nodes as KNIME shows them (``describe``).
 - ``workflows/`` runs whole workflows on a host.
 """
 
@@ -39,10 +39,10 @@ STANDIN = Path(__file__).parent / "standin"
 
 
 def use_standin() -> None:
-    """Puts the stand-in at the end of ``sys.path``, unless there is a ``knime.extension`` already.
+    """Adds the stand-in at the end of ``sys.path``, unless a ``knime.extension`` can be imported already.
 
-    KNIME's own package is made of namespace folders. The stand-in's ``knime`` is one too, so it could be
-    found next to the real one; being last, and added only when there is none, it never is.
+    KNIME's own ``knime`` is a namespace package, and so is the stand-in's; Python would join the two. The
+    stand-in is never found beside KNIME's own, as it is the last entry and is added only without KNIME.
     """
     if _extension_origin() is None:
         sys.path.append(str(STANDIN))
@@ -50,7 +50,7 @@ def use_standin() -> None:
 
 
 def _extension_origin() -> Path | None:
-    """The file of the ``knime.extension`` that an import would take."""
+    """The file of the ``knime.extension`` that an import would load; None if there is none."""
     try:
         spec = importlib.util.find_spec("knime.extension")
     except ModuleNotFoundError:  # there is no parent package knime
@@ -59,10 +59,10 @@ def _extension_origin() -> Path | None:
 
 
 def load_own_extension() -> "ExtensionHost":
-    """Loads this project's own extension, from the checkout or from what a wheel installed.
+    """Loads this project's own extension, from the checkout or from an installed wheel.
 
     Raises:
-        HeadlessError: As `load_extension`, or the files of the extension are not here.
+        HeadlessError: As for `load_extension`, or the files of the extension are missing.
     """
     package = Path(__file__).resolve().parents[1]
     for root in (package.parent, package):
@@ -72,10 +72,10 @@ def load_own_extension() -> "ExtensionHost":
 
 
 def load_extension(knime_yml: str | Path) -> "ExtensionHost":
-    """Loads an extension as KNIME does; a second call for the same file gives the same host.
+    """Loads an extension as KNIME does. A second call for the same file returns the same host.
 
     Args:
-        knime_yml: the extension's ``knime.yml``, or the folder it is in.
+        knime_yml: the extension's ``knime.yml``, or the folder of that file.
 
     Raises:
         HeadlessError: KNIME would not load the extension, or ``knime.extension`` is KNIME's own.
@@ -95,7 +95,7 @@ def load_extension(knime_yml: str | Path) -> "ExtensionHost":
 def make_workflow_tool(
     knwf: "str | os.PathLike[str]", *, name: str | None = None, description: str | None = None
 ) -> "WorkflowTool":
-    """Makes a tool of a workflow archive, which nodes of this project's extension can run.
+    """Makes a tool from a workflow archive; nodes of this project's extension can run the tool.
 
     See `knime_mcp.headless.workflows.make_workflow_tool`.
     """

@@ -1,4 +1,4 @@
-"""What KNIME shows of an extension, and what would make it drop the extension or show less."""
+"""Describes an extension as KNIME shows it, and finds problems for which KNIME drops or shortens it."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ def describe_extension(host: "ExtensionHost") -> dict[str, Any]:
 
 
 def problems(host: "ExtensionHost") -> list[Problem]:
-    """What is wrong, as (severity, where, what); with an error KNIME drops the whole extension."""
+    """The problems of an extension, as (severity, place, problem). KNIME drops extensions with errors."""
     found: list[Problem] = []
     for category in host.categories:
         found += _category_problems(host, category)
@@ -36,7 +36,7 @@ def problems(host: "ExtensionHost") -> list[Problem]:
 
 
 def _descriptions(docstring: str | None) -> tuple[str, str]:
-    """Short and full description: the docstring's first line, and the rest."""
+    """The short and the full description: the docstring's first line, and its other lines."""
     if docstring is None:
         return _MISSING, _MISSING
     lines = docstring.removeprefix("\n").splitlines()
@@ -108,7 +108,7 @@ def _node_problems(host: "ExtensionHost", node: Node) -> list[Problem]:
     short, full = _descriptions(docstring)
     if _MISSING in (short, full):
         found.append(("warning", where, "the docstring needs a first line and more below it"))
-    # These two texts are put into XML as they are; all others pass through Markdown, which escapes them.
+    # KNIME puts these two texts into XML unescaped; all other texts pass through Markdown, which escapes.
     raw = {"first line of the docstring": short}
     if node.view is not None:
         raw["description of the view"] = node.view.description

@@ -1,4 +1,4 @@
-"""Opens the dialog of a node: the documents that KNIME's dialog is drawn from."""
+"""Makes the documents from which KNIME draws the dialog of a node."""
 
 import json
 from typing import TYPE_CHECKING, Any

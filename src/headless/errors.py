@@ -1,5 +1,5 @@
-"""The error of the node host, for what KNIME would refuse before or after a node's own code runs."""
+"""The error of the node host."""
 
 
 class HeadlessError(RuntimeError):
-    """KNIME would refuse here, or the host was used wrongly; the message says what to change."""
+    """KNIME would refuse this, or the host was used wrongly. The message says what to change."""

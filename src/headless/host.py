@@ -1,4 +1,4 @@
-"""Loads an extension as KNIME does, and is the place of its nodes, tables and file stores."""
+"""Loads an extension as KNIME does, and holds its nodes, tables and file stores."""
 
 import contextlib
 import importlib
@@ -37,13 +37,13 @@ class FileStores:
         self._paths: dict[str, Path] = {}
 
     def create_file_store(self) -> tuple[str, str]:
-        """Path and key of a new file store; the file is the caller's to write."""
+        """The path and the key of a new file store. The caller writes the file."""
         key = uuid.uuid4().hex
         self._paths[key] = self._folder / key
         return str(self._paths[key]), key
 
     def add(self, key: str, data: bytes) -> None:
-        """A file store with a known key, for cells of input tables."""
+        """Adds a file store with a given key, for cells of input tables."""
         self._paths[key] = self._folder / uuid.uuid4().hex
         self._paths[key].write_bytes(data)
 
@@ -51,7 +51,7 @@ class FileStores:
         """The path of a file store.
 
         Raises:
-            RuntimeError: there is none with this key.
+            RuntimeError: there is no file store with this key.
         """
         if key not in self._paths:
             raise RuntimeError(f"there is no file store with the key {key!r}")
@@ -95,17 +95,18 @@ class ExtensionHost:
         Args:
             node_id: the id in ``nodes``.
             inputs: one entry per declared port: a table (knext.Table, pyarrow.Table), a port object, a
-                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group. Nothing
-                is connected unless it is given.
+                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group. Without
+                `inputs` nothing is connected.
             parameters: settings that differ from the defaults, nested like the groups.
             credentials: name -> (user name, password).
             flow_variables: the flow variables that arrive at the node.
-            cancel: canceled from the start, from the n-th question on (from 1), or as a function says.
+            cancel: whether the node is canceled: from the start (True), from the n-th `is_canceled` on (a
+                number from 1), or by a function.
             tool_handler: runs workflow tools: (tool, parameters, input tables as Arrow, hints) -> message,
                 (message, tables) or (message, tables, view node ids); tables None: the tool failed.
-            output_groups: the number of ports of each output group; 1 unless it is named.
-            workflow_dir: the folder of the workflow; a temporary one unless it is given.
-            on_progress: is told what the node says about its progress, in the node's thread.
+            output_groups: the number of ports of output groups by name; 1 by default.
+            workflow_dir: the folder of the workflow; a temporary folder by default.
+            on_progress: called in the node's thread, with the progress that the node reports.
             execute: False stops after configure().
 
         Raises:
@@ -137,7 +138,7 @@ class ExtensionHost:
     ) -> dict[str, Any]:
         """The documents of a node's dialog: ``data``, ``schema`` and ``ui_schema``.
 
-        Descriptions are Markdown as they are written; KNIME makes HTML of them.
+        Descriptions are the original Markdown, which KNIME converts to HTML.
 
         Args:
             node_id: the id in ``nodes``.
@@ -164,15 +165,15 @@ class ExtensionHost:
     def load_parameters(
         self, node_id: str, saved: Mapping[str, Any], saved_version: str | None = None
     ) -> dict[str, Any]:
-        """What a workflow's saved settings become: loaded by a new node, checked, and saved again.
+        """Loads a workflow's saved settings into a new node, checks them, and returns them as saved again.
 
         Args:
             node_id: the id in ``nodes``.
             saved: the whole document, ``{"model": {…}}``.
-            saved_version: the extension's version that saved it; 0.0.0 unless it is given.
+            saved_version: the version of the extension that saved the settings; 0.0.0 by default.
 
         Raises:
-            Exception: whatever checking and loading raise.
+            Exception: checking or loading failed; the error is the node's own.
         """
         node = self.new_node(node_id)
         document = json.loads(json.dumps(saved))
@@ -181,11 +182,11 @@ class ExtensionHost:
         return kp.extract_parameters(node)
 
     def describe(self) -> dict[str, Any]:
-        """What KNIME shows: ``nodes``, ``categories`` and ``problems`` (severity, where, what)."""
+        """The extension as KNIME shows it: ``extension``, ``nodes``, ``categories`` and ``problems``."""
         return describe.describe_extension(self)
 
     def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
-        """What a node gave for a port of its own type, as it can go into another node's port.
+        """The port object in an output of a custom port type, which can be the input of another node.
 
         Args:
             output: the entry of `NodeResult.outputs`: the spec's document with the type's id, and the data.
@@ -200,21 +201,21 @@ class ExtensionHost:
         return ports.stored_object(kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
-        """A table as a node's execute() gets it, of Arrow data.
+        """A table from Arrow data, as a node's execute() gets tables.
 
         Raises:
-            HeadlessError: no node could deliver such a table.
+            HeadlessError: KNIME has no such tables.
         """
         with self.tables_usable():
             return source_table(data, row_ids)
 
     def add_file_store(self, key: str, data: bytes = b"") -> str:
-        """A file store that cells of input tables can name; returns the key."""
+        """Adds a file store for cells of input tables; returns its key."""
         self.file_stores.add(key, data)
         return key
 
     def column_of(self, values: Sequence[Any], value_type: type) -> Any:
-        """An Arrow array of Python values for which a value factory is registered; None is a missing cell."""
+        """An Arrow array of Python values with a registered value factory; None stands for a missing cell."""
         import pyarrow as pa
         from knime.extension import logical
 
@@ -239,13 +240,13 @@ class ExtensionHost:
         return self.declared(node_id).node_factory()
 
     def make_current(self) -> None:
-        """Makes the process-wide parts of the API speak for this extension."""
+        """Sets the process-wide version and port types of the API to those of this extension."""
         kp.set_extension_version(self.version)
         kn.port_types = self.port_types
 
     @contextlib.contextmanager
     def tables_usable(self) -> Generator[None]:
-        """While entered, by any number of threads, tables and file stores can be made and read."""
+        """Makes tables and file stores usable until exit. Several threads may enter at the same time."""
         with self._lock:
             self._users += 1
             knime_table._backend = self._backend  # pyright: ignore[reportPrivateUsage]
@@ -310,7 +311,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _import(host: ExtensionHost, module: Path) -> None:
-    """Imports the extension's module, whose folder comes first on the path, as in KNIME's processes."""
+    """Imports the extension's module, with its folder first in ``sys.path`` as in KNIME's processes."""
     folder = str(module.parent.resolve())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -326,7 +327,7 @@ def _import(host: ExtensionHost, module: Path) -> None:
 
 
 def _declares(host: ExtensionHost, module: str) -> bool:
-    """Returns whether a module is the extension's, and not that of another one in a folder of it."""
+    """Returns whether a module belongs to this extension, and not to another one in a folder inside."""
     file = getattr(sys.modules.get(module), "__file__", None)
     folders = Path(file).resolve().parents if file is not None else ()
     roots = {host.root, *(other.root for other in _hosts.values())}

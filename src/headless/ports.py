@@ -1,4 +1,4 @@
-"""What goes into the ports of a node and comes out of them, between the host and the node."""
+"""Converts inputs and outputs between the host and the ports of a node."""
 
 import datetime as dt
 import json
@@ -40,13 +40,13 @@ AnyPort = Port | PortGroup
 
 
 class CredentialStore:
-    """Answers what specs of credential ports ask for."""
+    """The secrets of credential ports, which the specs of these ports read."""
 
     def __init__(self) -> None:
         self._known: dict[str | None, CredentialPort] = {}
 
     def spec(self, port: CredentialPort) -> CredentialPortObjectSpec:
-        """The spec of a port; its secrets stay here."""
+        """The spec of a port. It has only the key; the secrets stay in this store."""
         if port.available:
             self._known[port.key] = port
         return CredentialPortObjectSpec(port.key)
@@ -73,7 +73,7 @@ CredentialPortObjectSpec._java_callback = _CREDENTIALS  # pyright: ignore[report
 def arranged(
     ports: Sequence[AnyPort], given: Sequence[Any] | None, convert: Callable[[AnyPort, Any], Any]
 ) -> list[Any]:
-    """One argument per declared port: converted, None for an unconnected optional port, a list for a group.
+    """One argument per declared port: the converted input, None for an unconnected port, a list for a group.
 
     Raises:
         HeadlessError: the entries do not fit the ports.
@@ -92,14 +92,14 @@ def arranged(
 
 
 def require_connected(ports: Sequence[AnyPort], given: Sequence[Any]) -> None:
-    """Raises HeadlessError if a port that is not optional gets nothing."""
+    """Raises HeadlessError if a port that is not optional has no input."""
     for port, value in zip(ports, given, strict=False):
         if isinstance(port, Port) and not port.optional and value is None:
             raise HeadlessError(f"input port {port.name!r} is not optional")
 
 
 def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
-    """The spec of what is connected to a port."""
+    """The spec of the input of a port."""
     if value is None:
         return None
     if port.type in _CREDENTIAL_TYPES:
@@ -126,7 +126,7 @@ def _credential_spec(port: AnyPort, value: Any) -> CredentialPortObjectSpec:
 
 
 def _custom_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
-    """A spec as it arrives from another node: written, and read by the class that is registered here."""
+    """A custom spec as it arrives from another node: serialized, and read by the registered class."""
     expected: PortType = port.type
     incoming = host.port_types.of_spec(_class_of(value))
     if incoming is None:
@@ -141,12 +141,12 @@ def _custom_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
 def _read_spec(kind: PortType, document: Any) -> Any:
     try:
         return kind.spec_class.deserialize(document, None)  # type: ignore[attr-defined]
-    except TypeError:  # KNIME, too, then calls implementations without the second argument
+    except TypeError:  # KNIME also accepts implementations without the second argument
         return kind.spec_class.deserialize(document)  # type: ignore[attr-defined]
 
 
 def stored_object(kind: PortType, document: Any, data: Any) -> Any:
-    """A port object of an extension's own type, read from what `output` gave for it."""
+    """A port object of an extension's own type, read from the document and data that `output` returned."""
     return _read_object(kind.object_class, _read_spec(kind, document), data)
 
 
@@ -159,7 +159,7 @@ def _read_object(made: Any, spec: Any, data: Any) -> Any:
 
 
 def _data(host: "ExtensionHost", value: Any) -> Any:
-    """What KNIME keeps of a port object beside its spec; a file or folder that it wrote is kept as it is."""
+    """The data of a port object, which KNIME stores beside its spec: bytes, or a file or folder."""
     if isinstance(value, ConnectionPortObject):
         return value.to_connection_data()
     if isinstance(value, FilestorePortObject):
@@ -170,7 +170,7 @@ def _data(host: "ExtensionHost", value: Any) -> Any:
 
 
 def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
-    """What execute() gets from a port. A backend has to be there."""
+    """The argument of execute() for a port. Needs a running backend."""
     if port.type in _CREDENTIAL_TYPES:
         return CredentialPortObject(_credential_spec(port, value))
     match port.type:
@@ -191,7 +191,7 @@ def _class_of(value: object) -> Any:
 
 
 def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
-    """What configure() or execute() returned, as one list per port.
+    """The results of configure() or execute(), as one list per port.
 
     A list of another length than the ports counts as the content of a single group, as in KNIME.
     """
@@ -202,7 +202,7 @@ def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
 
 
 def checked_spec(host: "ExtensionHost", port: AnyPort, spec: Any) -> Any:
-    """A spec that configure() gave; raises AssertionError or TypeError if it is not the port's kind."""
+    """Returns a spec from configure(); raises AssertionError or TypeError if it does not fit the port."""
     if spec is None:
         return None
     wanted: type[PortObjectSpec]
@@ -244,7 +244,7 @@ def spec_document(port: AnyPort, spec: Any) -> Any:
 
 
 def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
-    """What a node gave for a port, as KNIME stores it; raises if it is not the port's kind."""
+    """An output of execute() as KNIME stores it; raises an error if it does not fit the port."""
     match port.type:
         case PortType.TABLE:
             data = written(value)

@@ -1,4 +1,4 @@
-"""What comes out of a run: the result, its output tables, and the credential ports that go in."""
+"""The result of a run with its output tables, and credential ports, which are inputs and outputs."""
 
 import uuid
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CredentialPort:
-    """What an Authenticator node delivers to a port of type credential.
+    """The output of an Authenticator node, for a port of type credential.
 
     Attributes:
         schema: ``Bearer`` or ``Basic``.
-        parameters: what follows the schema in an Authorization header.
+        parameters: the token, which follows the schema in an Authorization header.
         expires_after: seconds since 1970, if the token expires.
-        available: False for an upstream node that is connected but not executed.
+        available: False if the upstream node is connected but has not been executed.
     """
 
     schema: str = "Bearer"
@@ -37,7 +37,7 @@ class OutputTable:
 
     Attributes:
         arrow: all columns with KNIME's types, the RowIDs first.
-        problems: what KNIME would not take: duplicate names or RowIDs, unknown types, wrong storage.
+        problems: why KNIME refuses the table: duplicate names or RowIDs, unknown types, wrong storage.
     """
 
     arrow: "pa.Table"
@@ -56,7 +56,7 @@ class OutputTable:
 
     @property
     def logical_types(self) -> dict[str, str]:
-        """The Java value factory of each column, the RowIDs included."""
+        """The Java value factory of each column, including the RowIDs."""
         return {field.name: factory_of(field.type) for field in self.arrow.schema}
 
     def column(self, name: str) -> list[Any]:
@@ -67,8 +67,8 @@ class OutputTable:
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows as dictionaries of Python values.
 
-        KNIME's Python side cannot read a missing workflow tool, so a table with one has no such rows; its
-        other columns can be read one by one.
+        KNIME's Python side cannot read a missing workflow tool, so this fails for tables with such a cell;
+        their other columns can be read with `column`.
         """
         with self._host.tables_usable():
             columns = [self.arrow.column(i + 1).to_pylist() for i in range(len(self.column_names))]
@@ -83,21 +83,21 @@ class OutputTable:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What happened when a node was configured and executed.
+    """The result of configuring and executing a node.
 
     Attributes:
-        ok: nothing failed.
+        ok: whether nothing failed.
         failure: ``message``, ``details`` (traceback) and ``invalid_settings``, if something failed.
-        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port; of a connection
-            (spec, its data), of an object that writes a file or folder (spec, its path).
-        specs: what configure() promised, as KNIME's JSON documents; None where it is not known yet.
+        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port; (spec, data) of a
+            connection, (spec, path) of an object that writes a file or folder.
+        specs: the specs from configure(), as KNIME's JSON documents; None for a spec that is not known yet.
         warnings: all calls of set_warning; KNIME shows the last one.
-        flow_variables: all flow variables afterwards; None if configure() failed.
+        flow_variables: all flow variables after the run; None if configure() failed.
         progress: calls of set_progress, as (progress, message).
         logs: log records during the run, as (severity, text).
-        view_html: the page of the node's view.
-        parameters: the settings afterwards, which KNIME stores.
-        problems: what KNIME would refuse in outputs that the node gave.
+        view_html: the page of the node's view; None without a view.
+        parameters: the settings after the run, which KNIME stores.
+        problems: reasons why KNIME would refuse the outputs.
     """
 
     ok: bool

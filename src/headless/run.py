@@ -1,4 +1,4 @@
-"""One run of a node: configure and execute, each on a fresh object, with the settings carried in between."""
+"""Runs a node once: configure and execute, each on a new object, with the settings passed in between."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .host import ExtensionHost
 
 
-class _Failed(Exception):  # noqa: N818  # it carries a failure out of a step; nobody else sees it
+class _Failed(Exception):  # noqa: N818  # carries a failure out of a step, within this module only
     def __init__(self, message: str, *, details: str = "", invalid_settings: bool = False) -> None:
         super().__init__(message)
         self.failure = {"message": message, "details": details, "invalid_settings": invalid_settings}
@@ -53,7 +53,7 @@ class Run:
         self._settings: dict[str, Any] = {}
 
     def result(self) -> NodeResult:
-        """Runs on a worker thread, as KNIME does, and waits for it. Ctrl-C cancels the node."""
+        """Runs the node on a worker thread, as KNIME does, and waits for its end. Ctrl-C cancels the node."""
         ports = self._declared.input_ports
         require_connected(ports, arranged(ports, self._request.inputs, lambda _, value: value))
         failures: list[dict[str, Any]] = []
@@ -94,29 +94,29 @@ class Run:
 
     def _steps(self) -> None:
         carried = self._request.parameters
-        node = self._loaded(carried)
+        node = self._load_node(carried)
         try:
             self._configure(node)
         finally:
-            # KNIME stores what a node sets on itself in configure().
+            # KNIME also stores settings that a node changes on itself in configure().
             self._settings = kp.extract_parameters(node)
         if self._request.execute:
-            node = self._loaded(self._settings["model"])
+            node = self._load_node(self._settings["model"])
             try:
                 with self._host.tables_usable():
                     self._execute(node)
             finally:
                 self._settings = kp.extract_parameters(node)
 
-    def _loaded(self, parameters: dict[str, Any]) -> Any:
-        """A fresh node with settings, checked and set as KNIME does when it loads them."""
+    def _load_node(self, parameters: dict[str, Any]) -> Any:
+        """A new node with settings that are checked and loaded as in KNIME."""
         node = self._host.new_node(self._request.node_id)
         try:
             document = with_parameters(node, parameters)
             kp.validate_parameters(node, document, self._host.version)
             kp.inject_parameters(node, document, self._host.version)
         except Exception as error:
-            # KNIME only hands the text of such an error on.
+            # KNIME shows only the message of such an error.
             raise _Failed(str(error), invalid_settings=True) from error
         return node
 
@@ -181,7 +181,7 @@ class Run:
         self._compare()
 
     def _without_view(self, results: Any) -> Any:
-        """The results without the view, which is the last of them and becomes the view's page."""
+        """The results without the last one, which is the view; stores the view's page."""
         view = self._declared.view
         if view is None or view.index_html_path is not None:
             return results
@@ -222,7 +222,7 @@ class Run:
 
 
 def with_parameters(node: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """A node's settings as a document, with some of them changed.
+    """A node's settings as a document, with some settings changed.
 
     Raises:
         HeadlessError: the node has no such setting.

@@ -1,4 +1,4 @@
-"""What the host does for a node while it runs: credentials, cancel, progress, tools, logs."""
+"""The host's services for a running node: credentials, cancel, progress, tools, logs."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ ToolHandler = Callable[[Any, dict[str, Any], list[Any], dict[str, str]], Any]
 
 @dataclass(kw_only=True)
 class Request:
-    """What a run or dialog is asked for; see `ExtensionHost.run_node`."""
+    """The arguments of a run or dialog; see `ExtensionHost.run_node`."""
 
     node_id: str
     inputs: list[Any] | None
@@ -38,7 +38,7 @@ class Request:
 
 
 class RunServices:
-    """What contexts ask of the host during a run, and what they report; in KNIME that is the Java side."""
+    """The host's side of contexts during a run, which in KNIME is Java: answers calls, keeps reports."""
 
     def __init__(self, host: "ExtensionHost", request: Request) -> None:
         self._host = host
@@ -59,17 +59,17 @@ class RunServices:
         return (*self._request.credentials[name], name)
 
     def set_warning(self, message: str) -> None:
-        """Keeps a warning."""
+        """Stores a warning."""
         self.warnings.append(message)
 
     def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Keeps how far the node is, and tells who asked for it."""
+        """Stores the node's progress and calls `on_progress`."""
         self.progress.append((progress, message))
         if self._request.on_progress is not None:
             self._request.on_progress(progress, message)
 
     def is_canceled(self) -> bool:
-        """Returns whether the node has to stop."""
+        """Returns whether the node has to stop. Each call counts for a `cancel` that is a number."""
         self._asked += 1
         cancel = self._request.cancel
         if self.interrupted:
@@ -91,7 +91,7 @@ class RunServices:
         return _made_folder(self._host.folder / "home")
 
     def get_input_specs(self) -> list[Any] | None:
-        """What is connected to the declared input ports."""
+        """The inputs of the declared ports."""
         return self._request.inputs
 
     def get_input_port_map(self) -> dict[str, range]:
@@ -112,7 +112,7 @@ class RunServices:
     def execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
     ) -> tuple[str, list[Any], list[str]]:
-        """Runs a workflow tool; tool, parameters and tables pass through their written forms."""
+        """Runs a workflow tool. Tool, parameters and tables are serialized and read again, as in KNIME."""
         tables = [written(table) for table in inputs]
         cell = _encoded_and_read(tool)
         arguments = json.loads(json.dumps(parameters))
@@ -127,7 +127,7 @@ class RunServices:
         return message, [source_table(table, "auto") for table in outputs], view_ids
 
     def _tool_runner(self, tool: Any) -> ToolHandler:
-        """What runs tools made by `make_workflow_tool`, with the credentials of this run."""
+        """A runner for tools made by `make_workflow_tool`, with the credentials of this run."""
         from .workflows.tool_runner import ToolRunner
         from .workflows.variables import CredentialValue
 
@@ -147,7 +147,7 @@ def _made_folder(folder: Path) -> str:
 
 
 def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, range]:
-    """The positions of the ports of each group, of how many ports each declared port stands for."""
+    """The positions of the ports of each group, from the number of ports of each declaration."""
     ends = list(accumulate(sizes))
     return {
         port.name: range(end - size, end)
@@ -157,11 +157,11 @@ def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, ran
 
 
 def _encoded_and_read(tool: Any) -> Any:
-    """The tool as KNIME's Java side would read it from the one-row table in which a node hands it over.
+    """The tool as KNIME's Java side reads it from the one-row table in which a node passes the tool.
 
     Raises:
         TypeError: no value factory is registered for the tool's class.
-        RuntimeError: KNIME does not run its cells as tools.
+        RuntimeError: KNIME does not run cells of this class as tools.
     """
     bundle = kt.get_value_factory_bundle_for_python_type(tool.__class__)
     known = java_type(bundle)
@@ -176,7 +176,7 @@ def _encoded_and_read(tool: Any) -> Any:
 
 
 def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:
-    """Message, tables and view node ids of a handler's answer, which may leave the later ones out."""
+    """The message, tables and view node ids in a handler's answer, in which the later parts are optional."""
     if isinstance(answer, str):
         return answer, [], []
     parts = tuple(answer)
@@ -187,7 +187,7 @@ _SCALARS = (bool, int, float, str)
 
 
 def is_flow_variable(value: Any) -> bool:
-    """Returns whether KNIME can have such a flow variable: a plain value, or a list of one kind of them."""
+    """Returns whether KNIME allows the value in a flow variable: a plain value, or a list of one kind."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
         return (
@@ -201,14 +201,14 @@ _SEVERITIES = ((logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INF
 
 
 class LogList(logging.Handler):
-    """Collects what is logged while it is entered, as KNIME's console would show it."""
+    """Collects log records between enter and exit, in the form of KNIME's console."""
 
     def __init__(self) -> None:
         super().__init__()
         self.records: list[tuple[str, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a record."""
+        """Stores a record."""
         severity = next((name for level, name in _SEVERITIES if record.levelno >= level), "debug")
         self.records.append((severity, f"{record.name}:{record.getMessage()}"))
 

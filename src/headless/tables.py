@@ -1,4 +1,4 @@
-"""Tables on their way in and out of nodes, and what KNIME's Java side would not take of them."""
+"""Converts tables for the inputs and from the outputs of nodes, and finds what KNIME's Java side refuses."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from .value_types import JavaType, factory_of, java_type
 
 
 def table_problems(data: Any) -> list[str]:
-    """What KNIME could not read of a table whose columns have KNIME's types."""
+    """The problems for which KNIME cannot read a table with its own types."""
     names = data.schema.names
     problems = [f"duplicate column names {names}"] if len(set(names)) != len(names) else []
     for field in data.schema:
@@ -42,7 +42,7 @@ def _row_id_problems(data: Any) -> list[str]:
 
 
 def promise_problems(port: int, promised: Any, data: Any) -> list[str]:
-    """Where a table differs from the schema that configure() gave for its port."""
+    """The differences between a table and the schema that configure() returned for its port."""
     if not isinstance(promised, Schema):
         return []
     names = list(data.schema.names[1:])
@@ -54,7 +54,7 @@ def promise_problems(port: int, promised: Any, data: Any) -> list[str]:
 
 
 def type_problems(spec: Any) -> list[str]:
-    """The columns that configure() promised and that KNIME cannot have."""
+    """The problems of a schema from configure() that has columns with types unknown to KNIME."""
     columns = [column for column in spec if _known_type(column) is None] if isinstance(spec, Schema) else []
     return [f"configure: Java has no columns of the type {c.ktype}, as {c.name!r} is" for c in columns]
 
@@ -64,7 +64,7 @@ def _known_type(column: Column) -> JavaType | None:
 
 
 def described(schema: Schema) -> Schema:
-    """The schema with what KNIME adds to the metadata of input columns.
+    """The schema with KNIME's additions to the metadata of input columns.
 
     Raises:
         HeadlessError: KNIME has no columns of a column's type.
@@ -81,10 +81,10 @@ def _described(column: Column) -> Column:
 
 
 def source_table(data: Any, row_ids: str) -> Any:
-    """A table as execute() gets it, from Arrow data or a table. A backend has to be there.
+    """A table for execute(), from Arrow data or a table. Needs a running backend.
 
     Raises:
-        HeadlessError: KNIME could not have such a table.
+        HeadlessError: KNIME has no such tables.
     """
     if isinstance(data, knime_table.SourceTable):
         return data
@@ -99,7 +99,7 @@ def source_table(data: Any, row_ids: str) -> Any:
 
 
 def _as_read(data: Any) -> Any:
-    """Arrow data as KNIME reads it from its file: all columns in the same pieces, with empty metadata."""
+    """Arrow data as KNIME reads it from a file: all columns with the same chunks, and empty metadata."""
     import pyarrow as pa
 
     schema = pa.schema([field.with_metadata({}) for field in data.schema])
@@ -107,18 +107,18 @@ def _as_read(data: Any) -> Any:
 
 
 def whole(data: Any) -> Any:
-    """Arrow data as a table; a batch of a table is a record batch."""
+    """Arrow data as a table, also if it is a record batch."""
     import pyarrow as pa
 
     return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
 
 
 def written(table: Any) -> Any:
-    """The data of an output table, as it would be written for KNIME.
+    """The data of an output table in the form that is written for KNIME.
 
     Raises:
-        TypeError: it is not a table (nor is a lazy view in a list of outputs: call its get()).
-        ValueError: its batches differ in size, or there are none.
+        TypeError: the output is not a table. (A lazy view in a list of outputs needs a call of its get().)
+        ValueError: the batches differ in size, or there are no batches.
     """
     if isinstance(table, knime_table.BatchOutputTable):
         data: Any = table._all()  # pyright: ignore[reportPrivateUsage]

@@ -1,7 +1,8 @@
-"""The column types that KNIME has: their Java value factories, storage, names, and Python value factories.
+"""KNIME's column types: their Java value factories, storage, names, and Python value factories.
 
-KNIME's Java side knows a column by the class name of its value factory. These are the ones that this
-project's tables can meet; they are registered with the Python side as KNIME does, before an extension loads.
+On KNIME's Java side the class name of a value factory identifies the type of a column. This module has the
+types that occur in this project's tables. As in KNIME, their Python value factories are registered before an
+extension is loaded.
 """
 
 import json
@@ -26,11 +27,11 @@ class JavaType:
     """A Java value factory.
 
     Attributes:
-        storage: its DataSpec as JSON; None for one that takes several.
-        shown: what people call the type.
+        storage: the DataSpec as JSON; None if several are possible.
+        shown: the name of the type in KNIME.
         preferred: the Java class of the values.
-        python: module, class and value class of its Python value factory, if it needs one.
-        also: further classes of values that the value factory takes.
+        python: module, class and value class of the Python value factory, if the type needs one.
+        also: further classes of values that the Python value factory accepts.
     """
 
     storage: Any
@@ -84,7 +85,7 @@ JAVA_TYPES: dict[str, JavaType] = {
         _DATA + "time.localtime.LocalTimeValue",
         (_BUILTIN, "LocalTimeValueFactory", "datetime.time"),
     ),
-    # Registered before the zoned type: both have the same Python class, and the later one is found by it.
+    # Registered before the zoned type: both have the same Python class, for which the later type is found.
     _TIME + "LocalDateTimeValueFactory": JavaType(
         _struct("long", "long"),
         "Local Date Time",
@@ -186,15 +187,15 @@ def register(
     type_name: str,
     default: bool = True,
 ) -> None:
-    """Registers a Python value factory as KNIME does for one that an extension contributes.
+    """Registers a Python value factory, as KNIME does for the value factories of extensions.
 
     Args:
         java_class: the Java value factory.
-        storage: its DataSpec as JSON.
+        storage: the DataSpec as JSON.
         module: the Python module of the value factory.
         factory: the class of the value factory.
         value_type: module and name of the class of the values.
-        type_name: what people call the type.
+        type_name: the name of the type in KNIME.
         default: False for a second Python class of a registered type.
     """
     from knime.api import types as kt
@@ -216,7 +217,7 @@ def _traits(storage: Any) -> dict[str, Any]:
 
 
 def factory_of(kind: Any) -> str:
-    """The Java value factory that a type names in its ``logical_type``; how it is shown if it names none."""
+    """The Java value factory in a type's ``logical_type``; the type as text if it has none."""
     try:
         return str(json.loads(kind.logical_type)["value_factory_class"])
     except (AttributeError, ValueError, KeyError, TypeError):
@@ -224,10 +225,9 @@ def factory_of(kind: Any) -> str:
 
 
 def java_type(kind: Any) -> JavaType | None:
-    """The type whose value factory another type names; None if KNIME has none and none is registered.
+    """The Java type of a column type; None if KNIME does not have it and no value factory is registered.
 
-    Types that were registered here and that KNIME does not have count as known: outside KNIME, nothing else
-    has to read them.
+    Registered types count as known even if KNIME does not have them, as only this process reads them.
     """
     from knime.api import types as kt
 

@@ -1,1 +1,1 @@
-"""Node knowledge: which nodes exist, and how they are configured."""
+"""Node knowledge: the nodes of KNIME and other workflow engines, with their ports and settings."""

@@ -1,7 +1,7 @@
 """The model of a node, which is the same for all sources.
 
-Nodes from KNIME's node descriptions, from Python extensions and from spec packs (in both formats) are values of
-the same classes.
+Nodes from KNIME's node descriptions, from Python extensions and from spec packs (in both formats) are values
+of the same classes.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class Port:
 
     Attributes:
         name: The name that is shown.
-        type: The name of the type, such as ``Table``, ``Database Connection`` or ``main``; empty if the source
-            has no type.
+        type: The name of the type, such as ``Table``, ``Database Connection`` or ``main``; empty if the
+            source has no type.
         type_id: The technical id of the type, such as a Java class; None if there is none.
         description: The description as plain text.
         optional: Whether the node runs without a connection.
@@ -179,8 +179,8 @@ class NodeSpec:
     """A node.
 
     Attributes:
-        id: An id that is unique in a catalogue, and stable: ``TRIGGER.MANUAL`` in spec packs, the factory class
-            in KNIME, ``<extension>.<node>`` in Python extensions.
+        id: An id that is unique in a catalogue, and stable: ``TRIGGER.MANUAL`` in spec packs, the factory
+            class in KNIME, ``<extension>.<node>`` in Python extensions.
         node_type: A type such as ``TRIGGER`` in spec packs; otherwise KNIME's kind of node in capitals:
             ``SOURCE``, ``MANIPULATOR``, ``LOOP_START``.
         subtype: A name that is unique within `node_type`; the same as `id` except in spec packs.

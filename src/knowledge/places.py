@@ -1,7 +1,7 @@
-"""Where catalogues are stored.
+"""Paths of catalogues, and the default catalogue.
 
-`nodes build` writes to `user_catalogue`, which every command reads first. If there is none, commands read the
-default catalogue: the packs and the extension that come with this program, built on first use in the cache.
+`nodes build` writes to `user_catalogue`, which every command prefers. If that does not exist, commands read
+the default catalogue of the included packs and extension, which is built in the cache on first use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "knime-mcp"
 _KEPT: Final = 2
-"""So many default catalogues of other versions stay: several versions may be in use by turns."""
+"""The number of default catalogues of other versions that are kept, as several versions may be in use."""
 
 
 def user_catalogue() -> Path:
@@ -40,35 +40,35 @@ def user_catalogue() -> Path:
 
 
 def cache_folder() -> Path:
-    """The path of the default catalogue."""
+    """The folder of default catalogues."""
     return _base("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
 
 
 def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
-    """The default catalogue; built if it is not there yet, or was built of something else.
+    """Returns the default catalogue, and builds it if it is missing or out of date.
 
-    Several processes may ask at once: each builds the same, and the last one's file stays.
+    If several processes build it at once, they write the same content, and the last file stays.
 
     Args:
-        extension: Gives the nodes of this program's own extension; only asked if there is something to build.
-        made_of: The files that define these nodes: when they change, the catalogue is built again.
+        extension: Returns the nodes of this program's own extension; called only for a build.
+        made_of: The files that define these nodes. If they change, the catalogue is built again.
 
     Returns:
-        The file. Where the cache cannot be written to, one in a temporary folder that goes with this process.
+        The file. If the cache is not writable, this is a file in a temporary folder, deleted at exit.
 
     Raises:
-        CatalogueError: It cannot be built.
-        OSError: There is no place to write to at all.
+        CatalogueError: The catalogue cannot be built.
+        OSError: Neither the cache nor the temporary folder is writable.
     """
     name = f"default-{_key(made_of)}.sqlite"
     folder = cache_folder()
     path = folder / name
     if path.is_file():
-        with suppress(OSError):  # a file that may be read may belong to somebody else
+        with suppress(OSError):  # the file may belong to another user
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         _hold(path)
         return path
-    from .building.build import build_catalogue  # every start but the first does without
+    from .building.build import build_catalogue  # imported here, as only the first start builds
 
     nodes = extension()
     try:
@@ -91,15 +91,15 @@ def _key(made_of: Sequence[Path]) -> str:
     for file in sorted(made_of):
         try:
             found = file.stat()
-        except FileNotFoundError:  # a program that is just being updated
+        except FileNotFoundError:  # deleted by an update that is running
             continue
         key.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
     return key.hexdigest()[:16]
 
 
 def _remove_old(folder: Path, new: Path) -> None:
-    """Removes default catalogues of other versions, but for the last used and those that processes hold."""
-    with suppress(FileNotFoundError):  # another process removes them as well
+    """Removes default catalogues of other versions, except the last used ones and those in use."""
+    with suppress(FileNotFoundError):  # another process removes files, too
         others = [(_last_use(file), file) for file in folder.glob("default-*.sqlite") if file != new]
         for _, old in sorted(others, reverse=True)[_KEPT:]:
             _remove_unless_held(old)
@@ -121,7 +121,7 @@ def _hold(file: Path) -> None:
 def _remove_unless_held(file: Path) -> None:
     with suppress(PermissionError, BlockingIOError):
         if sys.platform == "win32":
-            file.unlink()  # fails as long as a process has it open
+            file.unlink()  # fails while a process has the file open
             return
         handle = os.open(file, os.O_RDONLY)
         try:
@@ -132,7 +132,7 @@ def _remove_unless_held(file: Path) -> None:
 
 
 def _base(variable: str, unix: tuple[str, ...], mac: tuple[str, ...]) -> Path:
-    """A folder of this program: https://specifications.freedesktop.org/basedir-spec/ and what systems do."""
+    """This program's folder, by https://specifications.freedesktop.org/basedir-spec/ or the system's rule."""
     named = os.environ.get(variable, "")
     if named and Path(named).is_absolute():
         return Path(named) / _FOLDER

@@ -1,18 +1,18 @@
-"""The format of a catalogue's file: an SQLite database that is written once, and then only read.
+"""The format of a catalogue's file: a SQLite database that is written once and then only read.
 
 ::
 
-    meta      one row: everything that `CatalogueOrigin` says, as JSON
-    types     the node types in their order, each with its subtypes in theirs, as JSON
-    nodes     a row per node: what lists and look-ups need, and `body`, the whole `NodeSpec`
-    ports     a row per port, to find what fits what
-    old_names what packs called their nodes before
+    meta      one row: the `CatalogueOrigin` as JSON
+    types     the node types in order, each with its subtypes in order, as JSON
+    nodes     a row per node: the fields for lists and look-ups, and `body`, the whole `NodeSpec`
+    ports     a row per port, to find ports that fit each other
+    old_names the earlier names of nodes in packs
     texts     a row per node: the words of each field, as they are indexed
     search    FTS5 over `texts`, with the node's row number; rank with bm25(search, …) by field
-    terms     fts5vocab of `search`: every word and in how many nodes it is
-    spelling  words of names, aliases and categories, and each with one letter left out
+    terms     fts5vocab of `search`: every word with the number of nodes that have it
+    spelling  words of names, aliases and categories, and these words without one of their letters
 
-`body` is compressed with zlib. Behind the database, in the last four bytes, stands a checksum of the whole.
+`body` is compressed with zlib. The last four bytes of the file, after the database, are a checksum.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import zlib
 from typing import BinaryIO, Final
 
 APPLICATION_ID: Final = 0x6B6E6D63
-"""``knmc``: says in the file's header that it is a catalogue (https://www.sqlite.org/fileformat.html)."""
+"""``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
 SCHEMA_VERSION: Final = 3
-"""Raised when what is read of the tables, or the JSON in them, changes; another version is built anew."""
+"""The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C
-"""The `checksum` of every file that ends in the checksum of what stands before it."""
+"""The `checksum` of every undamaged file: a CRC-32 over data followed by its CRC-32 has this value."""
 
 FIELDS: Final = ("name", "aliases", "category", "parameters", "description")
-"""The columns of ``texts`` and ``search``, the weightiest first."""
+"""The columns of ``texts`` and ``search``, those with the largest weight first."""
 
 TABLES: Final = """
 CREATE TABLE meta (origin TEXT NOT NULL);
@@ -79,7 +79,7 @@ CREATE TABLE spelling (key TEXT NOT NULL, term TEXT NOT NULL, PRIMARY KEY (key, 
 
 
 def checksum(file: BinaryIO) -> int:
-    """The CRC-32 of a file from where it stands to its end."""
+    """The CRC-32 of a file from its current position to its end."""
     found = 0
     while part := file.read(1 << 20):
         found = zlib.crc32(part, found)

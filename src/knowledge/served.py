@@ -1,4 +1,4 @@
-"""The tools of node knowledge in MCP's form, for every transport: their list, and results of calls."""
+"""The tools of node knowledge in MCP's form, for every transport: the list, and the results of calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 META_PREFIX: Final = "org.knime-mcp/"
-"""Before keys in ``_meta``: https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta."""
+"""The prefix of keys in ``_meta``: https://modelcontextprotocol.io/specification/2025-11-25/basic#_meta."""
 
 _READ_ONLY: Final = {
     "readOnlyHint": True,
@@ -31,10 +31,10 @@ _READ_ONLY: Final = {
 
 
 class ServedTools:
-    """The tools, for servers.
+    """The tools for MCP servers.
 
     Args:
-        service: What answers.
+        service: The service that answers the calls.
     """
 
     def __init__(self, service: NodeKnowledgeMCPService) -> None:
@@ -44,18 +44,18 @@ class ServedTools:
 
     @property
     def info(self) -> Info:
-        """The server's description of itself."""
+        """The name, title, version and instructions of the server."""
         return Info(
             name="knime-mcp-nodes", title="Node knowledge", version=VERSION, instructions=INSTRUCTIONS
         )
 
     def tools(self, *, any_json: bool = False) -> list[dict[str, Any]]:
-        """The tools, as MCP lists them; all results are objects."""
+        """The tools in MCP's form. All results are objects, so `any_json` has no effect."""
         del any_json
         return self._listed
 
     async def call(self, asked: Asked, report: Report | None = None) -> dict[str, Any]:
-        """Runs a tool, at once: over pipes there is one client, and nobody else waits."""
+        """Runs a tool on the event loop: over pipes there is only one client, so no other request waits."""
         del report
         return self.answer(asked.tool, asked.arguments)
 
@@ -64,10 +64,10 @@ class ServedTools:
 
         Args:
             name: The tool.
-            arguments: Its arguments, as they came.
+            arguments: The arguments in the request.
 
         Returns:
-            What MCP has as the result of a call, also where it says why it failed.
+            The result of the call in MCP's form; for a failed call, with the reason.
 
         Raises:
             Refused: There is no such tool.
@@ -79,7 +79,7 @@ class ServedTools:
         except MCPError as error:
             return _failed(str(error))
         except Exception as error:
-            # Its text could hold anything; what went wrong is in the log.
+            # The client gets only the type, as the message could contain anything; the log has the rest.
             _log.exception("the tool %s failed unexpectedly", name)
             return _failed(f"Unexpected {type(error).__name__}. The server's log says more.")
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
@@ -87,7 +87,7 @@ class ServedTools:
 
 
 def _described(tool: ToolDefinition) -> dict[str, Any]:
-    """A tool as MCP lists it; what MCP has no field for is in ``_meta``."""
+    """A tool in MCP's form, with the fields that MCP does not have in ``_meta``."""
     extras = {
         "category": tool.category,
         "tags": list(tool.tags),

@@ -1,4 +1,4 @@
-"""The MCP server of a catalogue on the official SDK: any transport, every revision of the protocol."""
+"""The MCP server of a catalogue with the official SDK, for all transports and revisions of the protocol."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     _Context = ServerRequestContext[Any, Any]
 
 _FRESH: Final = CacheHint(ttl_ms=3_600_000, scope="public")
-"""The list of tools is the same until this program is another version."""
+"""The cache hint of the list of tools, which only changes with the version of this program."""
 
 _MOST_AT_ONCE: Final = 16
 
 
 def sdk_server(tools: ServedTools) -> Server[Any]:
-    """Makes the SDK's server of the tools, to be run over a transport."""
+    """Makes an SDK server with the tools, which can be run over any transport."""
     listed = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.tools()])
     threads = anyio.CapacityLimiter(_MOST_AT_ONCE)
 
     async def list_tools(_: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if params is not None and params.cursor:  # some clients send an empty one at first
+        if params is not None and params.cursor:  # some clients send an empty cursor first
             raise ProtocolFailure(
                 types.INVALID_PARAMS, "All tools are on the first page; leave out the cursor."
             )

@@ -42,10 +42,10 @@ class NodeKnowledgeMCPService:
     """The tools, by name. Thread-safe.
 
     Args:
-        catalogue: What the tools know.
+        catalogue: The catalogue that answers.
 
     Raises:
-        CatalogueError: It is damaged.
+        CatalogueError: The catalogue is damaged.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -63,16 +63,16 @@ class NodeKnowledgeMCPService:
         """Calls a tool.
 
         Args:
-            name: Its name.
-            arguments: Its arguments, as a client sent them.
+            name: The name of the tool.
+            arguments: The arguments in the request.
 
         Returns:
             The structured result, which fits the tool's output schema.
 
         Raises:
             ToolNotFound: There is no such tool.
-            ArgumentsInvalid: The arguments cannot be used; says what is allowed.
-            CatalogueError: The catalogue is missing, damaged, or another version's.
+            ArgumentsInvalid: The arguments cannot be used; the error says what is allowed.
+            CatalogueError: The catalogue is missing, damaged, or has another version's format.
         """
         if name not in TOOLS_BY_NAME:
             known = tuple(TOOLS_BY_NAME)
@@ -90,16 +90,15 @@ class NodeKnowledgeMCPService:
         return found
 
     def is_brief(self, arguments: Mapping[str, Any] | None) -> bool:
-        """Returns whether a call takes a few milliseconds, so that the thread that reads requests can run it.
+        """Returns whether a call takes only a few milliseconds, so that the event loop can run it.
 
-        Only one thread runs at a time. Under load, a thread that reads a file waits longer for its next turn
-        than the call takes.
+        Under load a worker thread waits for the GIL after every file access, for longer than the call takes.
         """
         nodes = (arguments or {}).get("nodes", [])
         return isinstance(nodes, list) and len(cast("list[Any]", nodes)) <= _FEW_NODES
 
     def problem(self) -> str | None:
-        """The reason why the catalogue cannot be read; None if it can."""
+        """The reason why the catalogue cannot be read; None if it can be read."""
         try:
             with self.catalogue.reading() as reader:
                 reader.type_names()
@@ -109,8 +108,8 @@ class NodeKnowledgeMCPService:
 
 
 def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
-    """The sources of a catalogue in short: part of every answer."""
-    sources = [source.text for source in origin.sources[:_MOST_SOURCES]]  # an installation has hundreds
+    """The version and sources of a catalogue in short, for every answer."""
+    sources = [source.text for source in origin.sources[:_MOST_SOURCES]]  # installations have hundreds
     if len(origin.sources) > _MOST_SOURCES:
         sources.append(f"{len(origin.sources) - _MOST_SOURCES} more")
     return {
@@ -123,7 +122,7 @@ def origin_as_json(origin: CatalogueOrigin) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a tool, and the catalogue that answers it."""
+    """A call of a tool, with a view of the catalogue."""
 
     tool: str
     arguments: dict[str, Any]
@@ -136,7 +135,7 @@ class _Call:
         return ArgumentsInvalid(what, pointer=f"/{name}", tool=self.tool, fix=fix)
 
     def node(self) -> tuple[NodeSummary, str]:
-        """The node that is meant by `node`, and what was corrected."""
+        """The node in the argument `node`, and a warning if it was corrected."""
         given: Mapping[str, str] = self.arguments["node"]
         resolved = resolved_node(self.reader, given)
         if resolved.node is None:
@@ -145,7 +144,7 @@ class _Call:
         return resolved.node, resolved.warning
 
     def node_type(self, name: str) -> tuple[str | None, str]:
-        """The type that is meant by an argument, if it is given, and what was corrected."""
+        """The node type in an argument (None if it is missing), and a warning if it was corrected."""
         wanted = self.get(name)
         if wanted is None:
             return None, ""

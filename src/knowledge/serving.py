@@ -1,6 +1,6 @@
-"""Serves node knowledge over stdio or streamable HTTP until it is told to end.
+"""Serves node knowledge over stdio or streamable HTTP, until the client leaves or a signal arrives.
 
-The SDK is loaded only where it is needed: that takes longer than everything else together.
+The SDK is loaded only if it is needed, as loading it takes longer than the rest of the start.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ async def serve_stdio(tools: ServedTools) -> bool:
     """Serves one client over standard input and output.
 
     Args:
-        tools: What is served.
+        tools: The tools.
 
     Returns:
-        Whether a signal ended it, and not the client.
+        Whether a signal ended the session, and not the client.
     """
 
     async def serve_client(lines: tuple[Incoming, Outgoing] | None) -> None:
@@ -54,18 +54,18 @@ async def serve_http(
     host: str = "127.0.0.1",
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal comes.
+    """Serves any number of clients over streamable HTTP, at ``/mcp``, until a signal arrives.
 
-    Nothing is kept of a client between two requests, so a client may come back after a restart.
+    The server keeps no state between requests, so clients can continue after a restart.
 
     Args:
-        tools: What is served.
-        port: The port; 0 for any that is free.
+        tools: The tools.
+        port: The port; 0 for any free port.
         host: The address to listen on.
-        on_ready: Told the URL.
+        on_ready: Called with the URL.
 
     Raises:
-        OSError: The port is taken, or the address is not this machine's; says which.
+        OSError: The port is in use, or the address does not belong to this machine; the error says which.
     """
     from ..web.listening import Listener, serve
     from ..web.whole_requests import WholeRequests

@@ -1,4 +1,4 @@
-"""A node as JSON, and as the bytes in the catalogue's file."""
+"""Converts nodes to JSON and to the bytes in the catalogue's file, and back."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _PARTS: Final[Mapping[type[Any], Mapping[str, type[Any]]]] = {
     Parameter: {"options": Option},
     CatalogueOrigin: {"sources": SourceSummary},
 }
-"""Fields that hold a tuple of further values."""
+"""The fields with a tuple of dataclasses, and the class of its elements."""
 
 
 def packed(spec: NodeSpec) -> bytes:
-    """A node as bytes; the same node always gives the same ones. Text that is no Unicode is replaced."""
+    """A node as bytes. Equal nodes have equal bytes. Lone surrogates in texts are replaced."""
     text = json.dumps(to_json(spec), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return zlib.compress(without_surrogates(text).encode(), 6)
 
 
 def unpacked(body: bytes) -> NodeSpec:
-    """Reverses `packed`."""
+    """The node from the bytes of `packed`."""
     return _value(NodeSpec, json.loads(zlib.decompress(body)))
 
 
@@ -91,7 +91,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "data_format": partial(_value, DataFormat),
     **dict.fromkeys(("category", "aliases", "keywords", "tags", "attached_nodes", "examples"), tuple),
 }
-"""How to read fields that JSON has no type for."""
+"""Functions that convert the JSON of fields with a type that JSON does not have."""
 
 
 @cache

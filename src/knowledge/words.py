@@ -1,4 +1,4 @@
-"""The words of a text: as they are indexed, searched for, and compared."""
+"""The words of a text, as they are indexed, searched for, and compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CAMEL_CASE: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]
 
 
 def folded(text: str) -> str:
-    """A text without case and accents, its words apart by one space: for comparing names."""
+    """A text without case and accents, with one space between words, to compare names."""
     if not text.isascii():
         plain = unicodedata.normalize("NFKD", text)
         text = "".join(letter for letter in plain if not unicodedata.combining(letter))
@@ -29,7 +29,7 @@ def camel_case_parts(word: str) -> list[str]:
     return _CAMEL_CASE.sub(" ", word).split()
 
 
-@lru_cache(maxsize=50_000)  # descriptions say the same words over and over
+@lru_cache(maxsize=50_000)  # the same words occur in many descriptions
 def _parts_of(word: str) -> tuple[str, ...]:
     parts = camel_case_parts(word)
     spelled = [word, *parts] if len(parts) > 1 else [word]
@@ -37,5 +37,5 @@ def _parts_of(word: str) -> tuple[str, ...]:
 
 
 def spellings(word: str) -> set[str]:
-    """A word and everything that one letter less makes of it: two words one edit apart share one of these."""
+    """A word, and the word without each of its letters. Words that are one edit apart share one of these."""
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}

@@ -1,8 +1,8 @@
-"""Runs KNIME workflows without KNIME: nodes of this extension, and the few native ones that they need.
+"""Runs KNIME workflows without KNIME: nodes of this extension, and a few native nodes.
 
-`run_workflow` (``run``) does it all. Its two halves are `plan_run` (``plan``), which says what is in the way
-before anything runs, and `run_plan` (``runner``). Each kind of node that runs here is a class with ``ready``
-and ``run`` (``job``). `make_workflow_tool` makes a tool of a workflow, `ToolRunner` runs such tools.
+`run_workflow` (``run``) runs a workflow in two steps: `plan_run` (``plan``), which finds all problems before
+a node runs, and `run_plan` (``runner``). Each kind of node that runs here is a class with ``ready`` and
+``run`` (``job``). `make_workflow_tool` makes a tool from a workflow, and `ToolRunner` runs such tools.
 """
 
 from .errors import NodeFailed, RunError

@@ -1,4 +1,4 @@
-"""Runs the nodes at the edge of a workflow: Workflow Input, Workflow Output, Tool Message Output."""
+"""Runs the nodes at the boundary of a workflow: Workflow Input, Workflow Output, Tool Message Output."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class BoundaryNode:
-    """Gives the caller's table, or the default at its own input; takes the table that goes out."""
+    """Runs Workflow Inputs, which output the caller's table or their default, and the output nodes."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
-        own = read_boundary(node)
-        if not own.is_table:
+        boundary = read_boundary(node)
+        if not boundary.is_table:
             raise RunError("It carries something else than a table, which is not run here")
-        match own.kind:
+        match boundary.kind:
             case "input":
                 return Ready(Ports(("Default Input",), (False,), ("Workflow Input",)))
             case "output":
-                return Ready(Ports((own.parameter,), (True,)))
+                return Ready(Ports((boundary.parameter,), (True,)))
             case "message":
                 return Ready(Ports(("Tool message",), (True,)))
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        own, (arriving,) = read_boundary(job.node), job.inputs
+        boundary, (arriving,) = read_boundary(job.node), job.inputs
         given = job.world.values.get(job.node.id)
         if given is not None:
             return Done(outputs=(given_table(job.world.host, given),))
         if arriving is None:
             raise RunError(
-                f"Nobody gave the workflow its input '{own.parameter}', and it has no default",
+                f"Nobody gave the workflow its input '{boundary.parameter}', and it has no default",
                 fix="Give it a table, or connect a default to the node's own input",
             )
         table = arriving_table(arriving)
-        return Done(outputs=(table,) if own.kind == "input" else ())
+        return Done(outputs=(table,) if boundary.kind == "input" else ())

@@ -1,4 +1,4 @@
-"""Runs *Concatenate*: the rows of several tables, one after the other."""
+"""Runs *Concatenate*, which appends the rows of several tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _VALUE: Final = "org.knime.core.data.v2.value."
 _VOID: Final = f"{_VALUE}VoidValueFactory"
-#: Numbers from the narrowest to the widest: the cells of one are also values of those behind it.
+#: Numeric types from the narrowest to the widest. Cells of a type can be converted to all later types.
 _NUMBERS: Final = tuple(f"{_VALUE}{name}ValueFactory" for name in ("Boolean", "Int", "Long", "Double"))
 
 
 class Concatenate:
-    """Puts tables below each other."""
+    """Runs Concatenate nodes."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
@@ -36,12 +36,12 @@ class Concatenate:
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        says = read_concatenation(job.node)
+        settings = read_concatenation(job.node)
         inputs = [arriving_table(value) for value in job.inputs]
         tables: list[Any] = [table.arrow for table in inputs]
-        names = _names(tables, says)
+        names = _names(tables, settings)
         keys = [table.row_ids for table in inputs]
-        ids, kept = _unique(keys, says)
+        ids, kept = _unique(keys, settings)
         columns = [
             _column(name, tables) if (own := _tools(name, inputs, job.world.host)) is None else own
             for name in names
@@ -52,39 +52,39 @@ class Concatenate:
         return Done(outputs=(OutputTable(arrow, (), job.world.host),), warnings=warnings)
 
 
-def _names(tables: Sequence[Any], says: Concatenation) -> list[str]:
+def _names(tables: Sequence[Any], settings: Concatenation) -> list[str]:
     found = dict.fromkeys(name for table in tables for name in table.schema.names[1:])
-    if not says.intersection:
+    if not settings.intersection:
         return list(found)
     return [name for name in found if all(name in table.schema.names[1:] for table in tables)]
 
 
-def _unique(keys: Sequence[Sequence[str]], says: Concatenation) -> tuple[list[str], list[int]]:
-    """The RowIDs, and the positions of the rows that stay."""
+def _unique(keys: Sequence[Sequence[str]], settings: Concatenation) -> tuple[list[str], list[int]]:
+    """The RowIDs of the result, and the positions of the rows that are kept."""
     whole = [key for own in keys for key in own]
-    if says.row_ids == "new":
+    if settings.row_ids == "new":
         return [f"Row{i}" for i in range(len(whole))], list(range(len(whole)))
     ids: dict[str, int] = {}
     for position, own in enumerate(whole):
         key = own
-        if key in ids and says.row_ids == "skip":
+        if key in ids and settings.row_ids == "skip":
             continue
-        if key in ids and says.row_ids == "fail":
+        if key in ids and settings.row_ids == "fail":
             raise RunError(
                 f"The RowID '{key}' is in the tables more than once",
                 fix="Let the Concatenate node make new RowIDs or append a suffix",
             )
         while key in ids:
-            key += says.suffix
+            key += settings.suffix
         ids[key] = position
     return list(ids), list(ids.values())
 
 
 def _tools(name: str, tables: Sequence[OutputTable], host: ExtensionHost) -> Any:
-    """The column of all tables where it holds tools in several forms; None where it does not.
+    """The concatenated column, if it has tools in several forms; None for other columns.
 
-    KNIME has one cell type for workflow tools and those of servers. Outside of it they can have two, which
-    become one here as they would there.
+    KNIME has one cell type for tools of workflows and of servers. Outside KNIME there can be two, which are
+    converted to one here, so that the result is the same.
     """
     import pyarrow as pa
 
@@ -105,7 +105,7 @@ def _tools(name: str, tables: Sequence[OutputTable], host: ExtensionHost) -> Any
 
 
 def _column(name: str, tables: Sequence[Any]) -> Any:
-    """The column of all tables, missing cells for those that do not have it."""
+    """The concatenated column, with missing cells for tables that do not have the column."""
     import pyarrow as pa
 
     types = [table.schema.field(name).type for table in tables if name in table.schema.names]
@@ -119,7 +119,7 @@ def _column(name: str, tables: Sequence[Any]) -> Any:
             storage += [chunk.storage for chunk in own.chunks]
         else:
             storage += [_widened(chunk.storage, wanted) for chunk in own.chunks]
-    # One piece: KNIME's tables have pieces of one size.
+    # One chunk, because the chunks of KNIME's tables have the same size.
     return pa.ExtensionArray.from_storage(wanted, pa.concat_arrays(storage))
 
 
@@ -132,10 +132,10 @@ def _widened(storage: Any, wanted: Any) -> Any:
 
 
 def _common(name: str, types: Sequence[Any]) -> Any:
-    """The type that holds the cells of all.
+    """The type for the cells of all tables.
 
     Raises:
-        RunError: KNIME would make a column of mixed types.
+        RunError: KNIME makes a column of mixed types, which is not possible here.
     """
     known = [kind for kind in types if factory_of(kind) != _VOID] or list(types)
     if all(kind == known[0] for kind in known):

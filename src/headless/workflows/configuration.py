@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[str, VariableKind]] = {
 
 
 class ConfigurationNode:
-    """Makes one flow variable: of the value that the caller set, else of the default."""
+    """Runs Configuration nodes, which make a flow variable from the caller's value or the default."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
@@ -36,90 +36,98 @@ class ConfigurationNode:
 
     def run(self, job: Job) -> Done:
         """See `NodeKind`."""
-        own = read_configuration(job.node)
-        if own.kind == "credentials":
-            variable = FlowVariable(own.variable, "CREDENTIALS", _credential(own, job))
+        config = read_configuration(job.node)
+        if config.kind == "credentials":
+            variable = FlowVariable(config.variable, "CREDENTIALS", _credential(config, job))
             return Done(outputs=(None,), variables=(variable,))
-        value = job.world.values.get(job.node.id, own.value)
-        validate(own, value)
-        kind = _KINDS[own.kind]
-        if own.as_number:
+        value = job.world.values.get(job.node.id, config.value)
+        validate(config, value)
+        kind = _KINDS[config.kind]
+        if config.as_number:
             kind, value = "INTEGER", int(bool(value))
-        return Done(outputs=(None,), variables=(FlowVariable(own.variable, kind, value),))
+        return Done(outputs=(None,), variables=(FlowVariable(config.variable, kind, value),))
 
 
-def _credential(own: Configuration, job: Job) -> CredentialValue:
+def _credential(config: Configuration, job: Job) -> CredentialValue:
     given = job.world.values.get(job.node.id)
-    found = given if isinstance(given, CredentialValue) else job.world.find_credential(own.variable)
+    found = given if isinstance(given, CredentialValue) else job.world.find_credential(config.variable)
     if found is None:
         stored = (
-            " (the password in the file is encrypted, which only KNIME reads)" if own.saved_password else ""
+            " (the password in the file is encrypted, which only KNIME reads)"
+            if config.saved_password
+            else ""
         )
-        raise RunError(f"There is no password for the credentials '{own.variable}'{stored}")
-    return CredentialValue(found.login or str(own.value), found.password)
+        raise RunError(f"There is no password for the credentials '{config.variable}'{stored}")
+    return CredentialValue(found.login or str(config.value), found.password)
 
 
-def validate(own: Configuration, value: Any) -> None:
-    """Checks a value as the node does.
+def validate(config: Configuration, value: Any) -> None:
+    """Checks a value, with the same rules as the node.
 
     Raises:
         RunError: The value is not allowed.
     """
-    if own.minimum is not None and value < own.minimum:
-        raise RunError(f"The set {own.kind} {value} is smaller than the allowed minimum of {own.minimum:g}")
-    if own.maximum is not None and value > own.maximum:
-        raise RunError(f"The set {own.kind} {value} is bigger than the allowed maximum of {own.maximum:g}")
-    if own.kind == "string" and own.pattern:
+    if config.minimum is not None and value < config.minimum:
+        raise RunError(
+            f"The set {config.kind} {value} is smaller than the allowed minimum of {config.minimum:g}"
+        )
+    if config.maximum is not None and value > config.maximum:
+        raise RunError(
+            f"The set {config.kind} {value} is bigger than the allowed maximum of {config.maximum:g}"
+        )
+    if config.kind == "string" and config.pattern:
         try:
-            matches = re.fullmatch(own.pattern, value) is not None
+            matches = re.fullmatch(config.pattern, value) is not None
         except re.error as error:
             raise RunError(
-                f"The pattern '{own.pattern}' of '{own.variable}' cannot be read here: {error}",
+                f"The pattern '{config.pattern}' of '{config.variable}' cannot be read here: {error}",
                 fix="Java's regular expressions differ in places; run the workflow in KNIME",
             ) from None
         if not matches:
-            raise RunError(own.message.replace("?", value) or f"'{value}' does not match '{own.pattern}'")
+            raise RunError(
+                config.message.replace("?", value) or f"'{value}' does not match '{config.pattern}'"
+            )
 
 
-def from_text(own: Configuration, text: str) -> Any:
-    """The value that a person wrote on the command line.
+def from_text(config: Configuration, text: str) -> Any:
+    """The value from a text on the command line.
 
     Raises:
-        RunError: It is not such a value, or it is not allowed.
+        RunError: The text is not a value of this type, or the value is not allowed.
     """
-    if own.kind == "credentials":
+    if config.kind == "credentials":
         raise RunError(
-            f"'{own.variable}' are credentials, which do not belong on a command line",
+            f"'{config.variable}' are credentials, which do not belong on a command line",
             fix="Put them into the environment or the keyring: --help says how",
         )
-    value = parsed(own.variable, _KINDS[own.kind], text)
-    validate(own, value)
+    value = parsed(config.variable, _KINDS[config.kind], text)
+    validate(config, value)
     return value
 
 
-def from_json(own: Configuration, value: Any) -> Any:
-    """The value that a caller of a tool gave, read as KNIME reads it.
+def from_json(config: Configuration, value: Any) -> Any:
+    """The value from a tool call's JSON, with KNIME's rules.
 
     Raises:
-        RunError: It is not such a value, or it is not allowed.
+        RunError: The JSON is not a value of this type, or the value is not allowed.
     """
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)
-        if own.kind == "credentials":
+        if config.kind == "credentials":
             return CredentialValue(str(inner.get("username") or ""), str(inner.get("password") or ""))
-        if own.kind not in inner:
-            raise RunError(f"Expected {own.kind} value for key '{own.kind}'")
-        value = inner[own.kind]
-        if own.kind == "boolean" and value is None:
+        if config.kind not in inner:
+            raise RunError(f"Expected {config.kind} value for key '{config.kind}'")
+        value = inner[config.kind]
+        if config.kind == "boolean" and value is None:
             value = False
-    read = _read(own, value)
-    validate(own, read)
+    read = _read(config, value)
+    validate(config, read)
     return read
 
 
-def _read(own: Configuration, value: Any) -> Any:
+def _read(config: Configuration, value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    match own.kind:
+    match config.kind:
         case "string" if isinstance(value, str):
             return value
         case "string" if is_number:
@@ -127,13 +135,13 @@ def _read(own: Configuration, value: Any) -> Any:
         case "boolean" if isinstance(value, bool):
             return value
         case "boolean" if isinstance(value, str):
-            return value.lower() == "true"  # every other text is false to KNIME
+            return value.lower() == "true"  # KNIME reads every other text as false
         case "integer" if is_number:
-            return parsed(own.variable, "INTEGER", str(int(value)))  # what is behind the point is cut off
+            return parsed(config.variable, "INTEGER", str(int(value)))  # decimals are cut off
         case "double" if is_number:
             return float(value)
         case "integer" | "double" if isinstance(value, str):
-            return parsed(own.variable, _KINDS[own.kind], value)
+            return parsed(config.variable, _KINDS[config.kind], value)
         case _:
             shown = "null" if value is None else type(value).__name__
-            raise RunError(f"'{own.parameter}' has to be a JSON {own.kind}, not {shown}")
+            raise RunError(f"'{config.parameter}' has to be a JSON {config.kind}, not {shown}")

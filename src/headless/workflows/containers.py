@@ -1,8 +1,8 @@
-"""Metanodes and components that stand alone in a workflow: nothing is connected to them.
+"""Handles metanodes and components without connections.
 
-What is in such a metanode runs as if it stood in the workflow itself, which is what a metanode is: KNIME's
-*Expand* puts it there. One that holds something that only KNIME runs is left out, and so are components,
-which are more than their nodes. The rest of the workflow does not need them.
+The nodes of such a metanode run as if they were in the workflow itself, as after KNIME's *Expand*. Metanodes
+with nodes that only KNIME can run are left out, and so are all components, which do more than group nodes.
+The other nodes do not depend on them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LeftOut:
     """A metanode or component that is not run.
 
     Attributes:
-        node: It.
-        why: Why not, as a part of a sentence.
+        node: The metanode or component.
+        why: The reason, as a part of a sentence.
     """
 
     node: OtherNode
@@ -36,13 +36,13 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A workflow without metanodes and components that stand alone.
+    """A workflow in which metanodes and components without connections are replaced or left out.
 
     Attributes:
-        workflow: The workflow, with the nodes of such metanodes in their place.
+        workflow: The workflow, with the nodes of such metanodes in place of the metanodes.
         names: The name of the metanode, by the id of each of these nodes.
-        places: The id of the metanode likewise.
-        left_out: What is not run.
+        places: The id of the metanode, by the id of each of these nodes.
+        left_out: The metanodes and components that are not run.
     """
 
     workflow: Workflow
@@ -51,17 +51,17 @@ class Expanded:
     left_out: tuple[LeftOut, ...] = ()
 
     def without(self, node: Node, *left_out: LeftOut) -> Expanded:
-        """The workflow without a node."""
+        """The workflow without a node, and with further left out containers."""
         rest = tuple(own for own in self.workflow.nodes if own is not node)
         return replace(
             self, workflow=replace(self.workflow, nodes=rest), left_out=(*self.left_out, *left_out)
         )
 
-    def having(self, node: OtherNode, inside: Expanded, first: int) -> Expanded:
-        """The workflow with the nodes of a metanode, which get new ids from ``first`` on."""
+    def with_inner_nodes(self, node: OtherNode, inside: Expanded, first: int) -> Expanded:
+        """The workflow with the nodes of a metanode added, which get new ids from ``first`` on."""
         ids = {own.id: first + place for place, own in enumerate(inside.workflow.nodes)}
         nodes = [replace(own, id=ids[own.id]) for own in inside.workflow.nodes]
-        lines = [
+        connections = [
             replace(own, source=ids[own.source], destination=ids[own.destination])
             for own in inside.workflow.connections
         ]
@@ -69,7 +69,7 @@ class Expanded:
             replace(
                 self.workflow,
                 nodes=(*self.workflow.nodes, *nodes),
-                connections=(*self.workflow.connections, *lines),
+                connections=(*self.workflow.connections, *connections),
             ),
             {**self.names, **dict.fromkeys(ids.values(), node.name)},
             {**self.places, **dict.fromkeys(ids.values(), node.id)},
@@ -78,15 +78,15 @@ class Expanded:
 
 
 def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int = 0) -> Expanded:
-    """Takes metanodes and components that stand alone out of a workflow.
+    """Replaces metanodes without connections by their nodes, and leaves out components.
 
     Args:
         workflow: The workflow.
-        check: Raises a `RunError` for a workflow that does not run here.
-        depth: How many metanodes are around it.
+        check: A function that raises a `RunError` for a workflow that cannot run here.
+        depth: The number of metanodes that contain the workflow.
 
     Returns:
-        The workflow without them.
+        The workflow without metanodes and components that have no connections.
     """
     connected = {end for own in workflow.connections for end in (own.source, own.destination)}
     found = Expanded(workflow)
@@ -101,7 +101,7 @@ def expanded(workflow: Workflow, check: Callable[[Workflow], object], depth: int
         except RunError as error:
             found = found.without(node, LeftOut(node, _why(error)))
         else:
-            found = found.without(node).having(node, inside, first)
+            found = found.without(node).with_inner_nodes(node, inside, first)
             first += len(inside.workflow.nodes)
     return found
 
@@ -113,12 +113,12 @@ def _inside(workflow: Workflow, node: OtherNode, check: Callable[[Workflow], obj
         raise RunError(f"metanodes are in each other more than {_MAX_DEPTH} deep")
     inside = read_inside(workflow, node)
     ids = {own.id for own in inside.nodes}
-    # What leads to the metanode's own ports leads nowhere: nothing is connected to them.
-    lines = tuple(own for own in inside.connections if {own.source, own.destination} <= ids)
+    # Without connections to the metanode's ports, the inner connections to these ports have no effect.
+    connections = tuple(own for own in inside.connections if {own.source, own.destination} <= ids)
     if len(ids) < len(inside.nodes):
         raise KnwfError("two of its nodes have the same number")
-    found = expanded(replace(inside, connections=lines), check, depth + 1)
-    fed = {own.destination for own in lines if own.destination_port > 0}
+    found = expanded(replace(inside, connections=connections), check, depth + 1)
+    fed = {own.destination for own in connections if own.destination_port > 0}
     for own in found.workflow.nodes:
         is_native = isinstance(own, NativeNode)
         if is_native and BOUNDARY_FACTORIES.get(own.factory) == "input" and own.id not in fed:

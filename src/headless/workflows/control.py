@@ -1,7 +1,8 @@
-"""Flow variables that control settings, and settings that become flow variables. Pure.
+"""Replaces settings by flow variables, and exposes settings as flow variables. Without side effects.
 
-Which variable may replace which setting is KNIME's (``VariableType``): a text replaces texts and, where it
-says so, true or false; a whole number replaces numbers and texts; and so on. A setting keeps its own type.
+KNIME's ``VariableType`` defines which variables can replace which settings: a text replaces texts and, if it
+is "true" or "false", booleans; a whole number replaces numbers and texts; and so on. A setting keeps its
+type.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ _EXPOSED: Final[Mapping[str, VariableType]] = {
 def controlled(
     model: Config, controls: Sequence[VariableControl], variables: Mapping[str, FlowVariable]
 ) -> tuple[Config, tuple[FlowVariable, ...]]:
-    """Settings after flow variables have replaced some, and the variables that settings become.
+    """Applies flow variables to settings, and exposes settings as flow variables.
 
     Args:
-        model: The settings as stored.
-        controls: Which settings meet variables.
-        variables: What arrives at the node.
+        model: The stored settings.
+        controls: The settings that are replaced or exposed, with their variables.
+        variables: The flow variables that arrive at the node.
 
     Returns:
-        The settings, and the variables that are exposed, in order.
+        The settings, and the exposed variables in order.
 
     Raises:
         RunError: a variable does not exist, does not fit its setting, or there is no such setting.
@@ -129,10 +130,14 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
     if isinstance(variable.value, CredentialValue):
         if "isCredentials_Internals" not in child:
             raise _misfit(variable, path)
-        own = [entry for entry in child if entry.key not in ("name", "login")]
+        entries = [entry for entry in child if entry.key not in ("name", "login")]
         return Config(
             child.key,
-            (*own, Entry("name", "xstring", variable.name), Entry("login", "xstring", variable.value.login)),
+            (
+                *entries,
+                Entry("name", "xstring", variable.name),
+                Entry("login", "xstring", variable.value.login),
+            ),
         )
     kind = ELEMENTS.get(variable.kind, variable.kind)
     element = _element_type(child)
@@ -148,12 +153,12 @@ def _filled(child: Config, variable: FlowVariable, path: tuple[str, ...]) -> Con
 
 
 def _element_type(child: Config) -> EntryType | None:
-    elements = [own for own in child if isinstance(own, Entry) and own.key.isdecimal()]
+    elements = [entry for entry in child if isinstance(entry, Entry) and entry.key.isdecimal()]
     if "array-size" not in child:
         return None
     if elements:
         first = elements[0].type
-        return first if all(own.type == first for own in elements) else None
+        return first if all(entry.type == first for entry in elements) else None
     return _ARRAY_TYPES.get(child.text("json-type_Internals"))
 
 
@@ -181,7 +186,7 @@ def _misfit(variable: FlowVariable, path: tuple[str, ...]) -> RunError:
 
 
 def _text(value: Any) -> str:
-    """As Java writes it."""
+    """A value as text, in Java's format."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -190,8 +195,8 @@ def _text(value: Any) -> str:
 
 
 def _double_text(value: float) -> str:
-    """As ``Double.toString``: plain from 0.001 up to ten million, else with an exponent."""
-    if value != value:  # NaN is not itself
+    """A number as in Java's ``Double.toString``: without exponent from 0.001 up to ten million."""
+    if value != value:  # NaN does not equal itself
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"

@@ -1,11 +1,11 @@
-"""Why a workflow, or a node in it, does not run."""
+"""Errors of workflows and their nodes."""
 
 from ...types.errors import MCPError
 
 
 class RunError(MCPError):
-    """A workflow or one of its nodes cannot run here; the message names the node and says what to do."""
+    """A workflow or one of its nodes cannot run here. The message says why and what to do."""
 
 
-class NodeFailed(RunError):  # noqa: N818  # what happened, as KNIME calls it
-    """A node ran and failed; the message is the node's own."""
+class NodeFailed(RunError):  # noqa: N818  # an event, as in KNIME's messages
+    """A node ran and failed. The message is the node's own."""

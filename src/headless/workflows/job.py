@@ -1,4 +1,4 @@
-"""What a node is given to run with, and what it gives back: the interface of all kinds of nodes."""
+"""The interface of all kinds of nodes: the job with its inputs, and the result."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What all nodes of a run share.
+    """The surroundings of a run, which all of its nodes share.
 
     Attributes:
-        host: Makes tables and keeps file stores; runs the nodes of its extension.
+        host: The host, which makes tables, keeps file stores and runs the nodes of its extension.
         workflow_dir: The folder of the workflow, with its data area.
-        beside: The folder that the workflow's file lies in, with other workflows; None where it is not known.
-        find_credential: User name and password by name; None, or an `MCPError` that says where they could
-            be, where there are none.
-        credential_names: Names of the credentials that the whole workflow has.
-        is_canceled: Whether the person wants to stop.
+        beside: The folder that contains the workflow's file and other workflows; None if it is unknown.
+        find_credential: Returns user name and password by name. For unknown names it returns None, or raises
+            an `MCPError` that says where credentials can be stored.
+        credential_names: The names of the workflow's credentials.
+        is_canceled: Returns whether the person canceled the run.
         tool_handler: Runs workflow tools for nodes.
-        values: What callers set: a value for a Configuration node, a table for a Workflow Input, by node id.
+        values: The callers' values by node id: for Configuration nodes, and tables for Workflow Inputs.
     """
 
     host: ExtensionHost
@@ -43,15 +43,15 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One node to run.
+    """The run of one node.
 
     Attributes:
-        node: The node, with what flow variables put into its settings.
-        inputs: What arrives at the ports from 1 on: an `OutputTable`, bytes, or a port object; None where
-            nothing is connected.
+        node: The node. Flow variables are already applied to its settings.
+        inputs: The inputs of the ports from 1 on: an `OutputTable`, bytes, or a port object; None for an
+            unconnected port.
         stack: The flow variables that arrive.
-        world: What all nodes share.
-        on_progress: Is told how far the node is (0 to 1), with a message or None.
+        world: The surroundings of the run.
+        on_progress: Called with the node's progress (0 to 1), and a message or None.
     """
 
     node: NativeNode
@@ -63,14 +63,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a node gave.
+    """The result of a node.
 
     Attributes:
-        outputs: What leaves the ports from 1 on, as `Job.inputs`; None for a port of flow variables.
-        variables: Flow variables that the node made, the last one on top.
-        warnings: What it warns of.
-        view_html: The page of its view.
-        logs: What it logged, as (severity, text).
+        outputs: The outputs of the ports from 1 on, as in `Job.inputs`; None for a port of flow variables.
+        variables: The flow variables that the node made, the last one on top.
+        warnings: The node's warnings.
+        view_html: The page of the node's view.
+        logs: The node's log records, as (severity, text).
     """
 
     outputs: tuple[Any, ...] = ()
@@ -85,9 +85,9 @@ class Ports:
     """The data ports of a node, port 1 first.
 
     Attributes:
-        inputs: Names of the inputs.
-        required: Which of them have to be connected.
-        outputs: Names of the outputs.
+        inputs: The names of the inputs.
+        required: For each input, whether it must be connected.
+        outputs: The names of the outputs.
     """
 
     inputs: tuple[str, ...] = ()
@@ -97,12 +97,12 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A node that was looked at before anything runs.
+    """The result of checking a node before the workflow runs.
 
     Attributes:
-        ports: Its ports.
-        model: Settings to be used in place of its own; None for its own.
-        notes: What a person should know, in sentences.
+        ports: The node's ports.
+        model: Settings to use instead of the node's settings; None to keep these.
+        notes: Remarks for the person, in sentences.
     """
 
     ports: Ports
@@ -114,11 +114,11 @@ class NodeKind(Protocol):
     """A kind of node that runs here."""
 
     def ready(self, node: NativeNode) -> Ready:
-        """Looks at a node before anything runs.
+        """Checks a node before the workflow runs.
 
         Raises:
-            RunError: It cannot run here.
-            KnwfError: Its settings are broken.
+            RunError: The node cannot run here.
+            KnwfError: The node's settings are broken.
         """
         ...
 
@@ -126,8 +126,8 @@ class NodeKind(Protocol):
         """Runs a node.
 
         Raises:
-            RunError: It failed.
-            HeadlessError: KNIME would not take its table.
-            KnwfError: With the flow variables in them, its settings are broken.
+            RunError: The node failed.
+            HeadlessError: KNIME would refuse the node's table.
+            KnwfError: The settings are broken after flow variables were applied.
         """
         ...

@@ -1,7 +1,7 @@
-"""Where the workflow is that a cell with a path names. Paths mean here what they mean to KNIME.
+"""Finds the workflow at a KNIME path, by KNIME's rules.
 
-KNIME keeps a workflow as a folder. On a disk, what lies beside an exported workflow are the archives of
-others, so ``../other`` is the folder ``other`` or the file ``other.knwf``.
+KNIME stores a workflow as a folder. Beside an exported workflow there are usually archives of other
+workflows, so ``../other`` is the folder ``other`` or the file ``other.knwf``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def workflow_at(location: Any, world: World) -> Path:
     """Finds a workflow: a folder with ``workflow.knime`` in it, or an archive.
 
     Args:
-        location: A path of KNIME's, with ``fs_category``, ``fs_specifier`` and ``path``.
-        world: Says where the workflow that runs is.
+        location: A KNIME path, with ``fs_category``, ``fs_specifier`` and ``path``.
+        world: The surroundings of the run, with the folder of the running workflow.
 
     Raises:
-        RunError: There is none, or the path is of a file system that only KNIME knows.
+        RunError: There is no workflow, or the path belongs to a file system that only KNIME has.
     """
     place = place_of(location, world)
     is_archive = place.suffix.lower() == _ENDING and place.is_file()
@@ -45,10 +45,10 @@ def workflow_at(location: Any, world: World) -> Path:
 
 
 def place_of(location: Any, world: World) -> Path:
-    """Where on this disk a path leads; nothing need be there.
+    """The path on this disk for a KNIME path. There may be no file.
 
     Raises:
-        RunError: It leads nowhere here.
+        RunError: The path cannot be resolved outside KNIME.
     """
     path = str(location.path)
     match location.fs_category, location.fs_specifier:
@@ -67,7 +67,7 @@ def _beside(path: str, world: World) -> Path:
         raise RunError(f"It is not known where the workflow lies, so {path} is not found")
     if PurePosixPath(path).parts[:1] != ("..",):
         raise RunError(f"{path} does not lead out of the workflow", fix=_FIX)
-    # Not resolve(): the workflow's own name stands for a folder that need not exist.
+    # Not resolve(), because "workflow" stands for the workflow's folder, which may not exist.
     return Path(os.path.normpath(world.beside.absolute() / "workflow" / path))
 
 

@@ -1,4 +1,4 @@
-"""Makes nodes of a loaded extension to put into a workflow file."""
+"""Makes nodes of a loaded extension for workflow files."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def new_node(
     position: Position = ORIGIN,
     annotation: str = "",
 ) -> NativeNode:
-    """A node of a loaded extension, with all of its settings.
+    """Makes a node of a loaded extension, with all of its settings.
 
     Args:
-        host: The extension.
-        node_id: Id in the workflow.
+        host: The host of the extension.
+        node_id: The id in the workflow.
         extension_node_id: The node's id in the extension.
-        parameters: Settings that differ from the defaults; those of a group as an object.
-        inputs: How often the node has its optional input ports and groups; 0 where nothing is said.
-        outputs: The same for groups of outputs.
+        parameters: Settings that differ from the defaults; settings of a group as an object.
+        inputs: The number of ports of optional inputs and groups, by name; 0 by default.
+        outputs: The number of ports of output groups, by name.
         variables: Settings that flow variables control.
-        position: Place on the canvas.
-        annotation: Label below the node.
+        position: The place on the canvas.
+        annotation: The label below the node.
 
     Raises:
         HeadlessError: There is no such node.
-        KnwfError: A setting or port that the node does not have.
+        KnwfError: The node does not have one of the settings or ports.
     """
     described = {own["id"]: own for own in host.describe()["nodes"]}
-    host.declared(extension_node_id)  # says what there is
+    host.declared(extension_node_id)  # raises an error with all ids if there is no such node
     own = described[extension_node_id]
     dialog = host.get_dialog(extension_node_id)
     return extension_node(

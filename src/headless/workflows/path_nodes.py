@@ -26,7 +26,7 @@ _PATHS = "org.knime.filehandling.core.data.location.FSLocationValueFactory"
 
 
 class StringToPath:
-    """Makes paths of texts."""
+    """Runs String to Path nodes, which convert texts to paths."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
@@ -36,47 +36,48 @@ class StringToPath:
         """See `NodeKind`."""
         from knime.types.builtin import FSLocationValue
 
-        says = read_string_to_path(job.node)
+        settings = read_string_to_path(job.node)
         table = arriving_table(job.inputs[0])
-        texts = _cells(table, says.column)
+        texts = _cells(table, settings.column)
         if not all(text is None or isinstance(text, str) for text in texts):
-            raise RunError(f"The column '{says.column}' does not hold texts")
-        if says.fail_on_missing and None in texts:
-            raise RunError(f"The column '{says.column}' has missing cells")
+            raise RunError(f"The column '{settings.column}' does not hold texts")
+        if settings.fail_on_missing and None in texts:
+            raise RunError(f"The column '{settings.column}' has missing cells")
         if any(text is not None and not text.strip() for text in texts):
-            raise RunError(f"The column '{says.column}' has empty texts")
+            raise RunError(f"The column '{settings.column}' has empty texts")
         paths = [
-            None if text is None else FSLocationValue(says.category, says.specifier, text) for text in texts
+            None if text is None else FSLocationValue(settings.category, settings.specifier, text)
+            for text in texts
         ]
-        if says.must_exist:
+        if settings.must_exist:
             gone = [p.path for p in paths if p is not None and not place_of(p, job.world).exists()]
             if gone:
                 raise RunError(f"Nothing is at {gone[0]}")
         column = job.world.host.column_of(paths, FSLocationValue)
-        if says.new_column is None:
-            return Done(outputs=(_replaced(table, says.column, says.column, column),))
-        return Done(outputs=(_appended(table, says.new_column, column),))
+        if settings.new_column is None:
+            return Done(outputs=(_replaced(table, settings.column, settings.column, column),))
+        return Done(outputs=(_appended(table, settings.new_column, column),))
 
 
 class WorkflowToTool:
-    """Makes tools of the workflows at paths."""
+    """Runs Workflow to Tool nodes, which make tools from the workflows at paths."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""
         return _ready(node, read_workflow_to_tool, "Paths", "Tools")
 
     def run(self, job: Job) -> Done:
-        """See `NodeKind`; a workflow that makes no tool becomes a missing cell and a warning, as in KNIME."""
+        """See `NodeKind`. As in KNIME, a workflow without a tool leads to a missing cell and a warning."""
         from knime.types.tool import WorkflowTool as KnimeTool
 
         from ...types.columns import knime_value
 
-        says = read_workflow_to_tool(job.node)
+        settings = read_workflow_to_tool(job.node)
         table, world = arriving_table(job.inputs[0]), job.world
-        paths = _cells(table, says.path_column)
-        if table.logical_types[says.path_column] != _PATHS:
+        paths = _cells(table, settings.path_column)
+        if table.logical_types[settings.path_column] != _PATHS:
             raise RunError(
-                f"The column '{says.path_column}' does not hold paths",
+                f"The column '{settings.path_column}' does not hold paths",
                 fix="Put a String to Path node before this one",
             )
         tools: list[Any] = []
@@ -88,11 +89,11 @@ class WorkflowToTool:
                 tools.append(None)
                 warnings.append(f"{row_id} is no tool: {error}")
         column = world.host.column_of(tools, KnimeTool)
-        if says.policy == "APPEND":
-            whole = _appended(table, says.name, column)
+        if settings.policy == "APPEND":
+            whole = _appended(table, settings.name, column)
         else:
-            name = says.path_column if says.policy == "REPLACE" else says.name
-            whole = _replaced(table, says.path_column, name, column)
+            name = settings.path_column if settings.policy == "REPLACE" else settings.name
+            whole = _replaced(table, settings.path_column, name, column)
         return Done(outputs=(whole,), warnings=tuple(warnings))
 
 
@@ -125,7 +126,7 @@ def _tool(location: Any, world: World) -> WorkflowTool:
 
 
 def _appended(table: OutputTable, name: str, column: Any) -> OutputTable:
-    """The table with a column more; where its name is taken it is numbered, as KNIME does."""
+    """The table with another column. As in KNIME, a name that exists already gets a number."""
     count, free = 0, name
     while free in table.column_names:
         count += 1

@@ -1,4 +1,4 @@
-"""What a run will do, found out before anything runs: the order of the nodes, and all that is in the way."""
+"""Plans a run before anything runs: determines the order of the nodes, and finds all problems."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ _LOOP_WORDS: Final = ("LoopStart", "LoopEnd", "Loop Start", "Loop End")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A node in its place in the order.
+    """A node in the order of a plan.
 
     Attributes:
         node: The node.
-        kind: What runs it.
-        ready: What is known of it.
-        sources: Per port from 0 on, which node and port it gets its data and variables from, or None.
-        inside: Name of the metanode that it is in, "" for none. It has another id there.
+        kind: The runner for this kind of node.
+        ready: The result of checking the node.
+        sources: Per input port from 0 on, the node and output port that are connected, or None.
+        inside: The name of the metanode that contains the node (with another id), or "".
     """
 
     node: NativeNode
@@ -74,12 +74,12 @@ class Step:
 
     @property
     def label(self) -> str:
-        """How people know the node."""
+        """The name of the node in messages."""
         return f"{label(self.node)} in '{self.inside}'" if self.inside else label(self.node)
 
     @property
     def is_source(self) -> bool:
-        """Whether it starts with the variables of the whole workflow: nothing arrives, nothing is missing."""
+        """True if no port is connected or required; the node then gets the workflow's variables."""
         return not any(self.sources) and not any(self.ready.ports.required)
 
 
@@ -89,9 +89,9 @@ class Plan:
 
     Attributes:
         workflow: The workflow.
-        steps: Its nodes in an order in which they can run.
-        notes: What a person should know, in sentences.
-        left_out: Metanodes and components that stand alone and are not run here.
+        steps: The nodes, in an order in which they can run.
+        notes: Remarks for the person, in sentences.
+        left_out: Metanodes and components without connections that are not run here.
     """
 
     workflow: Workflow
@@ -104,11 +104,11 @@ class NotRunnable(RunError):  # noqa: N818
     """A workflow that does not run here.
 
     Args:
-        workflow: Its name.
-        problems: Per node that is in the way: its label, and what is wrong and what to do, in sentences.
+        workflow: The workflow's name.
+        problems: For each node with a problem, its label, and sentences with the problem and what to do.
 
     Attributes:
-        problems: The same.
+        problems: The given problems.
     """
 
     def __init__(self, workflow: str, problems: tuple[tuple[str, str], ...]) -> None:
@@ -122,21 +122,21 @@ class NotRunnable(RunError):  # noqa: N818
 
 
 def label(node: Node) -> str:
-    """How people know a node: its name, the first line of its label, and its number in the workflow."""
+    """The name of a node in messages: its name, the first line of its annotation, and its id."""
     first = node.annotation.strip().partition("\n")[0].strip() if isinstance(node, NativeNode) else ""
     note = f" '{first}'" if first else ""
     return f"{node.name}{note} (#{node.id})"
 
 
 def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
-    """Looks at a workflow before anything runs.
+    """Checks a workflow before anything runs, and orders its nodes.
 
     Args:
         workflow: The workflow.
         host: The extension whose nodes can run.
 
     Raises:
-        NotRunnable: Something is in the way; names every node that is, and what to do.
+        NotRunnable: The workflow cannot run here. The error names every node with a problem, and what to do.
     """
     from .python_node import PythonNode
 
@@ -163,7 +163,9 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
     if not whole.nodes:
         problems.append(("workflow", "It has no nodes."))
     elif not workflow.nodes:
-        problems += [(label(own.node), _alone(own, whole)) for own in opened.left_out]
+        problems += [
+            (label(container.node), _container_problem(container, whole)) for container in opened.left_out
+        ]
     if problems:
         raise NotRunnable(workflow.name, tuple(problems))
     return Plan(
@@ -177,16 +179,16 @@ def plan_run(workflow: Workflow, host: ExtensionHost) -> Plan:
 
 
 def _order(opened: Expanded) -> list[int]:
-    """An order in which the nodes can run; of several that can, the one with the lowest number comes first.
+    """An order in which the nodes can run. If several nodes can be next, the lowest id comes first.
 
-    So calls in an audit workflow run in recorded order, also where no line says so. What was in a metanode
-    counts as having its number.
+    So the calls in an audit workflow run in recorded order, even without connections between them. Nodes of a
+    metanode count with the id of the metanode.
     """
-    behind: dict[int, list[int]] = {own.id: [] for own in opened.workflow.nodes}
+    behind: dict[int, list[int]] = {node.id: [] for node in opened.workflow.nodes}
     waiting = dict.fromkeys(behind, 0)
-    for own in opened.workflow.connections:
-        behind[own.source].append(own.destination)
-        waiting[own.destination] += 1
+    for connection in opened.workflow.connections:
+        behind[connection.source].append(connection.destination)
+        waiting[connection.destination] += 1
     ready = [(opened.places.get(node_id, node_id), node_id) for node_id in behind if not waiting[node_id]]
     heapq.heapify(ready)
     order: list[int] = []
@@ -201,10 +203,10 @@ def _order(opened: Expanded) -> list[int]:
 
 
 def _kind(node: Node, workflow: Workflow, host: ExtensionHost, python: NodeKind) -> NodeKind:
-    """What runs a node; ``python`` runs those of the host.
+    """The runner for a node; ``python`` for nodes of the host's extension.
 
     Raises:
-        RunError: It does not run here.
+        RunError: The node cannot run here.
     """
     if not isinstance(node, NativeNode):
         raise _container(node, workflow)
@@ -238,30 +240,30 @@ def _container(node: OtherNode, workflow: Workflow) -> RunError:
     )
 
 
-def _alone(own: LeftOut, workflow: Workflow) -> str:
-    """What is in the way where a workflow has nothing but metanodes and components that are left out."""
-    if own.node.kind == "component":
-        return str(_container(own.node, workflow))
-    return f"{own.why[:1].upper()}{own.why[1:]}."
+def _container_problem(container: LeftOut, workflow: Workflow) -> str:
+    """The problem of a left out container, for a workflow that has no other nodes."""
+    if container.node.kind == "component":
+        return str(_container(container.node, workflow))
+    return f"{container.why[:1].upper()}{container.why[1:]}."
 
 
 def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) -> Step:
     ports = ready.ports
     sources: list[tuple[int, int] | None] = [None] * (len(ports.inputs) + 1)
-    for own in workflow.connections:
-        if own.destination != node.id:
+    for connection in workflow.connections:
+        if connection.destination != node.id:
             continue
-        if not 0 <= own.destination_port < len(sources):
+        if not 0 <= connection.destination_port < len(sources):
             raise RunError(
-                f"A connection leads to its input port {own.destination_port}, which it does not have"
+                f"A connection leads to its input port {connection.destination_port}, which it does not have"
             )
-        sources[own.destination_port] = (own.source, own.source_port)
+        sources[connection.destination_port] = (connection.source, connection.source_port)
     for number, (name, required) in enumerate(zip(ports.inputs, ports.required, strict=True), 1):
         if required and sources[number] is None:
             raise RunError(
                 f"Nothing is connected to its input '{name}'", fix="Connect it, or take the node out"
             )
-    leaving = [own.source_port for own in workflow.connections if own.source == node.id]
+    leaving = [connection.source_port for connection in workflow.connections if connection.source == node.id]
     missing = next((port for port in leaving if not VARIABLE_PORT <= port <= len(ports.outputs)), None)
     if missing is not None:
         raise RunError(f"A connection leaves its output port {missing}, which it does not have")
@@ -269,8 +271,8 @@ def _step(workflow: Workflow, node: NativeNode, kind: NodeKind, ready: Ready) ->
 
 
 def _file_problems(workflow: Workflow, known_bad: set[int]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the file itself, without what was said of a node already."""
-    said = {f"node {node.id} ({node.name})" for node in workflow.nodes if node.id in known_bad}
+    """The problems of the workflow file, without those of nodes that have a problem already."""
+    reported = {f"node {node.id} ({node.name})" for node in workflow.nodes if node.id in known_bad}
     for problem in check(workflow):
-        if problem.severity == "error" and problem.where not in said:
+        if problem.severity == "error" and problem.where not in reported:
             yield problem.where, f"{problem.what[:1].upper()}{problem.what[1:]}."

@@ -46,22 +46,22 @@ class PythonNode:
                 f"The extension {self._host.id} {self._host.version} has no node '{node_id}'",
                 fix="Install a newer version of knime-mcp",
             ) from None
-        inputs = _counted(declared.input_ports, node)
-        outputs = _counted(declared.output_ports, node)
+        inputs = _port_counts(declared.input_ports, node)
+        outputs = _port_counts(declared.output_ports, node)
         ports = Ports(
             tuple(port.name for port, count in inputs for _ in range(count)),
             tuple(_is_required(port) for port, count in inputs for _ in range(count)),
             tuple(port.name for port, count in outputs for _ in range(count)),
         )
-        return Ready(ports, *self._checked(node, node_id))
+        return Ready(ports, *self._checked_settings(node, node_id))
 
-    def _checked(self, node: NativeNode, node_id: str) -> tuple[Config | None, tuple[str, ...]]:
-        """The defaults where the node has no settings that it accepts, and what to say of that."""
+    def _checked_settings(self, node: NativeNode, node_id: str) -> tuple[Config | None, tuple[str, ...]]:
+        """The default settings and a note if the node does not accept its own; otherwise None and no note."""
         if node.model is None:
             return self._defaults(node_id), ()
         try:
-            self._loaded(node)
-        except Exception as error:  # whatever a node's own validation raises
+            self._loaded_settings(node)
+        except Exception as error:  # a node's own validation can raise any error
             if node.state is not NodeState.IDLE:
                 raise RunError(
                     f"It does not accept its settings: {error}",
@@ -74,7 +74,7 @@ class PythonNode:
     def _defaults(self, node_id: str) -> Config:
         return to_model(kp.extract_parameters(self._host.new_node(node_id)), self._host.version)
 
-    def _loaded(self, node: NativeNode) -> dict[str, Any]:
+    def _loaded_settings(self, node: NativeNode) -> dict[str, Any]:
         saved, version = node.parameters, node.parameters_version
         return self._host.load_parameters(node.node_id or "", saved, version)["model"]
 
@@ -84,7 +84,7 @@ class PythonNode:
         node_id = node.node_id or ""
         declared = self._host.declared(node_id)
         try:
-            parameters = self._loaded(node)
+            parameters = self._loaded_settings(node)
         except KnwfError:
             raise
         except Exception as error:
@@ -93,7 +93,7 @@ class PythonNode:
         try:
             result = self._host.run_node(
                 node_id,
-                _arranged(declared.input_ports, node, job.inputs),
+                _inputs_by_port(declared.input_ports, node, job.inputs),
                 parameters,
                 credentials=_credentials(job),
                 flow_variables=before,
@@ -101,7 +101,7 @@ class PythonNode:
                 tool_handler=world.tool_handler,
                 output_groups={
                     port.name: count
-                    for port, count in _counted(declared.output_ports, node)
+                    for port, count in _port_counts(declared.output_ports, node)
                     if isinstance(port, PortGroup)
                 },
                 workflow_dir=world.workflow_dir,
@@ -113,7 +113,7 @@ class PythonNode:
             raise NodeFailed((result.failure or {}).get("message") or "It failed without saying why")
         if result.problems:
             raise NodeFailed(f"KNIME would not take what the node gave: {'; '.join(result.problems)}")
-        ports = [port for port, count in _counted(declared.output_ports, node) for _ in range(count)]
+        ports = [port for port, count in _port_counts(declared.output_ports, node) for _ in range(count)]
         return Done(
             outputs=tuple(self._value(port, v) for port, v in zip(ports, result.outputs, strict=True)),
             variables=pushed(before, result.flow_variables or {}),
@@ -128,8 +128,8 @@ class PythonNode:
         return value[1] if port.type == PortType.BINARY else value
 
 
-def _counted(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort, int]]:
-    """The declared ports, and how many of each the node has."""
+def _port_counts(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort, int]]:
+    """The declared ports with the number of ports that the node has for each."""
     added = {group.id: group.count for group in node.port_groups if not group.fixed}
     return [
         (
@@ -141,15 +141,15 @@ def _counted(ports: Sequence[_AnyPort], node: NativeNode) -> list[tuple[_AnyPort
 
 
 def _is_required(port: _AnyPort) -> bool:
-    """Returns whether something has to be connected: an optional port may stay open, one of a group not."""
+    """Returns whether a port must be connected. This holds for all ports except optional ones."""
     return True if isinstance(port, PortGroup) else not port.optional
 
 
-def _arranged(ports: Sequence[_AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
+def _inputs_by_port(ports: Sequence[_AnyPort], node: NativeNode, inputs: Sequence[Any]) -> list[Any]:
     """One entry per declared port: a list for a group, None for a port that is absent or not connected."""
     given = iter(inputs)
     entries: list[Any] = []
-    for port, count in _counted(ports, node):
+    for port, count in _port_counts(ports, node):
         own = [_as_input(next(given)) for _ in range(count)]
         entries.append(own if isinstance(port, PortGroup) else (own[0] if own else None))
     return entries
@@ -160,13 +160,13 @@ def _as_input(value: Any) -> Any:
 
 
 def _credentials(job: Job) -> dict[str, tuple[str, str]]:
-    """The credentials that the node can ask for: the workflow's, and those among the flow variables."""
+    """The credentials for the node: those of the workflow, and those among the flow variables."""
     found: dict[str, tuple[str, str]] = {}
     for name in job.world.credential_names:
         try:
             value = job.world.find_credential(name)
         except MCPError:
-            continue  # the node says what it misses, if it asks for it
+            continue  # the node raises an error if it needs these credentials
         if value is not None:
             found[name] = (value.login, value.password)
     return found | {name: (value.login, value.password) for name, value in credentials(job.stack).items()}

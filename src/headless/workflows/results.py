@@ -1,4 +1,4 @@
-"""What a run leaves in a folder: tables as CSV and Parquet, views as pages, and a list of it all."""
+"""Writes the results of a run: tables as CSV and Parquet, views as HTML pages, and a summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .runner import NodeOutcome, RunReport
 
-#: File systems take 255 bytes; a number and an ending are added.
+#: File systems allow 255 bytes, of which a number and an ending need some.
 _MAX_NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = re.compile(r"[^\w ().-]+")
 _PLAIN: Final = frozenset(
@@ -36,8 +36,8 @@ class EndTable:
     """A table at the end of a workflow.
 
     Attributes:
-        outcome: The node.
-        port: Name of the output, or of the input for a node that only takes a table.
+        outcome: The outcome of the node.
+        port: The name of the output, or of the input for a node without outputs.
         table: The table.
     """
 
@@ -47,7 +47,7 @@ class EndTable:
 
 
 def end_tables(report: RunReport) -> Iterator[EndTable]:
-    """The tables that no executed node took, and those that Workflow Outputs took."""
+    """The output tables that no executed node uses, and the input tables of nodes without outputs."""
     outcomes = {outcome.node.id: outcome for outcome in report.outcomes}
     for outcome in report.ends:
         ports = outcome.step.ready.ports
@@ -63,16 +63,15 @@ def end_tables(report: RunReport) -> Iterator[EndTable]:
 
 
 def row_counts(outcome: NodeOutcome) -> tuple[int, ...]:
-    """How many rows each table has that a node gave."""
+    """The number of rows of each output table of a node."""
     return tuple(own.arrow.num_rows for own in outcome.done.outputs if isinstance(own, OutputTable))
 
 
 def plain_table(table: OutputTable) -> pa.Table:
-    """The table with types that every program reads, without RowIDs.
+    """The table with types that every program can read, without RowIDs.
 
-    Numbers, texts, truth values and lists of them keep their types. A tool becomes the JSON text of its
-    portable form, any other value the text that Python shows of it. Pictures are left out: their place in the
-    table holds their size.
+    Numbers, texts, booleans and lists of these keep their types. A tool becomes the JSON text of its portable
+    form, a picture a text with its size, and any other value its text in Python.
     """
     import pyarrow as pa
 
@@ -124,7 +123,7 @@ def _text(value: Any) -> str:
 
 
 def file_name(outcome: NodeOutcome, port: str, total: int) -> str:
-    """A name for what a node left: the node's, its number, and the port's where it has several."""
+    """The name of a result file: id and name of the node, and the port's name if there are several files."""
     node = outcome.node
     parts = f"{node.id} {node.name}" + (f" - {port}" if total > 1 else "")
     plain = _NOT_IN_NAMES.sub("_", parts).strip(" .").encode()[:_MAX_NAME_BYTES]
@@ -135,11 +134,11 @@ def write_results(report: RunReport, folder: Path) -> list[Path]:
     """Writes the tables at the end of a workflow and the views of its nodes.
 
     Args:
-        report: What became of the workflow. Of one that failed in between, what was executed is written.
-        folder: Where to; made if it is not there.
+        report: The report of the run. If the workflow failed, the results of executed nodes are written.
+        folder: The folder, which is created if it does not exist.
 
     Returns:
-        The files, in order. Each table is there twice, as ``.csv`` and as ``.parquet``.
+        The files, in order. Each table is written twice, as ``.csv`` and as ``.parquet``.
 
     Raises:
         OSError: A file cannot be written.
@@ -175,7 +174,7 @@ def _unused(name: str, used: set[str], ending: str = "") -> str:
 
 
 def _flat(data: pa.Table) -> pa.Table:
-    """Lists as JSON text, which is all that CSV can hold."""
+    """The table with lists as JSON text, as CSV has no lists."""
     import pyarrow as pa
 
     for position, field in enumerate(data.schema):
@@ -189,7 +188,7 @@ def _flat(data: pa.Table) -> pa.Table:
 
 
 def summary(report: RunReport, files: list[Path]) -> dict[str, Any]:
-    """What became of a workflow, for other programs.
+    """The report of a run as JSON, for other programs.
 
     Returns:
         ``workflow``, ``ok``, ``notes``, ``nodes`` (``id``, ``name``, ``label``, ``inside``, ``status``,

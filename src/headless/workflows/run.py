@@ -1,4 +1,4 @@
-"""The whole way from a workflow to what became of it: settings from callers, data area, run."""
+"""Runs a workflow completely: applies the callers' settings, unpacks the data area, and runs the nodes."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _DATA_AREA = "data/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to run a workflow.
+    """The options of a run.
 
     Attributes:
-        workflow_dir: The folder of the workflow; its data area is ``data`` in it.
-        beside: The folder that the workflow's file lies in: where paths such as ``../other`` lead to.
-        servers: Another server for a server that nodes name, see `with_servers`.
+        workflow_dir: The folder of the workflow, in which ``data`` is the data area.
+        beside: The folder that contains the workflow's file, for paths such as ``../other``.
+        servers: New servers for the servers in settings of nodes, see `with_servers`.
         settings: Texts for Configuration nodes (by flow variable, or by parameter) and workflow variables.
-        find_credential: User name and password by name; None, or an `MCPError` that says where they could
-            be, where there are none.
-        is_canceled: Whether the person wants to stop.
-        tool_handler: Runs workflow tools for nodes; the tools of `make_workflow_tool` unless it is given.
+        find_credential: Returns user name and password by name. For unknown names it returns None, or raises
+            an `MCPError` that says where credentials can be stored.
+        is_canceled: Returns whether the person canceled the run.
+        tool_handler: Runs workflow tools for nodes; by default, tools of `make_workflow_tool`.
         inputs: Tables for Workflow Input nodes, by the name of the input.
-        watcher: Is told how it goes.
+        watcher: Receives the progress of the run.
     """
 
     workflow_dir: Path
@@ -65,15 +65,15 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
 
     Args:
         workflow: The workflow.
-        host: The extension whose nodes it may have.
-        options: How to run it.
+        host: The host of the extension whose nodes can run.
+        options: The options of the run.
 
     Returns:
-        What became of each node; failures are part of it.
+        The outcome of each node, including failures.
 
     Raises:
-        NotRunnable: Something is in the way; nothing was run.
-        RunError: A setting that the workflow does not have, or a value that does not fit it; nothing was run.
+        NotRunnable: The workflow cannot run here; nothing was run.
+        RunError: The workflow does not have a setting, or a value does not fit; nothing was run.
     """
     from .tool_runner import ToolRunner
 
@@ -97,7 +97,7 @@ def run_workflow(workflow: Workflow, host: ExtensionHost, options: RunOptions) -
 
 
 def settable(workflow: Workflow) -> list[str]:
-    """The names that `with_settings` takes: Configuration nodes' flow variables, and workflow variables."""
+    """The names for `with_settings`: flow variables of Configuration nodes, and workflow variables."""
     nodes = [n for n in workflow.nodes if isinstance(n, NativeNode) and n.factory in CONFIGURATION_FACTORIES]
     own = [read_configuration(node) for node in nodes]
     names = [c.variable for c in own if c.kind != "credentials"]
@@ -105,7 +105,7 @@ def settable(workflow: Workflow) -> list[str]:
 
 
 def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Workflow, dict[int, Any]]:
-    """Applies what a person set on the command line.
+    """Applies the settings from the command line.
 
     Args:
         workflow: The workflow.
@@ -113,10 +113,10 @@ def with_settings(workflow: Workflow, settings: Mapping[str, str]) -> tuple[Work
             variable.
 
     Returns:
-        The workflow with its variables changed, and values by id of Configuration node.
+        The workflow with changed variables, and the values by id of Configuration nodes.
 
     Raises:
-        RunError: Nothing in the workflow has the name, more than one node has, or the value does not fit.
+        RunError: A name is unknown, or several nodes have it, or a value does not fit.
     """
     values: dict[int, Any] = {}
     variables = {own.name: own for own in workflow.variables}
@@ -152,7 +152,7 @@ def _configuration_nodes(workflow: Workflow, name: str) -> list[NativeNode]:
 
 
 def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]:
-    """Finds the Workflow Input nodes of tables that a caller gives.
+    """Finds the Workflow Input nodes for the caller's tables.
 
     Returns:
         The tables by node id.
@@ -173,7 +173,7 @@ def with_inputs(workflow: Workflow, inputs: Mapping[str, Any]) -> dict[int, Any]
 
 
 def unpack_data_area(workflow: Workflow, folder: Path) -> None:
-    """Puts the files of the workflow's data area where its nodes look for them, leaving what is there.
+    """Writes the files of the workflow's data area into its folder; existing files are kept.
 
     Raises:
         RunError: A file cannot be written.

@@ -1,7 +1,7 @@
-"""Runs a workflow: its nodes one after the other, each with what arrives from the others.
+"""Runs a workflow: its nodes one after another, each with the outputs of connected nodes.
 
-As in KNIME a node that fails stops only what is behind it; other branches go on. Nodes that depend on nothing
-of each other run in a fixed order.
+As in KNIME, the failure of a node stops only the nodes after it, and other branches continue. Independent
+nodes run in a fixed order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeStatus(StrEnum):
-    """What became of a node."""
+    """The status of a node after a run."""
 
     EXECUTED = "executed"
     FAILED = "failed"
@@ -42,15 +42,15 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOutcome:
-    """What became of a node.
+    """The outcome of a node.
 
     Attributes:
-        step: The node in its place.
-        status: What became of it.
-        done: What it gave; nothing where it was not executed.
-        message: Why it was not executed.
-        stack: The flow variables behind it.
-        seconds: How long it ran.
+        step: The step of the node.
+        status: The status after the run.
+        done: The result; empty if the node was not executed.
+        message: The reason why the node was not executed.
+        stack: The flow variables after the node.
+        seconds: The duration.
     """
 
     step: Step
@@ -67,34 +67,34 @@ class NodeOutcome:
 
     @property
     def label(self) -> str:
-        """How people know the node."""
+        """The name of the node in messages."""
         return self.step.label
 
 
 class Watcher(Protocol):
-    """Is told how a run goes, in the thread that runs it or in a node's own."""
+    """Receives the progress of a run, in the thread of the run or of a node."""
 
     def started(self, step: Step, position: int, total: int) -> None:
-        """A node starts."""
+        """Called when a node starts."""
 
     def progressed(self, step: Step, progress: float, message: str | None) -> None:
-        """A node says how far it is."""
+        """Called when a node reports progress."""
 
     def finished(self, outcome: NodeOutcome) -> None:
-        """A node has run, or will not."""
+        """Called when a node has run, or when it is certain that the node will not run."""
 
 
 class _Silent(Watcher):
-    """Says nothing."""
+    """A watcher that does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What became of a workflow.
+    """The report of a workflow's run.
 
     Attributes:
-        plan: What was to run.
-        outcomes: What became of each node, in the order of the plan.
+        plan: The plan of the run.
+        outcomes: The outcomes of the nodes, in the order of the plan.
     """
 
     plan: Plan
@@ -102,21 +102,21 @@ class RunReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every node was executed."""
+        """True if every node was executed."""
         return all(outcome.status is NodeStatus.EXECUTED for outcome in self.outcomes)
 
     @property
     def canceled(self) -> bool:
-        """Whether the person stopped the run."""
+        """True if the run was canceled."""
         return any(outcome.status is NodeStatus.CANCELED for outcome in self.outcomes)
 
     def outcome(self, node_id: int) -> NodeOutcome:
-        """What became of the node with an id; KeyError if there is none."""
+        """The outcome of the node with an id; KeyError for an unknown id."""
         return {outcome.node.id: outcome for outcome in self.outcomes}[node_id]
 
     @property
     def ends(self) -> tuple[NodeOutcome, ...]:
-        """The executed nodes whose data no other executed node took."""
+        """The executed nodes whose data no other executed node uses."""
         executed = [outcome for outcome in self.outcomes if outcome.status is NodeStatus.EXECUTED]
         taken = {s[0] for o in executed for s in o.step.sources[1:] if s is not None and s[1] > 0}
         return tuple(outcome for outcome in executed if outcome.node.id not in taken)
@@ -126,12 +126,12 @@ def run_plan(plan: Plan, world: World, watcher: Watcher | None = None) -> RunRep
     """Runs a workflow.
 
     Args:
-        plan: What to run, from `plan_run`.
-        world: What all nodes share.
-        watcher: Is told how it goes.
+        plan: The plan from `plan_run`.
+        world: The surroundings of the run.
+        watcher: Receives the progress.
 
     Returns:
-        What became of each node; failures are part of it.
+        The outcome of each node, including failures.
     """
     run = _Run(plan, world, watcher or _Silent())
     for position, step in enumerate(plan.steps):
@@ -148,12 +148,12 @@ class _Run:
         self.outcomes: dict[int, NodeOutcome] = {}
 
     def advance(self, step: Step, position: int) -> None:
-        """Runs the next node, unless it has to wait for one that did not run."""
+        """Runs the next node, unless the run is canceled or a node before it was not executed."""
         outcome = self._blocked(step)
         if outcome is None:
             self._watcher.started(step, position, len(self._plan.steps))
             start = time.perf_counter()
-            outcome = replace(self._tried(step), seconds=time.perf_counter() - start)
+            outcome = replace(self._run_step(step), seconds=time.perf_counter() - start)
         self.outcomes[step.node.id] = outcome
         self._watcher.finished(outcome)
 
@@ -167,7 +167,7 @@ class _Run:
                 return NodeOutcome(step=step, status=NodeStatus.NOT_RUN, message=why)
         return None
 
-    def _tried(self, step: Step) -> NodeOutcome:
+    def _run_step(self, step: Step) -> NodeOutcome:
         incoming: Stack = ()
         try:
             incoming = self._incoming(step)
@@ -189,11 +189,11 @@ class _Run:
             canceled = self._world.is_canceled()
             status = NodeStatus.CANCELED if canceled else NodeStatus.FAILED
             return NodeOutcome(step=step, status=status, message=str(error), stack=incoming)
-        except Exception as error:  # whatever goes wrong with one node, the other branches go on
+        except Exception as error:  # other branches continue after any error
             _log.debug("%s", label(step.node), exc_info=True)
             message = f"Unexpected {type(error).__name__}: {error}"
             return NodeOutcome(step=step, status=NodeStatus.FAILED, message=message, stack=incoming)
-        # The first exposed variable ends on top, what the node itself made above all of them.
+        # The first exposed variable is on top of the others, and the node's own variables are above these.
         stack = (*incoming, *reversed(exposed), *done.variables)
         return NodeOutcome(step=step, status=NodeStatus.EXECUTED, done=done, stack=stack)
 

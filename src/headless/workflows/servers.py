@@ -1,4 +1,4 @@
-"""Other servers for the nodes of a workflow, such as a test system, or one that is a command otherwise."""
+"""Replaces the servers in a workflow's nodes, for example by a test system."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _URL: Final = "server_url"
 
 
 def with_servers(workflow: Workflow, servers: Mapping[str, str], extension_id: str) -> Workflow:
-    """Maps the servers that nodes name in their settings, by the rules of a replay.
+    """Replaces the servers in settings of nodes, by the rules of a replay.
 
     Args:
         workflow: The workflow.
-        servers: URL, or its beginning, to URL. A credential is meant for one server: a node whose server gets
-            another origin names none any more, unless the new URL has ``#credential=NAME``.
+        servers: New URLs by old URL or beginning of an old URL. A credential is meant for one server: if the
+            new server has another origin, the node loses its credential, unless the new URL has
+            ``#credential=NAME``.
         extension_id: The extension whose nodes have such settings.
 
     Returns:
-        The workflow with other settings.
+        The workflow with changed settings.
 
     Raises:
-        RunError: No node names one of the servers.
-        SettingInvalid: A new server cannot be one.
+        RunError: One of the servers is not in any node.
+        SettingInvalid: A new URL is not valid.
     """
     if not servers:
         return workflow

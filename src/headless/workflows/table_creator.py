@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TableCreator:
-    """Gives the table that a person typed."""
+    """Runs Table Creator nodes, which output a table that a person typed."""
 
     def ready(self, node: NativeNode) -> Ready:
         """See `NodeKind`."""

@@ -1,4 +1,4 @@
-"""Tables of native nodes: made from plain Arrow data, with KNIME's types."""
+"""Makes the tables of native nodes from plain Arrow data, with KNIME's types."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | None = None) -> OutputTable:
-    """A table of KNIME's types.
+    """Makes a table with KNIME's types.
 
     Args:
-        host: Whose table it is.
-        columns: The columns, without RowIDs; Arrow's plain types.
-        row_ids: The RowIDs; Row0, Row1, … unless they are given.
+        host: The host of the table.
+        columns: The columns with plain Arrow types, without RowIDs.
+        row_ids: The RowIDs; by default Row0, Row1, …
     """
     import pyarrow as pa
 
@@ -32,15 +32,15 @@ def made_table(host: ExtensionHost, columns: pa.Table, row_ids: Sequence[str] | 
 
 
 def given_table(host: ExtensionHost, data: Any, row_ids: str = "auto") -> OutputTable:
-    """A table that a caller hands in: an `OutputTable`, Arrow data, or a table of the API."""
+    """The caller's table, from an `OutputTable`, Arrow data, or a table of the API."""
     return data if isinstance(data, OutputTable) else OutputTable(host.table(data, row_ids)._data, (), host)
 
 
 def arriving_table(value: Any) -> OutputTable:
-    """What arrives at a port for tables.
+    """The table that arrives at a port.
 
     Raises:
-        RunError: It is something else.
+        RunError: The input is not a table.
     """
     if not isinstance(value, OutputTable):
         raise RunError("Something else than a table arrives at its input")
@@ -48,7 +48,7 @@ def arriving_table(value: Any) -> OutputTable:
 
 
 def first_cell(table: OutputTable) -> str | None:
-    """The text of the first cell, None where there is none."""
+    """The text of the first cell; None if the table has no cells."""
     if not table.arrow.num_rows or not table.column_names:
         return None
     value = table.column(table.column_names[0])[0]

@@ -1,4 +1,4 @@
-"""Runs workflow tools: what a node's ``_execute_tool`` ends in."""
+"""Runs workflow tools, which nodes call with ``_execute_tool``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ToolRunner:
     """Runs workflow tools.
 
     Args:
-        host: Where the tools' workflows are stored, and what runs their nodes.
-        find_credential: User name and password by name; None where there are none.
-        is_canceled: Whether the person wants to stop.
+        host: The host, which stores the tools' workflows and runs their nodes.
+        find_credential: Returns user name and password by name; None for an unknown name.
+        is_canceled: Returns whether the person canceled the run.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ToolRunner:
         self._depth = depth
 
     def has_workflow(self, tool: Any) -> bool:
-        """Returns whether a tool's workflow is in a file store here. One that KNIME made has no archive."""
+        """Returns whether a tool's workflow is an archive in a file store. KNIME's own tools have none."""
         path = self._path(tool)
         return path is not None and zipfile.is_zipfile(path)
 
@@ -64,18 +64,18 @@ class ToolRunner:
         """Runs a tool.
 
         Args:
-            tool: KNIME's value of it, or our own; both have a name and file store keys.
-            parameters: Values of Configuration nodes by the name of the parameter.
+            tool: The tool as KNIME's value or as our own value, which have a name and file store keys.
+            parameters: The values of Configuration nodes, by the name of the parameter.
             inputs: Tables with KNIME's types, in port order.
-            hints: ``execution-mode`` (DEFAULT, DETACHED or DEBUG; all run in the same way here) and
-                ``with-view-nodes`` ("true" gives the ids of nodes with a view).
+            hints: ``execution-mode`` (DEFAULT, DETACHED or DEBUG, with the same effect here) and
+                ``with-view-nodes`` ("true" to return the ids of nodes with a view).
 
         Returns:
-            The message for the model, the output tables in port order (None if the tool failed, the message
-            says why), and the ids of nodes with a view.
+            The message for the model; the output tables in port order, or None if the tool failed for the
+            reason in the message; and the ids of nodes with a view.
 
         Raises:
-            RuntimeError: An execution mode that KNIME does not have.
+            RuntimeError: KNIME does not have the execution mode.
         """
         mode = hints.get("execution-mode", "DEFAULT")
         if mode not in _MODES:
@@ -86,7 +86,7 @@ class ToolRunner:
             return f"Failed to execute tool: {tool.name}: {error}", None, []
         if not report.ok:
             return f"Tool execution failed with: {_failures(report)}", None, []
-        tables = [_arriving(report, node, parts) for node in parts.outputs]
+        tables = [_input_table(report, node, parts) for node in parts.outputs]
         message = _message(tables, parts.message_index)
         views = [f"{o.node.id}" for o in report.outcomes if o.done.view_html is not None]
         wanted = hints.get("with-view-nodes", "").lower() == "true"
@@ -137,13 +137,13 @@ class ToolRunner:
 
 def _parameter_values(parts: ToolParts, parameters: Mapping[str, Any]) -> dict[int, Any]:
     names: dict[str, int] = {}
-    for node_id, own in parts.configurations.items():
-        names.setdefault(own.parameter, node_id)
-        names[f"{own.parameter}-{node_id}"] = node_id
+    for node_id, config in parts.configurations.items():
+        names.setdefault(config.parameter, node_id)
+        names[f"{config.parameter}-{node_id}"] = node_id
     values: dict[int, Any] = {}
     for name, value in parameters.items():
         if name not in names:
-            known = ", ".join(f'"{own.parameter}"' for own in parts.configurations.values())
+            known = ", ".join(f'"{config.parameter}"' for config in parts.configurations.values())
             raise RunError(
                 f'Parameter name "{name}" doesn\'t match any node in the workflow, valid parameter names are:'
                 f" [{known}]"
@@ -152,7 +152,7 @@ def _parameter_values(parts: ToolParts, parameters: Mapping[str, Any]) -> dict[i
     return values
 
 
-def _arriving(report: RunReport, node: NativeNode, parts: ToolParts) -> OutputTable:
+def _input_table(report: RunReport, node: NativeNode, parts: ToolParts) -> OutputTable:
     """The table at an output node's input."""
     source = next(
         c for c in parts.workflow.connections if c.destination == node.id and c.destination_port == 1

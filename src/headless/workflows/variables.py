@@ -1,8 +1,8 @@
-"""Flow variables: how those of several inputs become one stack, and how parameters and variables meet. Pure.
+"""Merges the flow variables of several inputs, and converts variables. Without side effects.
 
-The rules are those of KNIME's ``FlowObjectStack``: the first connected input wins over all others, which is
-the flow variable port where something is connected to it; of the others a later one wins over an earlier one.
-What a node makes itself wins over what arrives.
+The rules are those of KNIME's ``FlowObjectStack``: the first connected input has priority over all others
+(this is the flow variable port, if it is connected), and later inputs have priority over earlier ones.
+Variables that a node makes have priority over those that arrive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ARRAYS: Final[Mapping[VariableType, VariableType]] = {
     "DOUBLE": "DOUBLEARRAY",
     "BOOLEAN": "BOOLEANARRAY",
 }
-#: The reverse.
+#: The type of the elements, by the type of an array.
 ELEMENTS: Final[Mapping[str, VariableType]] = {array: element for element, array in ARRAYS.items()}
 _INT_RANGE: Final = range(-(1 << 31), 1 << 31)
 _LONG_RANGE: Final = range(-(1 << 63), 1 << 63)
@@ -35,7 +35,7 @@ _LONG_RANGE: Final = range(-(1 << 63), 1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class CredentialValue:
-    """User name and password, as a flow variable of credentials carries them."""
+    """A user name and password, the value of a flow variable for credentials."""
 
     login: str
     password: str = field(repr=False)
@@ -43,19 +43,19 @@ class CredentialValue:
 
 @dataclass(frozen=True, slots=True)
 class FlowVariable:
-    """A flow variable; an array has a tuple as value."""
+    """A flow variable. The value of an array is a tuple."""
 
     name: str
     kind: VariableKind
     value: Any
 
 
-#: Variables from the bottom to the top; of two with one name the upper one counts.
+#: Variables from bottom to top. If two have the same name, the upper one counts.
 Stack = tuple[FlowVariable, ...]
 
 
 def merged(stacks: Sequence[Stack]) -> Stack:
-    """What arrives at a node: the stacks of its connected inputs, the flow variable port first."""
+    """Merges the stacks of a node's connected inputs, of which the flow variable port is the first."""
     found: dict[FlowVariable, None] = {}
     for stack in (*stacks[1:], *stacks[:1]):
         for variable in stack:
@@ -65,7 +65,7 @@ def merged(stacks: Sequence[Stack]) -> Stack:
 
 
 def available(stack: Stack) -> dict[str, FlowVariable]:
-    """The variables that a node sees, by name, the topmost first."""
+    """The variables of a stack by name, the topmost first."""
     found: dict[str, FlowVariable] = {}
     for variable in reversed(stack):
         found.setdefault(variable.name, variable)
@@ -73,12 +73,12 @@ def available(stack: Stack) -> dict[str, FlowVariable]:
 
 
 def workflow_stack(variables: Iterable[WorkflowVariable]) -> Stack:
-    """The variables of a whole workflow, which nodes without any input start with."""
+    """The stack of a workflow's own variables, which nodes without inputs get."""
     return tuple(FlowVariable(own.name, own.type, own.value) for own in variables)
 
 
 def python_values(stack: Stack) -> dict[str, Any]:
-    """The variables as a Python node gets them: credentials are not among them, arrays are lists."""
+    """The variables for a Python node, without credentials, and with arrays as lists."""
     return {
         name: list(cast("tuple[Any, ...]", own.value)) if own.kind in ELEMENTS else own.value
         for name, own in available(stack).items()
@@ -95,11 +95,11 @@ def pushed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Stack:
     """The variables that a Python node made or changed.
 
     Args:
-        before: What it got, as `python_values`.
-        after: What there is when it has run.
+        before: The node's variables before the run, from `python_values`.
+        after: The node's variables after the run.
 
     Raises:
-        RunError: a number that KNIME cannot hold.
+        RunError: a number is out of KNIME's range.
     """
     return tuple(
         FlowVariable(name, kind_of(name, value), tuple(value) if isinstance(value, list) else value)  # pyright: ignore[reportUnknownArgumentType]
@@ -112,7 +112,7 @@ def kind_of(name: str, value: Any) -> VariableType:
     """KNIME's type of a Python value, or of the values of a list.
 
     Raises:
-        RunError: a number that KNIME cannot hold, or something that cannot be a flow variable.
+        RunError: a number is out of KNIME's range, or the value cannot be a flow variable.
     """
     is_array = isinstance(value, list | tuple)
     elements = cast("list[Any]", value) if is_array else [value]
@@ -133,15 +133,15 @@ def kind_of(name: str, value: Any) -> VariableType:
 
 
 def parsed(name: str, kind: VariableKind, text: str) -> Any:
-    """The value of a variable that a person wrote on the command line.
+    """The value of a variable from a text on the command line.
 
     Args:
-        name: Name of the variable, for messages.
-        kind: Its type; a list is written with commas.
-        text: What was written.
+        name: The name of the variable, for messages.
+        kind: The type of the variable. Lists are written with commas.
+        text: The text.
 
     Raises:
-        RunError: the text is not such a value.
+        RunError: the text is not a value of this type.
     """
     if kind in ELEMENTS:
         scalar = ELEMENTS[kind]

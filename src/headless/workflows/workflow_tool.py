@@ -1,8 +1,8 @@
-"""Makes tools of workflows, as KNIME does.
+"""Makes tools from workflows, by KNIME's rules.
 
-KNIME takes the nodes at the edge out of a workflow: *Workflow Input* and *Workflow Output* become the tool's
-ports in their order from top to bottom, *Tool Message Output* gives the message, and the Configuration nodes
-are the parameters. What is before a Workflow Input or behind an output does not belong to the tool.
+*Workflow Input* and *Workflow Output* nodes become the tool's ports, in their order from top to bottom. *Tool
+Message Output* has the message, and the Configuration nodes are the parameters. Nodes before a Workflow Input
+or after an output do not belong to the tool.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _TYPE_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParts:
-    """What a workflow is as a tool.
+    """The parts of a workflow that is a tool.
 
     Attributes:
-        workflow: The workflow without what does not belong to the tool.
-        inputs: Its Workflow Inputs, in port order.
-        outputs: Its Workflow Outputs and its Tool Message Output, in port order.
-        message_index: Which of the outputs is the message, -1 for none.
+        workflow: The workflow without nodes that do not belong to the tool.
+        inputs: The Workflow Inputs, in port order.
+        outputs: The Workflow Outputs and the Tool Message Output, in port order.
+        message_index: The index of the Tool Message Output in `outputs`; -1 if there is none.
         configurations: The Configuration nodes by id.
     """
 
@@ -67,10 +67,10 @@ class ToolParts:
 
 
 def tool_parts(workflow: Workflow) -> ToolParts:
-    """Takes a workflow apart.
+    """Finds the parts of a workflow that is a tool.
 
     Raises:
-        RunError: KNIME could not make a tool of it: it has several Tool Message Outputs.
+        RunError: The workflow has several Tool Message Outputs, so KNIME cannot make a tool from it.
         KnwfError: The settings of a Configuration node are broken.
     """
     natives = sorted(
@@ -110,7 +110,7 @@ def tool_parts(workflow: Workflow) -> ToolParts:
 
 
 def _reached(start: set[int], workflow: Workflow, *, upstream: bool) -> set[int]:
-    """What is before or behind some nodes, without these."""
+    """The nodes before or after the `start` nodes, without these."""
     ends = [
         (c.destination, c.source) if upstream else (c.source, c.destination) for c in workflow.connections
     ]
@@ -131,20 +131,20 @@ def make_workflow_tool(
     description: str | None = None,
     host: ExtensionHost | None = None,
 ) -> WorkflowTool:
-    """Makes a tool of a workflow, as KNIME's node *Workflow to Tool* does.
+    """Makes a tool from a workflow, as KNIME's node *Workflow to Tool* does.
 
     Args:
         knwf: The workflow archive. It is copied into a file store of the host.
-        name: Name of the tool; the workflow's unless it is given.
-        description: What the tool is for, for models; the workflow's unless it is given.
-        host: Where the tool can run: the loaded extension. This project's own unless it is given.
+        name: The name of the tool; by default the workflow's name.
+        description: The description for models; by default the workflow's description.
+        host: The host that can run the tool; by default with this project's own extension.
 
     Returns:
-        The tool. Its ``parameter_schema`` maps each parameter to type, default and description; nodes of the
-        host can run it.
+        The tool, which nodes of the host can run. Its ``parameter_schema`` has type, default and description
+        of each parameter.
 
     Raises:
-        RunError: No tool can be made of the workflow, or it would not run here; says why.
+        RunError: The workflow cannot be a tool, or cannot run here; the error says why.
         OSError: The file cannot be read.
     """
     from .. import load_own_extension
@@ -172,46 +172,47 @@ def make_workflow_tool(
 
 def _schema(parts: ToolParts, workflow: Workflow) -> dict[str, Any]:
     schema: dict[str, Any] = {}
-    for own in parts.configurations.values():
-        if own.parameter in schema:
+    for config in parts.configurations.values():
+        if config.parameter in schema:
             raise RunError(
-                f"The workflow '{workflow.name}' has two parameters called '{own.parameter}'",
+                f"The workflow '{workflow.name}' has two parameters called '{config.parameter}'",
                 fix="Rename one of them in its Configuration node",
             )
-        schema[own.parameter] = {**_property(own), "description": own.description}
+        schema[config.parameter] = {**_property(config), "description": config.description}
     return schema
 
 
-def _property(own: Configuration) -> dict[str, Any]:
-    if own.kind == "double":
-        known = isinstance(own.value, float) and math.isfinite(own.value)  # JSON has no other numbers
-        return {"type": "number"} | ({"default": own.value} if known else {})
-    if own.kind != "credentials":
-        return {"type": own.kind, "default": own.value}
-    login = {"type": "string", "default": own.value or None}
+def _property(config: Configuration) -> dict[str, Any]:
+    if config.kind == "double":
+        # JSON has only finite numbers.
+        known = isinstance(config.value, float) and math.isfinite(config.value)
+        return {"type": "number"} | ({"default": config.value} if known else {})
+    if config.kind != "credentials":
+        return {"type": config.kind, "default": config.value}
+    login = {"type": "string", "default": config.value or None}
     return {"type": "object", "username": login, "password": {"type": "string", "default": None}}
 
 
 def _port(node: NativeNode, spec: str) -> ToolPort:
-    own = read_boundary(node)
-    return ToolPort(own.parameter, own.description, "Table", spec)
+    boundary = read_boundary(node)
+    return ToolPort(boundary.parameter, boundary.description, "Table", spec)
 
 
 def _default_spec(node: NativeNode, workflow: Workflow) -> str:
-    """The columns of the table that stands in for an input, where a person typed one."""
+    """The columns of an input's default table as JSON, if that is a Table Creator; otherwise empty."""
     for connection in workflow.connections:
         if connection.destination != node.id or connection.destination_port != 1:
             continue
         source = next((own for own in workflow.nodes if own.id == connection.source), None)
         if isinstance(source, NativeNode) and source.factory == TABLE_CREATOR_FACTORY:
-            with contextlib.suppress(KnwfError):  # it is not a part of the tool
+            with contextlib.suppress(KnwfError):  # the Table Creator is not part of the tool
                 columns = [{"name": c.name, "type": _TYPE_NAMES[c.type]} for c in created_columns(source)]
                 return json.dumps({"name": "default", "columns": columns}, ensure_ascii=False)
     return ""
 
 
 def tools_table(host: ExtensionHost, tools: Sequence[WorkflowTool]) -> OutputTable:
-    """A table of workflow tools with the column *Tool*, as *Workflow to Tool* gives it."""
+    """A table of workflow tools in the column *Tool*, as *Workflow to Tool* outputs it."""
     import pyarrow as pa
     from knime.types.tool import WorkflowTool as KnimeTool
 

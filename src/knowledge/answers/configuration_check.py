@@ -1,4 +1,4 @@
-"""Checks a node's settings against what is known about them.
+"""Checks a node's settings against the node's specification.
 
 Only certain errors are reported: a false alarm costs more than a missed mistake, as a person who believes the
 alarm breaks a configuration that worked. So some things are not judged: nodes whose settings keys are
@@ -90,11 +90,11 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         value = given.get(name)
         wrong: _Wrong | None = None
         if name not in given and name not in controlled:
-            wrong = _missing(parameter, given)
+            wrong = _missing_problem(parameter, given)
         elif name in controlled or _filled_in_later(value):
             notes.append(f"'{name}' is filled in later and was not judged.")
         else:
-            wrong = _judged(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
+            wrong = _value_problem(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
         if wrong is not None:
             problems.append(Problem(setting=name, problem=wrong[0], fix=wrong[1]))
     unknown = [name for name in given if name not in known and not _own_entry(name)]
@@ -164,7 +164,7 @@ def _controlled(settings: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def _missing(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:
+def _missing_problem(parameter: Parameter, given: Mapping[str, Any]) -> _Wrong | None:
     if not parameter.required or parameter.has_default:
         return None
     if any(key.startswith(f"{parameter.name}.") or folded(key) == folded(parameter.name) for key in given):
@@ -185,7 +185,7 @@ def _unknown(name: str, known: Mapping[str, Parameter]) -> Problem:
     )
 
 
-def _judged(parameter: Parameter, value: Any, *, exact_types: bool) -> _Wrong | None:
+def _value_problem(parameter: Parameter, value: Any, *, exact_types: bool) -> _Wrong | None:
     kind = (parameter.type or "").lower()
     if value is None:
         needed = parameter.required and not parameter.has_default

@@ -103,7 +103,7 @@ def resolve(reader: CatalogueReader, node_type: str, subtype: str) -> Resolved:
     if old is not None and old.exact:
         return _renamed(index, old, node_type, subtype)
     if known_type is not None:
-        found = _only([node for node in _called(index, subtype) if node.node_type == known_type])
+        found = _single_node([node for node in _nodes_named(index, subtype) if node.node_type == known_type])
         if found is not None:
             warnings = [corrected]
             if found.subtype != subtype:
@@ -168,17 +168,17 @@ def _anywhere(index: NodeIndex, node_type: str, subtype: str) -> NodeSummary | N
         row = index.row_of(f"{node_type}.{subtype}")
     if row is not None:
         return index.summaries[row]
-    return None if node_type else _only(_called(index, subtype))
+    return None if node_type else _single_node(_nodes_named(index, subtype))
 
 
-def _called(index: NodeIndex, written: str) -> list[NodeSummary]:
+def _nodes_named(index: NodeIndex, written: str) -> list[NodeSummary]:
     """The nodes with this name or subtype, ignoring case, spaces and the suffix."""
     key = folded(written)
     keys = dict.fromkeys((key, key.removesuffix(f" {folded(_SUFFIX)}")))
     return list(dict.fromkeys(node for key in keys for node in index.exact(key)))
 
 
-def _only(nodes: list[NodeSummary]) -> NodeSummary | None:
+def _single_node(nodes: list[NodeSummary]) -> NodeSummary | None:
     current = _in_use(nodes)
     return current[0] if len(current) == 1 else None
 

@@ -15,7 +15,7 @@ from .tool_outputs import (
     DETAILS_OUTPUT,
     SEARCH_OUTPUT,
     TYPES_OUTPUT,
-    said,
+    described,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _HUMAN: Final = (
     "❌ ANTI-PATTERN: HIL → AI_AGENT → IF. ✅ CORRECT: a single HUMAN_IN_THE_LOOP node, which analyses the"
     " response itself and has an output for each outcome."
 )
-_CURSOR: Final = said("Where to go on: the next_cursor of the answer before. Leave it out to begin.")
+_CURSOR: Final = described("Where to go on: the next_cursor of the answer before. Leave it out to begin.")
 _DETAIL: Final = {
     "type": "string",
     "enum": [level.value for level in DetailLevel],
@@ -86,15 +86,15 @@ _DETAIL: Final = {
 _REFERENCE: Final = {
     "type": "object",
     "properties": {
-        "node_type": said("Such as TRIGGER"),
-        "subtype": said("Such as WEBHOOK"),
-        "id": said("Instead of both: the node's id or its exact name"),
+        "node_type": described("Such as TRIGGER"),
+        "subtype": described("Such as WEBHOOK"),
+        "id": described("Instead of both: the node's id or its exact name"),
     },
     "additionalProperties": False,
     "anyOf": [{"required": ["node_type", "subtype"]}, {"required": ["id"]}],
 }
 _NODE: Final = {
-    "anyOf": [said("The node's id, its exact name, or TYPE.SUBTYPE"), _REFERENCE],
+    "anyOf": [described("The node's id, its exact name, or TYPE.SUBTYPE"), _REFERENCE],
     "description": "The node",
 }
 
@@ -188,11 +188,11 @@ SEARCH_NODES: Final = ToolDefinition(
     ),
     parameters=_arguments(
         {
-            "query": said("Search query (e.g., 'HTTP request', 'send email', 'VLOOKUP')"),
+            "query": described("Search query (e.g., 'HTTP request', 'send email', 'VLOOKUP')"),
             "max_results": _count("Maximum number of results to return"),
             "include_details": _flag("Include full node specifications in results", default=False),
             "detail": _DETAIL,
-            "node_type": said("Only nodes of this type"),
+            "node_type": described("Only nodes of this type"),
             "cursor": _CURSOR,
         },
         "query",
@@ -224,7 +224,7 @@ FIND_COMPATIBLE: Final = ToolDefinition(
                 "default": "after",
                 "description": "What can follow, or what can come before",
             },
-            "query": said("Only nodes that this finds, the best first"),
+            "query": described("Only nodes that this finds, the best first"),
             "max_results": _count("Maximum number of nodes to return"),
             "cursor": _CURSOR,
         },
@@ -241,12 +241,12 @@ CHECK_CONFIGURATION: Final = ToolDefinition(
     title="Check a configuration",
     description=(
         "Check a node's settings before they are used: keys that do not exist, missing or wrong values,"
-        " ranges. Only what is certainly wrong is reported; valid is null where nothing can be said."
+        " ranges. Only what is certainly wrong is reported; valid is null where nothing can be described."
     ),
     parameters=_arguments(
         {
             "node": _NODE,
-            "settings": said("Values by key, as in default_configurations", "object"),
+            "settings": described("Values by key, as in default_configurations", "object"),
         },
         "node",
         "settings",

@@ -21,7 +21,7 @@ def _maybe(kind: str) -> _Schema:
     return {"type": [kind, "null"]}
 
 
-def said(description: str, kind: str = "string") -> _Schema:
+def described(description: str, kind: str = "string") -> _Schema:
     """A schema with only a type and a description."""
     return {"type": kind, "description": description}
 
@@ -31,15 +31,15 @@ _FLAG: Final[_Schema] = {"type": "boolean"}
 _TEXTS: Final = _array(_TEXT)
 _LIST: Final[_Schema] = {"type": "array"}
 _MAPPING: Final[_Schema] = {"type": "object"}
-_WARNING: Final = said("What was corrected or left out")
-_NEXT: Final = said("Call again with this as cursor to go on")
-_TOTAL: Final = said("How many there are in all", "integer")
+_WARNING: Final = described("What was corrected or left out")
+_NEXT: Final = described("Call again with this as cursor to go on")
+_TOTAL: Final = described("How many there are in all", "integer")
 _CATALOGUE: Final = _object(
     {
-        "version": said("Changes exactly when the catalogue's content does"),
-        "built_at": said("UTC, ISO 8601"),
+        "version": described("Changes exactly when the catalogue's content does"),
+        "built_at": described("UTC, ISO 8601"),
         "nodes": {"type": "integer"},
-        "origin": said("What it was built from"),
+        "origin": described("What it was built from"),
     },
     *("version", "built_at", "nodes", "origin"),
     description="What this answer comes from",
@@ -81,7 +81,7 @@ _PORT: Final = _object(
         "type": _TEXT,
         "required": _FLAG,
         "description": _TEXT,
-        "max_connections": said("-1: any number", "integer"),
+        "max_connections": described("-1: any number", "integer"),
         "data_format": _maybe("object") | {"properties": _DATA_FORMAT},
         "validation_schema": _maybe("object"),
     },
@@ -100,7 +100,7 @@ _DETAILS: Final[_Schema] = _BRIEF | {
     "attached_nodes": _TEXTS | {"description": "Only for nodes that others are attached to"},
     "examples": _array(_MAPPING),
     "warning": _WARNING,
-    "error": said("Why there is no such node"),
+    "error": described("Why there is no such node"),
     "hint": _TEXT,
     "suggestions": _array(_object(_BRIEF)),
     "valid": _TEXTS | {"description": "The subtypes, or types, that there are"},
@@ -122,7 +122,7 @@ DETAILS_OUTPUT: Final = _answer(
     },
     "nodes",
 )
-_FIELD: Final = said("name, id, aliases, vocabulary, category, parameters or description")
+_FIELD: Final = described("name, id, aliases, vocabulary, category, parameters or description")
 _HIT: Final = _object(
     _DETAILS
     | {
@@ -148,10 +148,10 @@ _PROBLEM: Final = {"setting": _TEXT, "problem": _TEXT, "fix": _TEXT}
 CHECK_OUTPUT: Final = _answer(
     {
         "node": _object(_BRIEF),
-        "valid": _maybe("boolean") | {"description": "null: nothing can be said about it"},
+        "valid": _maybe("boolean") | {"description": "null: nothing can be described about it"},
         "problems": _array(_object(_PROBLEM, *_PROBLEM)),
         "notes": _TEXTS,
-        "defaults": said("Settings that were not given, and what they are then", "object"),
+        "defaults": described("Settings that were not given, and what they are then", "object"),
         "warning": _WARNING,
     },
     *("node", "valid", "problems"),

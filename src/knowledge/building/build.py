@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..model import CatalogueOrigin, NodeSpec
     from .writing import Step
 
-_MOST_TOLD: Final = 3
+_MOST_REASONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def build_catalogue(
     nodes = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
     if not nodes:
         where = ", ".join(str(root) for root in plugins) or "the sources"
-        why = "".join(f". {entry.what} {entry.reason}: {entry.detail}" for entry in left_out[:_MOST_TOLD])
+        why = "".join(f". {entry.what} {entry.reason}: {entry.detail}" for entry in left_out[:_MOST_REASONS])
         raise CatalogueError(
             f"There are no nodes in {where}{why}",
             fix="Name the folder of an installed KNIME (with 'plugins' in it), or a folder of plug-ins.",

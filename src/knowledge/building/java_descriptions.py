@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DEEPEST: Final = 2
 """Compiled code nests no deeper, but a class file made by hand may nest without end."""
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
-_MORE: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
+_GROUP_WORDS: Final = ("Group", "Dynamic", "dynamic", "Extendable", "extendable")
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ def read_class(code: ClassFile) -> NodeSpec | None:
     _, second = code.run("createNodeDescription", ["this"], fields)
     found = _Description()
     for call in (*second, *first):
-        if call.name == "createNodeDescription" and _read_one_call(call, found):
+        if call.name == "createNodeDescription" and _read_single_call(call, found):
             break
     else:
         # The chain is in a constant of the class, or in the method itself.
         for calls in (first, second):
             if "name" not in found.texts:
                 for call in calls:
-                    _read_link(code, call, found)
+                    _read_chained_call(code, call, found)
     name, short = found.texts.get("name"), found.texts.get("shortDescription")
     if not name or short is None:
         return None
@@ -77,7 +77,7 @@ def read_class(code: ClassFile) -> NodeSpec | None:
     )
 
 
-def _read_link(code: ClassFile, call: Call, found: _Description, depth: int = 0) -> None:
+def _read_chained_call(code: ClassFile, call: Call, found: _Description, depth: int = 0) -> None:
     texts = [arg for arg in call.args if isinstance(arg, str)]
     match call.name:
         case "name" | "shortDescription" | "fullDescription" if texts:
@@ -90,7 +90,7 @@ def _read_link(code: ClassFile, call: Call, found: _Description, depth: int = 0)
             found.links.append(f"- {texts[-1]} ({texts[0]})" if len(texts) > 1 else f"- {texts[0]}")
         case "ports" | "dynamicPorts" if call.args and isinstance(call.args[0], Lambda) and depth < _DEEPEST:
             for inner in code.run(call.args[0].method, [Call("ports")])[1]:
-                _read_link(code, inner, found, depth + 1)
+                _read_chained_call(code, inner, found, depth + 1)
         case "addView" if texts:
             found.views.append(View(name="", description=_text(texts[-1])))
         case _ if texts and call.name.startswith(("addInput", "addOptionalInput", "addDynamicInput")):
@@ -101,7 +101,7 @@ def _read_link(code: ClassFile, call: Call, found: _Description, depth: int = 0)
             pass
 
 
-def _read_one_call(call: Call, found: _Description) -> bool:
+def _read_single_call(call: Call, found: _Description) -> bool:
     """Reads the arguments of the call, which has at least a name, an icon and two descriptions."""
     texts = [arg for arg in call.args if isinstance(arg, str)]
     if len(texts) < 4:
@@ -162,7 +162,7 @@ def _port(call: Call, texts: list[str], *, is_input: bool) -> Port:
         description=_text(texts[-1]) if len(texts) > 1 else "",
         is_input=is_input,
         optional="ptional" in call.name,
-        group=any(word in call.name for word in _MORE),
+        group=any(word in call.name for word in _GROUP_WORDS),
     )
 
 

@@ -36,9 +36,9 @@ _KIND_OF_PORT: Final = {
 }
 
 
-def described(**said: Any) -> NodeSpec:
+def described(**facts: Any) -> NodeSpec:
     """A node with the facts of its description. The id comes from its registration in ``plugin.xml``."""
-    return NodeSpec(id="", subtype="", origin=Origin(kind=SourceKind.KNIME, name=""), **said)
+    return NodeSpec(id="", subtype="", origin=Origin(kind=SourceKind.KNIME, name=""), **facts)
 
 
 def is_node_description(data: bytes) -> bool:

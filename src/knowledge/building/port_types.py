@@ -40,11 +40,11 @@ def type_of(owner: str) -> Type:
     ), owner or None
 
 
-def port_of(*, is_input: bool, optional: bool, group: bool = False, **said: Any) -> Port:
+def port_of(*, is_input: bool, optional: bool, group: bool = False, **fields: Any) -> Port:
     """A port of a KNIME node. Inputs take one connection, and ports of groups are optional."""
     optional = optional or group
     most = 1 if is_input else -1
-    return Port(optional=optional, required=not optional, group=group, max_connections=most, **said)
+    return Port(optional=optional, required=not optional, group=group, max_connections=most, **fields)
 
 
 def typed(ports: tuple[Port, ...], types: Sequence[Type]) -> tuple[Port, ...]:

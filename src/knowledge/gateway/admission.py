@@ -29,11 +29,11 @@ def admit(request: Request, scope: Scope) -> None:
     if len(sent) != 1:
         gateway_of(request).metrics.refused("key")
         what = "Send an API key" if not sent else "Send one API key, not several,"
-        raise no_key(f"{what} in the header {KEY_HEADER}.")
-    let_in(request, verified(request, sent[0]), scope)
+        raise invalid_key(f"{what} in the header {KEY_HEADER}.")
+    admit_key(request, verified_key(request, sent[0]), scope)
 
 
-def verified(request: Request, presented: str) -> ApiKey:
+def verified_key(request: Request, presented: str) -> ApiKey:
     """The key that a client presents.
 
     Raises:
@@ -44,11 +44,11 @@ def verified(request: Request, presented: str) -> ApiKey:
     key = gateway.keys.verify(presented)
     if key is None:
         gateway.metrics.refused("key")
-        raise no_key("This API key is unknown, expired or revoked. Ask for another one.")
+        raise invalid_key("This API key is unknown, expired or revoked. Ask for another one.")
     return key
 
 
-def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
+def admit_key(request: Request, key: ApiKey, scope: Scope) -> None:
     """Admits a request with a valid key, if its scope and rate allow.
 
     Raises:
@@ -75,7 +75,7 @@ def let_in(request: Request, key: ApiKey, scope: Scope) -> None:
         )
 
 
-def no_key(user_message: str) -> MCPError:
+def invalid_key(user_message: str) -> MCPError:
     """The error for a request without a valid key."""
     return invalid_request(user_message, status=401, headers=_CHALLENGE)
 
@@ -83,8 +83,8 @@ def no_key(user_message: str) -> MCPError:
 def from_elsewhere(request: Request) -> bool:
     """Returns whether a browser sends the request on behalf of a page of another origin.
 
-    Browsers send that origin's relation in ``Sec-Fetch-Site`` (https://www.w3.org/TR/fetch-metadata/), or, on
-    plain HTTP, only the origin in ``Origin``.
+    ``Sec-Fetch-Site`` says how that origin relates to this one (https://www.w3.org/TR/fetch-metadata/). On
+    plain HTTP, browsers send only ``Origin``.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -101,7 +101,7 @@ async def read_body(request: Request, *, kind: str) -> None:
         kind: The required media type.
 
     Raises:
-        MCPError: 415: the media type is another. 413: the body is too large. 408: the body arrives too slowly.
+        MCPError: 415: the media type is another. 413: the body is too large. 408: the body is too slow.
     """
     settings = gateway_of(request).settings
     most = settings.gateway_max_body_bytes
@@ -116,7 +116,7 @@ async def read_body(request: Request, *, kind: str) -> None:
         with anyio.fail_after(settings.gateway_request_timeout):
             async for part in request.stream():
                 size += len(part)
-                # Most clients read the answer only after sending the whole body, so this reads on, up to a limit.
+                # Most clients read the answer only after sending the whole body: read on, up to a limit.
                 if size > 8 * most:
                     break
                 if size <= most:

@@ -58,7 +58,7 @@ def internal_app(gateway: Gateway) -> FastAPI:
 
 
 class ThisMachineOnly:
-    """ASGI middleware that refuses requests of foreign web pages, also if their host name resolves here.
+    """ASGI middleware that refuses requests of foreign pages, even if their host name is this machine's.
 
     Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f. A link from another
     page is allowed, as that page cannot read the answer.
@@ -86,7 +86,7 @@ class ThisMachineOnly:
 
 
 def _host_of(request: Request) -> str:
-    """The host in the request's header. (For an invalid header, Starlette returns the server's own host.)"""
+    """The host in the request's header. For an invalid header, Starlette returns the server's own host."""
     try:
         return urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
     except ValueError:
@@ -105,7 +105,7 @@ def _app(gateway: Gateway, listener: str, title: str, description: str) -> FastA
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.gateway, app.state.listener = gateway, listener
-    app.openapi = cache(partial(document_of, app, gateway.registry))  # as in FastAPI's documentation, "Extending OpenAPI"
+    app.openapi = cache(partial(document_of, app, gateway.registry))  # see FastAPI's "Extending OpenAPI"
     app.add_exception_handler(HTTPException, _no_such_endpoint)
     return app
 
@@ -114,7 +114,7 @@ async def _no_such_endpoint(request: Request, error: Exception) -> Response:
     """Answers requests that match no endpoint: an unknown path, or another method."""
     assert isinstance(error, HTTPException)
     what = {404: "There is no such endpoint.", 405: "This endpoint does not take this method."}
-    told = noted(
+    mcp_error = noted(
         request,
         invalid_request(
             what.get(error.status_code, str(error.detail)),
@@ -123,7 +123,7 @@ async def _no_such_endpoint(request: Request, error: Exception) -> Response:
         ),
     )
     return (
-        error_page(request, told)
+        error_page(request, mcp_error)
         if wants_html(request)
-        else failure(told, Envelope.PLAIN, record_of(request))
+        else failure(mcp_error, Envelope.PLAIN, record_of(request))
     )

@@ -1,4 +1,4 @@
-"""The endpoints: ``/api/v1/mcp`` with JSON-RPC envelopes, ``/mcp`` with plain bodies, health, and internal."""
+"""The endpoints: ``/api/v1/mcp`` with JSON-RPC envelopes, ``/mcp`` with plain bodies, health, internal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ _simple_calling = router(Envelope.PLAIN, "simple", scope=Scope.TOOLS_EXECUTE, er
 _internal_listing = router(Envelope.PLAIN, "internal", scope=None, errors=LISTING)
 _internal_calling = router(Envelope.INTERNAL, "internal", scope=None, errors=CALLING)
 
-# The order matters only for paths that several endpoints match, such as `/tools/{tool_name}`.
 PUBLIC: Final = (_health, _public_health, _listing, _details, _calling, _simple_listing, _simple_calling)
 """The endpoints of the public listener, in the order in which their paths are matched."""
 
@@ -136,7 +135,7 @@ async def invoke_tool(request: Request, body: Annotated[AnyCall, Body()]) -> Res
     record = record_of(request)
     if isinstance(body, RPCToolCall):
         record.rpc_id, body = body.id, body.params
-    result = await _called(request, body)
+    result = await _call_tool(request, body)
     return answer(RPCToolResult(id=record.answered_id, result=result))
 
 
@@ -172,7 +171,7 @@ async def list_internally(request: Request) -> Response:
 @_internal_calling.post(f"{PREFIX}/invoke/internal", response_model=ToolResult)
 async def invoke_internally(request: Request, body: ToolCall) -> Response:
     """Call a tool."""
-    return answer(await _called(request, body))
+    return answer(await _call_tool(request, body))
 
 
 @_internal_listing.get("/metrics", response_class=Response)
@@ -188,7 +187,7 @@ def _tool_list(request: Request) -> MCPToolList:
     return MCPToolList(tools=[MCPTool.model_validate(tool) for tool in tools])
 
 
-async def _called(request: Request, call: ToolCall) -> ToolResult:
+async def _call_tool(request: Request, call: ToolCall) -> ToolResult:
     record = record_of(request)
     found = await gateway_of(request).call(call.name, call.arguments, record)
     return ToolResult(

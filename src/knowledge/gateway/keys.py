@@ -1,8 +1,8 @@
 """API keys. The command line makes, lists and revokes keys; the gateway looks them up on every request.
 
-Only a digest of each key is stored. A key has 32 random bytes, so a plain SHA-256 is enough: slow hashes are for
-passwords, which can be guessed. The file is a SQLite database: a key is on disk before it is shown, and a revoked
-key is refused from the next request on.
+Only a digest of each key is stored. A key has 32 random bytes, so a plain SHA-256 is enough: slow hashes are
+for passwords, which can be guessed. The file is a SQLite database: a key is on disk before it is shown, and a
+revoked key is refused from the next request on.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class KeyStore:
         return self._keys("WHERE id = ?", found[0].id)[0]
 
     def hashed(self, text: str) -> str:
-        """A short hash of a text for logs, keyed with the file's salt, so that texts cannot be guessed from it."""
+        """A short hash of a text for logs, keyed with the file's salt against guessing the text."""
         folded = " ".join(text.casefold().split()).encode("utf-8", "replace")
         return hashlib.blake2b(folded, key=self._salt, digest_size=6).hexdigest()
 

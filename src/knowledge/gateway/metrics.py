@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: calls by tool, durations, errors, cache hits. Served on the internal listener only."""
+"""Metrics for Prometheus: calls by tool, durations, errors, cache hits. For the internal listener only."""
 
 from __future__ import annotations
 

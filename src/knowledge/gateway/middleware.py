@@ -63,7 +63,7 @@ class Observed:
             nonlocal finished
             if not finished:
                 finished = True
-                self._finished(scope, record, method, span)
+                self._record_end(scope, record, method, span)
 
         async def observed(message: Message) -> None:
             nonlocal begun
@@ -84,14 +84,14 @@ class Observed:
             try:
                 await self._app(scope, receive, observed)
             except Exception as error:
-                told = as_mcp_error(error)
+                mcp_error = as_mcp_error(error)
                 if not begun:
-                    record.error_type, record.error = told.error_type.value, told.message
-                    await failure(told, Envelope.PLAIN, record)(scope, receive, observed)
+                    record.error_type, record.error = mcp_error.error_type.value, mcp_error.message
+                    await failure(mcp_error, Envelope.PLAIN, record)(scope, receive, observed)
             finally:
                 finish()
 
-    def _finished(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
+    def _record_end(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
         """Records the end of a request in its span, the metrics and the log."""
         # The template of the path, as the path itself has parts that clients choose.
         route: str = getattr(scope.get("route"), "path", "unmatched")

@@ -59,7 +59,7 @@ TOOL: Final = ToolDefinition(
 )
 
 _FEW_NAMES: Final = 5
-_CALLED: Final = 0.9
+_ALIAS_SIMILARITY: Final = 0.9
 """The similarity of a node to one of its earlier or alternative names."""
 
 
@@ -183,7 +183,7 @@ def similarity(name: str, hit: Hit) -> float:
         case Tier.EXACT:
             score = 1.0
         case Tier.CALLED:
-            score = _CALLED
+            score = _ALIAS_SIMILARITY
         case Tier.ALL_WORDS:
             score = 0.5 + 0.4 * alike
         case Tier.ANY_WORD:

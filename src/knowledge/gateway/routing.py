@@ -105,7 +105,7 @@ def guarded(
                 except Exception as error:
                     if isinstance(error, RequestValidationError):
                         record_of(request).rpc_id = _rpc_id(error.body)
-                    return fail(request, noted(request, _told(error)))
+                    return fail(request, noted(request, _as_endpoint_error(error)))
 
             return handler
 
@@ -120,7 +120,7 @@ def noted(request: Request, error: MCPError) -> MCPError:
     return error
 
 
-def _told(error: Exception) -> MCPError:
+def _as_endpoint_error(error: Exception) -> MCPError:
     """The gateway's error for any exception of an endpoint."""
     match error:
         case RequestValidationError():

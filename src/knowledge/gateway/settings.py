@@ -151,7 +151,7 @@ class GatewaySettings(BaseModel):
 
     @property
     def needs_tls_warning(self) -> bool:
-        """Whether keys travel unencrypted to other machines."""
+        """True if keys travel unencrypted to other machines."""
         plain = self.gateway_tls_certificate is None and not self.gateway_behind_proxy
         return plain and not is_loopback(self.gateway_host)
 

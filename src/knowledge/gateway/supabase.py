@@ -73,16 +73,16 @@ class SupabaseKnowledge(NodeKnowledgeRetriever):
         self._client.close()
 
     def _query_supabase(self, node_name: str) -> NodeKnowledgeResult:
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "match_threshold": self._threshold,
             "match_count": 1,
             "node_type_filter": None,
         }
         if self._embeddings is None:
-            asked["query_text"] = node_name
+            arguments["query_text"] = node_name
         else:
-            asked["query_embedding"] = self._embedding(self._embeddings, node_name)
-        rows = self._project.post(self._client, asked)
+            arguments["query_embedding"] = self._embedding(self._embeddings, node_name)
+        rows = self._project.post(self._client, arguments)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in cast("list[Any]", rows)):
             raise _database(f"Supabase: {FUNCTION} gave no list of rows")
         found = cast("list[dict[str, Any]]", rows)

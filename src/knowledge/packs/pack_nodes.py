@@ -29,13 +29,13 @@ _WORDS_IN_CAPITALS: Final = frozenset({"AI", "HTTP", "MCP", "URL", "API", "JSON"
 
 
 def read_node(fields: Fields, problems: Problems, *, pack: str, version: str) -> NodeSpec:
-    """Reads a node in either format; notes what is wrong.
+    """Reads a node in either format, and adds its problems to `problems`.
 
     Args:
-        fields: What stands in the file.
-        problems: Where it is noted.
+        fields: The node's mapping in the file.
+        problems: The problems of the file.
         pack: The pack's name.
-        version: The pack's version, which nodes have that name none.
+        version: The pack's version, which is the default for its nodes.
     """
     legacy = _is_legacy(fields)
     fields.allow(*(_LEGACY if legacy else _MODERN))

@@ -1,4 +1,4 @@
-"""The parameters in a spec pack: read, and checked against themselves."""
+"""Reads the parameters in a spec pack, and checks them for contradictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("object", "dict", "map"), lambda value: isinstance(value, dict)),
     **dict.fromkeys(("json", "any"), lambda _: True),
 }
-"""The types of parameters, and what fits them."""
+"""The types of parameters, with functions that tell whether a value has the type."""
 
 _COMMON: Final = (
     *("type", "required", "description", "label", "enum_values", "options", "min", "max"),
@@ -43,8 +43,8 @@ def read_parameter(fields: Fields, *, name: str | None = None) -> Parameter:
     """Reads a parameter of a legacy spec, or a field of a modern one.
 
     Args:
-        fields: What stands in the file.
-        name: The key that it stands under in a modern spec; None: a legacy one, which has it inside.
+        fields: The parameter's mapping in the file.
+        name: The key of the mapping in a modern spec; None for a legacy spec, which has the name inside.
     """
     fields.allow(*(LEGACY_KEYS if name is None else MODERN_KEYS))
     default = "default_value" if name is None else "default"
@@ -95,7 +95,7 @@ def _options(fields: Fields, key: str) -> tuple[Option, ...]:
 
 
 def _check(parameter: Parameter, fields: Fields, default: str) -> None:
-    """Reports contradictions: a default that is not allowed, a range without numbers."""
+    """Reports contradictions, such as a default that is not allowed, or a range for texts."""
     _check_options(parameter, fields)
     _check_range(parameter, fields)
     pattern = _pattern(parameter, fields)

@@ -1,4 +1,4 @@
-"""Spec packs: YAML files of node specifications, with an order of types and the names of old.
+"""Reads spec packs: YAML files of node specifications, with the order of types and old names.
 
 ::
 
@@ -33,7 +33,7 @@ _RULES: Final = Rules(merge_keys=False, most_values=200_000, deepest=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """A spec pack; types and nodes are in its order."""
+    """A spec pack, with types and nodes in the order of the file."""
 
     name: str
     version: str
@@ -47,11 +47,11 @@ def read_pack(path: Path, *, shown_as: str | None = None) -> Pack:
 
     Args:
         path: The file.
-        shown_as: What errors and origins call it; the path unless it is given.
+        shown_as: The name of the file in errors and origins; the path by default.
 
     Raises:
-        PackError: It is no pack; all problems are in the text, with line and key.
-        OSError: It cannot be read.
+        PackError: The file is not a valid pack. The message has all problems with line and key.
+        OSError: The file cannot be read.
     """
     shown = shown_as or str(path)
     if path.stat().st_size > _LARGEST:
@@ -68,10 +68,10 @@ def parse_pack(text: str, *, file: str) -> Pack:
 
     Args:
         text: The pack.
-        file: What errors and origins call it.
+        file: The name of the file in errors and origins.
 
     Raises:
-        PackError: It is no pack; all problems are in the text, with line and key.
+        PackError: The text is not a valid pack. The message has all problems with line and key.
     """
     try:
         source = read(text, _RULES)
@@ -109,7 +109,7 @@ def _types(root: Fields, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tu
         name = entry.text("name", required=True)
         names.append(name)
         old += [OldName(node_type=was, subtype=None, instead=(name,)) for was in entry.texts("old_names")]
-    # Types that are only used follow those that are declared, in the order of the nodes.
+    # Declared types come first; then undeclared types, in the order of the nodes.
     return tuple(dict.fromkeys((*names, *(node.node_type for node in nodes)))), tuple(old)
 
 

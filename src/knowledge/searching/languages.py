@@ -1,4 +1,4 @@
-"""German, French and Spanish words in a query: what they are in English, unless the catalogue has them."""
+"""Translates German, French and Spanish words of a query into English, unless the catalogue has them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _ENDINGS: Final = (
     ("ees", "ee", "es", "er", "ez", "e", "s"),
     ("adas", "ados", "ada", "ado", "as", "os", "es", "ar", "er", "ir", "a", "e", "o", "s"),
 )
-"""Of German, French and Spanish words: the columns of the table."""
+"""The endings of German, French and Spanish words, in the order of the columns in the table."""
 
 _JOINTS: Final = ("", "s", "n", "en", "e")
-"""Between the words of a German compound: Entscheidung-s-baum."""
+"""Linking letters between the words of a German compound: Entscheidung-s-baum."""
 
 _SHORTEST: Final = 3
 _TELLING_SMALL: Final = 3
-"""So many small words that English has not say which language it is, if no other word does."""
+"""The number of small words (which English does not have) that identify a language on their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Language:
-    """What a language calls things.
+    """The words of a language.
 
     Attributes:
-        endings: Of its words, the longest first.
-        words: What words are in English, by their stems.
-        small: Words without which a question says the same.
+        endings: The endings of words, the longest first.
+        words: English translations by stem.
+        small: Words without a meaning for the search.
     """
 
     endings: tuple[str, ...]
     words: Mapping[str, str]
     small: frozenset[str]
 
-    def explained(self, words: list[str], translated: Mapping[str, str]) -> int:
+    def count_of(self, words: list[str], translated: Mapping[str, str]) -> int:
         """Counts the words that belong to this language; the language with the most words wins."""
         small = sum(word in self.small and word not in SAYING_NOTHING for word in words)
         return len(translated) + small if translated or small >= _TELLING_SMALL else 0
@@ -57,7 +57,7 @@ class _Language:
         }
 
     def _translated(self, word: str, is_known: Callable[[str], bool]) -> str:
-        """A word, or the words of a compound, in English; empty if it is not known."""
+        """The English translation of a word or compound; empty if there is none."""
         whole = self._english(word)
         if whole or len(word) > LONGEST_WORD:
             return whole
@@ -65,7 +65,7 @@ class _Language:
             last = self._english(word[end:])
             firsts = (self._english(word[:end].removesuffix(joint)) for joint in _JOINTS)
             first = next(filter(None, firsts), "")
-            # One of the two may be a word of both languages: Textdatei.
+            # One of the two parts may be an English word, too: Textdatei.
             if last and not first and is_known(word[:end]):
                 first = word[:end]
             if first and not last and is_known(word[end:]):
@@ -79,19 +79,19 @@ class _Language:
 
 
 def in_english(key: str, is_known: Callable[[str], bool]) -> tuple[str, dict[str, str]]:
-    """Translates what can be, and leaves the small words of the language out.
+    """Translates the known words of a query into English, and removes small words of its language.
 
     Args:
-        key: A folded query.
-        is_known: Whether the catalogue has a word: such a word is what was meant.
+        key: The folded query.
+        is_known: Tells whether the catalogue has a word; such words are not translated.
 
     Returns:
-        The query, and the words that were translated with what they are in English.
+        The query, and the English translation of each translated word.
     """
     words = key.split()
     choices = [(language, language.translations(words, is_known)) for language in _languages()]
-    spoken, found = max(choices, key=lambda choice: choice[0].explained(words, choice[1]))
-    if not spoken.explained(words, found):
+    spoken, found = max(choices, key=lambda choice: choice[0].count_of(words, choice[1]))
+    if not spoken.count_of(words, found):
         return key, {}
     kept = (found.get(word, word) for word in words if word in found or word not in spoken.small)
     return " ".join(kept) or key, found

@@ -1,13 +1,13 @@
-"""Finds nodes: names first, then words by field, then what other tools call it.
+"""Finds nodes by exact names, by words of other tools, and by words in their fields.
 
-The order is total, so the same question always has the same answer:
+The order is total, so the same query always has the same answer:
 
 1. the node with exactly this name or id,
-2. what the query is called in other tools (`vocabulary`), or was called before,
+2. nodes for a word of another tool (`vocabulary`), or with this name earlier,
 3. nodes that have all words, then nodes that have some of them, each by score,
 4. deprecated nodes, in the same order,
 
-and, where that is equal, by name and id.
+and nodes that are equal in this order, by name and id.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _LEAST_SCORE: Final = 0.01
 _NAME_BONUS: Final = 14.0
 _PHRASE_BONUS: Final = 6.0
 _RELATED_BONUS: Final = 16.0
-"""For the node whose name is the query in other words: *Column Rename*, Column Renamer."""
+"""The bonus for a node whose name has the query's words in other forms: *Column Rename*, Column Renamer."""
 
 _ORDER_BONUS: Final = 2.0
-"""For names with words in the order of the query: *String to Number* and *Number to String* are two nodes."""
+"""The bonus for names with words in the query's order: *String to Number* is not *Number to String*."""
 
 _REVERSED: Final = 0.5
 _CLOSE: Final = 0.6
@@ -62,12 +62,12 @@ class Hit:
     """A node that was found.
 
     Attributes:
-        node: What lists show of it.
-        tier: Why it was found.
-        score: Larger is better, above 0; comparable within one answer.
+        node: The summary of the node.
+        tier: The reason for the hit.
+        score: A number above 0, larger for better hits; comparable within one answer.
         field: The field that matched: ``name``, ``id``, ``aliases``, ``category``, ``parameters``,
             ``description`` or ``vocabulary``.
-        words: What matched in that field.
+        words: The words that matched in that field.
     """
 
     node: NodeSummary
@@ -78,7 +78,7 @@ class Hit:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Sorts hits."""
+        """The sort key of hits."""
         late = self.node.deprecated and self.tier is not Tier.EXACT
         return late, self.tier, -self.score, self.node.deprecated, self.node.name, self.node.id
 
@@ -88,10 +88,10 @@ class SearchAnswer:
     """The result of a search.
 
     Attributes:
-        hits: The part that was asked for, the best first.
-        total: How many were found, on all pages.
-        corrected: Words that were not found, and those that were taken instead.
-        cut: Whether only the beginning of the query was looked at.
+        hits: The hits on this page, the best first.
+        total: The number of hits on all pages.
+        corrected: Words that were not found, with the words that were searched instead.
+        cut: Whether the query was too long, so that only its beginning was used.
     """
 
     hits: tuple[Hit, ...]
@@ -107,13 +107,13 @@ def search(
 
     Args:
         reader: The catalogue.
-        text: What a person or model typed; any text, none of it is syntax.
-        limit: How many at most.
-        offset: How many to leave out at first.
+        text: The query of a person or model: any text, without a syntax.
+        limit: The largest number of hits.
+        offset: The number of hits to skip.
         node_type: Only nodes of this type.
 
     Returns:
-        The nodes, in an order that is always the same.
+        The hits, always in the same order.
     """
     query = parse_query(text)
     if not query.key:
@@ -137,7 +137,7 @@ def search(
         key=lambda hit: hit.order,
     )
     shown = hits[offset : offset + limit]
-    _say_why(reader, shown, expansions)
+    _add_reasons(reader, shown, expansions)
     return SearchAnswer(
         hits=tuple(shown),
         total=len(hits),
@@ -147,7 +147,7 @@ def search(
 
 
 def _is_name(index: NodeIndex, key: str) -> bool:
-    """Returns whether a node is called so, here or in another tool."""
+    """Returns whether this is the name of a node, or a word of another tool."""
     return bool(key) and (bool(index.exact(key)) or vocabulary().exact(key) is not None)
 
 
@@ -209,7 +209,7 @@ def _add_matches(
 
 
 def _bonus_of_parts(index: NodeIndex, query: Query, expansions: list[Expansion]) -> dict[int, float]:
-    """What parts of the query are called here, by row; the more of what the query says, the more points."""
+    """Points by row for nodes that the vocabulary has for parts of the query, more for larger parts."""
     bonus: dict[int, float] = {}
     weights = {expansion.word.text: expansion.weight for expansion in expansions}
     total = sum(weights.values())
@@ -237,7 +237,10 @@ def _name_coverage(name: tuple[str, ...], expansions: list[Expansion]) -> float:
 
 
 def _is_same_name(name: tuple[str, ...], expansions: list[Expansion]) -> float:
-    """The overlap of name and query, counting other forms of words and synonyms."""
+    """1 if name and query have the same words in order, 0.5 for two words in reverse, else 0.
+
+    Other forms of a word and synonyms count as the same word.
+    """
 
     def is_same(words: Iterable[str]) -> bool:
         return all(entry.closeness(word) >= _CLOSE for entry, word in zip(expansions, words, strict=True))
@@ -259,7 +262,7 @@ def _is_in_order(name: tuple[str, ...], expansions: list[Expansion]) -> bool:
     return len(set(places)) > 1 and places == sorted(places)
 
 
-def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
+def _add_reasons(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansion]) -> None:
     for hit in hits:
         hit.score = max(round(hit.score, 2), _LEAST_SCORE)
         if not hit.words:
@@ -270,7 +273,7 @@ def _say_why(reader: CatalogueReader, hits: list[Hit], expansions: list[Expansio
 def _matched_field(
     reader: CatalogueReader, row: int, expansions: list[Expansion]
 ) -> tuple[str, tuple[str, ...]]:
-    """The weightiest field of a node that has words of the query, and those words."""
+    """The first of `FIELDS` in which a node has words of the query, and these words."""
     columns = ", ".join(FIELDS)
     for texts in reader.rows(f"SELECT {columns} FROM texts WHERE row = ?", row):  # noqa: S608 - names of fields
         for field, text in zip(FIELDS, texts, strict=True):

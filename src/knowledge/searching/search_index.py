@@ -1,6 +1,6 @@
-"""What is kept in memory of a catalogue: names, and what lists show of its nodes.
+"""The part of a catalogue that is kept in memory: names and summaries of nodes.
 
-A few megabytes for 5,000 nodes. Whole nodes and words stay in the file.
+This takes a few megabytes for 5,000 nodes. Whole nodes and the full-text index stay in the file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class NodeIndex:
-    """Names of one version of a catalogue.
+    """The names in one version of a catalogue.
 
     Attributes:
-        summaries: By row.
-        old_names: What packs called their nodes before.
+        summaries: The summaries of the nodes by row.
+        old_names: The earlier names of nodes in packs.
     """
 
     def __init__(self, reader: CatalogueReader) -> None:
@@ -39,7 +39,7 @@ class NodeIndex:
         for row, entry in self.summaries.items():
             self._by_id[entry.id] = row
             ids = {folded(entry.id), folded(entry.subtype), folded(f"{entry.node_type} {entry.subtype}")}
-            # What people remember of org.knime.base.node.JoinerNodeFactory is its end.
+            # People search for the last part of a class name such as org.knime.base.node.JoinerNodeFactory.
             for key in {folded(entry.name), *ids, folded(entry.id.rpartition(".")[2])}:
                 self._by_key.setdefault(key, []).append(row)
             self._by_compact.setdefault(folded(entry.name).replace(" ", ""), []).append(row)
@@ -54,23 +54,23 @@ class NodeIndex:
         return None if row is None else self.summaries[row]
 
     def subtypes(self, node_type: str) -> tuple[str, ...]:
-        """The subtypes of a type, in their order."""
+        """The subtypes of a type, in order."""
         return tuple(subtype for kind, subtype in self._by_type if kind == node_type)
 
     def exact(self, key: str) -> list[NodeSummary]:
-        """The nodes whose name or id a folded text is, also when it is written in one word."""
+        """The nodes with this folded name or id, with or without its spaces."""
         rows = self._by_key.get(key) or self._by_compact.get(key.replace(" ", ""), [])
         return [self.summaries[row] for row in rows]
 
     def targets(self, name_or_id: str) -> list[NodeSummary]:
-        """The nodes that a vocabulary's entry names."""
+        """The nodes with this id or name, as entries of the vocabulary and old names refer to nodes."""
         row = self._by_id.get(name_or_id)
         if row is not None:
             return [self.summaries[row]]
         return self.exact(folded(name_or_id))
 
     def old(self, key: str) -> list[NodeSummary]:
-        """The nodes that stand in for those that once had this folded name or id."""
+        """The nodes that replace nodes with this old folded name or id."""
         targets = self._old_by_key.get(key, ())
         return list(dict.fromkeys(entry for target in targets for entry in self.targets(target)))
 
@@ -83,4 +83,4 @@ class NodeIndex:
 
 
 index_of = per_version(NodeIndex)
-"""The index for what a reader reads."""
+"""Returns the index of a reader's catalogue version."""

@@ -1,4 +1,4 @@
-"""Full-text search: what the words of a query may stand for in a catalogue, and the rows that have them."""
+"""Full-text search: expands the words of a query, and finds the rows that have them."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ if TYPE_CHECKING:
     from .search_words import Query
 
 _WEIGHTS: Final = "10.0, 7.0, 3.0, 2.0, 1.0"
-"""Of the fields, in the order of `schema.FIELDS`: name, aliases, category, parameters, description."""
+"""The weights of the fields, in the order of `schema.FIELDS`."""
 
 _TELLING: Final = "{name aliases category parameters}"
-"""The fields that say what a node is. Descriptions mention much else."""
+"""The fields that identify a node. Descriptions also mention many other things."""
 
 _ROWS: Final = 50
-"""Rows that each part of the search brings at most. They are ranked again afterwards."""
+"""The largest number of rows from each part of the search. They are ranked again afterwards."""
 
 _ENOUGH: Final = 50
-"""So many nodes with all words, and none with only some of them is looked for."""
+"""With so many nodes that have all words, nodes with only some of the words are not searched."""
 
 _FEW: Final = 10
-"""Fewer nodes than these, and descriptions are searched for any word as well."""
+"""With fewer nodes than this, descriptions are searched for single words, too."""
 
 _ALL_BONUS: Final = 8.0
-"""For nodes that have all words, but some in the description only."""
+"""The bonus for nodes that have all words, but some of them only in the description."""
 
 _FREQUENT: Final = 0.12
 _FEW_ENOUGH: Final = 60
-"""A word that more nodes than these, and more than this share of all, have finds nothing by itself."""
+"""A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
 
 _BY_CHANCE: Final = 1_000
-"""A word of another language may be in one of so many nodes."""
+"""A word in fewer than one of so many nodes may be there by chance, for example from another language."""
 
 _SHORTEST_PREFIX: Final = 2
 _SHORTEST_FOR_TYPOS: Final = 4
 _SHORT_PLURAL: Final = 4
-"""*Rows* and *keys*: without the ending they are too short for a stem."""
+"""The length of plurals such as *rows* and *keys*, which are too short for a stem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """A word of the query and what it may stand for.
+    """A word of the query with its synonyms and weight.
 
     Attributes:
         word: The word.
-        weight: The rarer it is in this catalogue, the more it says.
-        synonyms: Words that mean the same.
-        frequent: So many nodes have it that it finds nothing by itself.
-        seen: Results of `closeness`.
+        weight: The weight, which is larger for words that are rarer in this catalogue.
+        synonyms: Words with the same meaning.
+        frequent: Whether the word is in so many nodes that it is not searched on its own.
+        seen: Cached results of `closeness`.
     """
 
     word: QueryWord
@@ -65,9 +65,9 @@ class Expansion:
     seen: dict[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
 
     def expression(self) -> str:
-        """The word for FTS5: itself, what begins like it, and what means the same.
+        """The FTS5 expression for the word: the word itself, words with its stem, its parts, and synonyms.
 
-        Words hold letters and digits only, and are quoted all the same
+        Words consist of letters and digits only, but are quoted because of FTS5's keywords
         (https://www.sqlite.org/fts5.html#fts5_strings).
         """
         word = self.word.text
@@ -111,8 +111,8 @@ class Match:
 
     Attributes:
         score: BM25 over weighted fields; larger is better.
-        all_words: It has all of them in its name, aliases, category or parameters.
-        phrase: They stand together in its name or its aliases.
+        all_words: Whether name, aliases, category and parameters have all words of the query.
+        phrase: Whether the words stand next to each other in the name or the aliases.
     """
 
     score: float
@@ -121,7 +121,7 @@ class Match:
 
 
 def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
-    """Finds what a word may stand for in a catalogue."""
+    """Finds the synonyms and the weight of a word in a catalogue."""
     synonyms = vocabulary().synonyms.get(word.text, ())
     if len(word.text) == _SHORT_PLURAL and word.text.endswith("s"):
         synonyms = (*synonyms, word.text[:-1])
@@ -129,20 +129,20 @@ def expand(reader: CatalogueReader, word: QueryWord) -> Expansion:
     count = _count(reader, word)
     weight = math.log(1 + (nodes - count + 0.5) / (count + 0.5)) if count <= nodes else 0.1
     if count == 1 and not word.parts and (near := _corrected(reader, word.text)):
-        synonyms = (*synonyms, near)  # the beginning of a rare word may be a common one, misspelled
+        synonyms = (*synonyms, near)  # the word may be a typing error that is the beginning of a rare word
     frequent = count > max(_FEW_ENOUGH, _FREQUENT * nodes)
     return Expansion(word=word, weight=weight, synonyms=synonyms, frequent=frequent)
 
 
 def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, str]]:
-    """A query without typing errors: words that are in no node are replaced by those one letter away.
+    """Corrects typing errors: a word that is in no node is replaced by a word that differs by one letter.
 
     Returns:
-        The query, and the words that were replaced with those that replace them.
+        The query, and the replacement of each replaced word.
     """
     found: dict[str, str] = {}
     for word in query.words:
-        # A word that another tool has is no typing error.
+        # Words of other tools are not typing errors.
         if word.parts or vocabulary().exact(word.text) or _count(reader, word):
             continue
         of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
@@ -160,19 +160,19 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
 
 
 def is_word_of(reader: CatalogueReader, word: str) -> bool:
-    """Returns whether more nodes have a word than could by chance."""
+    """Returns whether so many nodes have a word that it is not there by chance."""
     return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
 
 
 def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) -> dict[int, Match]:
     """Searches for all words, then for any of them.
 
-    How far it looks does not depend on how many results are wanted, so that pages of results fit together.
+    The number of rows does not depend on the number of requested results, so that pages fit together.
 
     Args:
         reader: The catalogue.
         query: The query.
-        expansions: Of its words.
+        expansions: The expansions of the query's words.
 
     Returns:
         Matches by row.
@@ -199,7 +199,7 @@ def matches(reader: CatalogueReader, query: Query, expansions: list[Expansion]) 
 
 
 def _count(reader: CatalogueReader, word: QueryWord) -> int:
-    """The number of nodes with a word; 1 if it is only a prefix of others, 0 if not even that."""
+    """The number of nodes with a word; 1 if the word is only a prefix of other words, otherwise 0."""
     if found := _nodes_with(reader, word.text):
         return found
     start = word.stem or word.text
@@ -223,7 +223,7 @@ def _no_counts(_: CatalogueReader) -> dict[str, int]:
 
 
 _counts_of = per_version(_no_counts)
-"""In how many nodes words are, as far as queries had them: counting a frequent word takes long."""
+"""Caches the number of nodes by word, as counting a frequent word takes long."""
 
 
 def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]:
@@ -237,14 +237,14 @@ def _search(reader: CatalogueReader, expression: str) -> list[tuple[int, float]]
 
 
 def _corrected(reader: CatalogueReader, word: str) -> str:
-    """The word of names, aliases, categories and parameters that is one typing error away, or nothing."""
+    """The most frequent indexed word that is one typing error away; empty if there is none."""
     if len(word) < _SHORTEST_FOR_TYPOS:
         return ""
     keys = sorted(spellings(word))
     marks = ", ".join("?" * len(keys))
     statement = f"SELECT DISTINCT term, doc FROM spelling JOIN terms USING (term) WHERE key IN ({marks})"  # noqa: S608 - marks
     rows = reader.rows(statement, *keys)
-    # People double letters, and swap them, more often than they take a wrong one.
+    # Words with the same letters first, as people more often double or swap letters than type a wrong one.
     near = [
         (set(term) != set(word), -int(count), term) for term, count in rows if within_one_edit(word, term)
     ]

@@ -1,4 +1,4 @@
-"""Splits a query into words, without a catalogue, and tells what it may be as a whole."""
+"""Splits a query into words, and recognizes function calls and Java classes; needs no catalogue."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_WORDS: Final = 24
-"""More words say nothing more about which node is wanted, but cost time."""
+"""The largest number of words that are searched. Further words take time without better results."""
 
 LONGEST_WORD: Final = 64
 LONGEST_QUERY: Final = 4_000
-"""Characters that are looked at; no name or question is that long."""
+"""The largest number of characters that are used."""
 
 SAYING_NOTHING: Final = frozenset(
     """
@@ -27,23 +27,23 @@ SAYING_NOTHING: Final = frozenset(
     someone anybody anyone everybody everyone again very really us our
     """.split()  # noqa: SIM905 - words are easier to read than a list of texts
 )
-"""Words without which a query says the same."""
+"""Words without a meaning for the search."""
 
 _KINDS: Final = frozenset(("tool", "node", "nodes", "function", "formula", "clause", "step", "statement"))
-"""What people call the things that nodes are here."""
+"""Words that people use for nodes, and for the things in other tools that correspond to nodes."""
 
 _ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ies", "ed", "er", "es", "or", "s", "e", "y")
-"""Taken off the end of a word to find its relatives: longest first."""
+"""Endings that are removed to get the stem of a word, longest first."""
 _SHORTEST_STEM: Final = 4
 
 _JAVA_CLASS: Final = re.compile(
     r"(?:\w+[.$])*([^\W\d]\w*?[^\W\d])\d*Node(?:Factory|Model|Dialog)?\d*(?:#.*)?"
 )
-"""A node's class in Java: its package and its ending say nothing about what the node does."""
+"""Matches a node's Java class; the group is its name without package and ending."""
 
 
 _CALL: Final = re.compile(r"=?\s*(?:\w+(?:\.|::))*(\w+)\(")
-"""A formula or a call, and the function in it: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``."""
+"""Matches a formula or call: ``=VLOOKUP(A2;B:C;2)``, ``df.groupby('a')``; the group is the function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,9 @@ class QueryWord:
     """One word of a query.
 
     Attributes:
-        text: Folded, as words are indexed.
-        parts: Its parts, if it is in CamelCase.
-        stem: The beginning that its relatives share; the word itself if it is short.
+        text: The folded word, as in the index.
+        parts: The parts of a word in CamelCase.
+        stem: The word without its ending; the whole word if it is short.
     """
 
     text: str
@@ -63,13 +63,13 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query, taken apart.
+    """A query, split into words.
 
     Attributes:
-        text: As it was given, without the space around it.
-        key: Folded, for comparing with whole names.
-        words: Those that say something, or all if none does; without repetitions.
-        cut: Whether a part of the query was not looked at.
+        text: The query as given, without surrounding space.
+        key: The folded query, to compare with names.
+        words: The words with a meaning for the search, or all words if there are none; without repetitions.
+        cut: Whether the query was too long, so that a part is not used.
     """
 
     text: str
@@ -79,7 +79,7 @@ class Query:
 
     @property
     def bare(self) -> str:
-        """The folded query without what only says that a node is meant, such as ``tool`` at its end."""
+        """The folded query without words at its end that only mean a node, such as ``tool``."""
         words = self.key.split()
         while len(words) > 1 and words[-1] in _KINDS:
             words.pop()
@@ -87,7 +87,7 @@ class Query:
 
     @property
     def function(self) -> str:
-        """The folded name of the function that the query calls; empty if it is no call."""
+        """The folded name of the function, if the query is a call; otherwise empty."""
         call = _CALL.match(self.text)
         return folded(call[1]) if call else ""
 
@@ -106,7 +106,7 @@ def parse_query(text: str) -> Query:
         for word in _words(" ".join(camel_case_parts(java[1])) if java else written):
             found.setdefault(word.text, word)
     key = folded(looked_at)
-    # Signs such as ™ are no words, but stand for some.
+    # Signs such as ™ are not words, but folding turns them into letters.
     every = list(found.values()) or _words(key)
     telling = [word for word in every if word.text not in SAYING_NOTHING] or every
     return Query(
@@ -118,7 +118,7 @@ def parse_query(text: str) -> Query:
 
 
 def stem(word: str) -> str:
-    """The beginning that a word shares with its relatives: ``filter`` of ``filtering`` and ``filters``."""
+    """The word without its ending: ``filter`` for ``filtering`` and ``filters``."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return _undoubled(word[: -len(ending)])
@@ -137,7 +137,7 @@ def within_one_edit(left: str, right: str) -> bool:
 
 
 def phrases(words: Iterable[str], longest: int) -> list[str]:
-    """Neighbouring words as phrases, the longest first."""
+    """All phrases of up to `longest` neighbouring words, the longest first."""
     listed = list(words)[:MOST_WORDS]
     return [
         " ".join(listed[at : at + length])
@@ -148,7 +148,7 @@ def phrases(words: Iterable[str], longest: int) -> list[str]:
 
 def _words(written: str) -> list[QueryWord]:
     entries = [entry[:LONGEST_WORD] for entry in words_in(written)]
-    # words_in gives a CamelCase word first whole and then in parts; "a-b" gives two words.
+    # words_in returns a CamelCase word first whole and then in parts; for "a-b" it returns two words.
     whole = folded(written).split()
     if len(whole) == 1 and len(entries) > 1 and "".join(entries[1:]) == entries[0]:
         return [QueryWord(text=entries[0], parts=tuple(entries[1:]), stem=stem(entries[0]))]

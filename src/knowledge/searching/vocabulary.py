@@ -1,4 +1,4 @@
-"""Words of Excel, SQL, pandas, R, Alteryx and n8n, and the nodes that do the same in KNIME."""
+"""Words of Excel, SQL, pandas, R, Alteryx and n8n, with the KNIME nodes that do the same."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SHORTEST_FOR_TYPOS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The meanings of a word.
+    """A word or phrase of another tool, with the nodes for it.
 
     Attributes:
-        phrase: The word or words, folded.
-        tool: Where they come from, such as ``Excel``.
+        phrase: The folded word or phrase.
+        tool: The tool that has the word, such as ``Excel``.
         targets: Names or ids of nodes, the best first.
     """
 
@@ -36,13 +36,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """All entries.
+    """The entries and synonyms.
 
     Attributes:
-        entries: By phrase, also by phrase without its spaces.
-        synonyms: Plain words that mean the same, by word.
-        tools: What the words come from, as far as that is one word: ``alteryx`` in *alteryx summarize*.
-        spelled: Phrases of one word, by what `spellings` makes of them.
+        entries: The entries by phrase, and by phrase without spaces.
+        synonyms: The synonyms of ordinary words.
+        tools: The names of tools that are one word, as ``alteryx`` in *alteryx summarize*.
+        spelled: Phrases of one word, by each of their `spellings`.
     """
 
     entries: Mapping[str, Entry]
@@ -51,18 +51,18 @@ class Vocabulary:
     spelled: Mapping[str, tuple[str, ...]]
 
     def exact(self, key: str) -> Entry | None:
-        """The entry for a whole query, also when it is written in one word."""
+        """The entry for a whole query, with or without its spaces."""
         return self.entries.get(key) or self.entries.get(key.replace(" ", ""))
 
     def called(self, *keys: str) -> Entry | None:
-        """The entry for one of several forms of a query, with or without the tool that it names."""
+        """The entry for one of several forms of a query, with or without names of tools in the query."""
         bare = (" ".join(word for word in key.split() if word not in self.tools) for key in keys)
         return next(filter(None, map(self.exact, (*keys, *bare))), None)
 
     def inside(self, key: str) -> list[Entry]:
         """The entries for parts of a query.
 
-        A word of a longer phrase that was found is not looked up again.
+        Words of a phrase that was found are not looked up again.
         """
         words = key.split()
         found: list[Entry] = []
@@ -91,7 +91,7 @@ def vocabulary() -> Vocabulary:
 
 
 def parse(text: str) -> Vocabulary:
-    """Reads a vocabulary. Of two tools with the same word the first one wins."""
+    """Reads a vocabulary. If two tools have the same word, the first tool's entry is used."""
     document: dict[str, dict[str, list[str]]] = tomllib.loads(text)
     entries: dict[str, Entry] = {}
     for tool, words in document.items():

@@ -14,11 +14,11 @@ from ...answers.arguments import count_in
 from ..admission import (
     KEY_HEADER,
     admit,
+    admit_key,
     from_elsewhere,
-    let_in,
-    no_key,
+    invalid_key,
     read_body,
-    verified,
+    verified_key,
 )
 from ..endpoints import PREFIX
 from ..errors import MCPError, invalid_request
@@ -79,9 +79,9 @@ async def _enter_with_key(request: Request, *, scope: Scope) -> None:
         key_id = gateway.sessions.key_id(request.cookies.get(COOKIE, ""))
         key = gateway.keys.working(key_id) if key_id else None
         if key is None:
-            raise no_key("Nobody is signed in.")
+            raise invalid_key("Nobody is signed in.")
         request.state.visitor = key
-        let_in(request, key, scope)
+        admit_key(request, key, scope)
     await _enter(request)
 
 
@@ -179,7 +179,7 @@ async def _sign_in(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await _form(request)
     try:
-        key = verified(request, form.get("key", "").strip())
+        key = verified_key(request, form.get("key", "").strip())
     except MCPError as error:
         if error.status != 401:
             raise

@@ -18,9 +18,9 @@ _VOID = k.value_factory_json(PRIMITIVE_FACTORIES[k.null()])
 
 
 class LogicalTypeExtensionType(pa.ExtensionType):
-    """An Arrow type with a meaning: the text that names a Java value factory is its serialised form.
+    """An Arrow type with a logical type. Its serialized form is the JSON text of the Java value factory.
 
-    Behind it stands the name of the Python class, where it is not the usual one of the type.
+    For values of another than the usual Python class, the name of that class follows the JSON text.
     """
 
     def __init__(self, converter: Any, storage_type: Any, java_value_factory: str) -> None:
@@ -78,12 +78,12 @@ class LogicalTypeExtensionType(pa.ExtensionType):
 
 
 def shown_storage(dtype: Any) -> str:
-    """A storage as KNIME writes it."""
+    """A storage type as text, in KNIME's spelling."""
     return str(dtype).replace(": ", ":").replace(", ", ",").replace("<item:", "<")
 
 
 class LogicalArray(pa.ExtensionArray):
-    """Cells of a logical type; ``to_pylist`` gives Python values."""
+    """Cells of a logical type; ``to_pylist`` returns Python values."""
 
     def to_pylist(self, **options: Any) -> list[Any]:
         """The decoded values."""
@@ -106,7 +106,7 @@ _BY_SPEC = {
 
 
 def storage_of(spec: Any) -> Any:
-    """The Arrow type of a storage that is described as Java does it; a field's name is its position."""
+    """The Arrow type for Java's description of a storage. Names of fields are their positions."""
     if isinstance(spec, str):
         return _BY_SPEC[spec]
     if spec["type"] == "list":
@@ -147,7 +147,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
     """
     dtype = array.type
     if isinstance(dtype, LogicalTypeExtensionType):
-        # A table says nothing of which of several Python classes a type has.
+        # Tables do not store which of several Python classes of a type is used.
         return from_storage(array, _named(dtype.logical_type, dtype.storage_type)) if dtype.proxy else array
     if isinstance(dtype, pa.DictionaryType):
         if dtype.value_type not in _PRIMITIVE and dtype.value_type != pa.null():
@@ -160,7 +160,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
         array = _doubles(array, pa.float64()) if dtype == pa.float32() else array
         return from_storage(array, _named(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), _ARROW[ktype]))
     if dtype == pa.null():
-        # Arrow cannot store an extension type over nulls (apache/arrow#15068); KNIME writes texts.
+        # Arrow cannot store an extension type over nulls (apache/arrow#15068), so KNIME uses texts.
         void = _named(_VOID, pa.string())
         return from_storage(array.cast(pa.string()), void)
     if _is_list(dtype) and dtype.value_type in _PRIMITIVE:
@@ -178,7 +178,7 @@ def _wrap(array: Any, name: str, is_row_id: bool) -> Any:
 
 
 def _list_of_nothing(array: Any) -> Any:
-    """Lists of missing values; there is no special type for them."""
+    """Lists of missing values, with KNIME's general list type."""
     lists = pa.array(array.to_pylist(), type=pa.list_(pa.string()))
     cells = from_storage(lists.values, _named(_VOID, pa.string()))
     storage = pa.ListArray.from_arrays(lists.offsets, cells, mask=lists.is_null())
@@ -201,12 +201,12 @@ def _moment_type(dtype: Any) -> LogicalTypeExtensionType | None:
 
 def _doubles(array: Any, dtype: Any) -> Any:
     cast = array.cast(dtype)
-    # Without rows there are no chunks, which fails here and in KNIME.
+    # Without rows there are no chunks, which is an error here and in KNIME.
     return pa.chunked_array(cast.chunks) if isinstance(cast, pa.ChunkedArray) else cast
 
 
 def storage_of_cells(array: Any) -> Any:
-    """The storage of a column's array; of one that has no logical type, the array."""
+    """The storage of a column's array; the array itself if it has no logical type."""
     if not isinstance(array.type, LogicalTypeExtensionType):
         return array
     if isinstance(array, pa.ChunkedArray):
@@ -215,7 +215,7 @@ def storage_of_cells(array: Any) -> Any:
 
 
 def from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
-    """A column of a logical type, of its storage or of a column with another type of the same storage."""
+    """A column of a logical type, from its storage or from a column of another type with the same storage."""
     array = storage_of_cells(array)
     if isinstance(array, pa.ChunkedArray):
         chunks = [pa.ExtensionArray.from_storage(dtype, chunk) for chunk in array.chunks]
@@ -224,7 +224,7 @@ def from_storage(array: Any, dtype: LogicalTypeExtensionType) -> Any:
 
 
 def wrap_table(table: Any) -> Any:
-    """The table with KNIME's types; its first column must be texts, the RowIDs.
+    """The table with KNIME's types. The first column must be texts, which are the RowIDs.
 
     Raises:
         ValueError: a column has an Arrow type that KNIME cannot have.
@@ -239,7 +239,7 @@ def wrap_table(table: Any) -> Any:
 
 
 def unwrap_table(table: Any) -> Any:
-    """The table with plain Arrow types where KNIME's type says nothing more."""
+    """The table with plain Arrow types for KNIME's primitive types, lists of these, and RowIDs."""
     arrays = [_unwrap(column) for column in table.columns]
     return _of_kind(table, arrays)
 
@@ -295,7 +295,7 @@ def _ktype_of(dtype: Any) -> k.KnimeType:
 
 
 def spec_of(dtype: Any) -> Any:
-    """The storage of an Arrow type as Java describes it; an unknown type is a text with a question mark."""
+    """Java's description of an Arrow type's storage; for unknown types a text with a question mark."""
     if isinstance(dtype, pa.ExtensionType):
         return spec_of(dtype.storage_type)
     if pa.types.is_struct(dtype):

@@ -1,4 +1,4 @@
-"""How Arrow data and pandas frames become the data of a table: RowIDs, KNIME's types, missing numbers."""
+"""Makes the data of tables from Arrow data and pandas frames: RowIDs, KNIME's types, missing numbers."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -18,8 +18,8 @@ def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = Non
     Args:
         data: A table or record batch.
         row_ids: ``auto``, ``keep`` or ``generate``.
-        first_row: The number in the first RowID that is generated.
-        sentinel: What stands for missing whole numbers.
+        first_row: The number in the first generated RowID.
+        sentinel: The value that stands for missing whole numbers.
     """
     if isinstance(data, pa.Table):
         check_batches([len(batch) for batch in data.to_batches()])
@@ -40,7 +40,7 @@ def of_arrow(data: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = Non
 
 
 def of_frame(frame: Any, row_ids: str, *, first_row: int = 0, sentinel: Any = None) -> Any:
-    """The data of a table, of a pandas frame; see `knime.api.table.Table.from_pandas`."""
+    """The data of a table from a pandas frame; see `knime.api.table.Table.from_pandas`."""
     from ._pandas import data_of
 
     data = data_of(frame, row_ids)
@@ -64,14 +64,14 @@ def check_batches(sizes: list[int]) -> None:
 
 
 def batches_of(data: Any) -> list[Any]:
-    """The record batches of a table, without the metadata of its fields; without rows it has one."""
+    """The record batches of a table, without the metadata of fields; one batch if there are no rows."""
     empty = [column.combine_chunks() for column in data.columns] if not len(data) else []
     parts = [part.columns for part in data.to_batches()] if len(data) else [empty]
     return [pa.RecordBatch.from_arrays(columns, data.schema.names) for columns in parts]
 
 
 def with_sentinel(data: Any, sentinel: Any) -> Any:
-    """The data with a number in place of missing whole numbers: ``min``, ``max`` or one of your own."""
+    """The data with a sentinel in place of missing whole numbers: ``min``, ``max`` or a number."""
 
     def filled(column: Any) -> Any:
         return column.fill_null(_number(column.type, sentinel)) if column.null_count else column
@@ -80,7 +80,7 @@ def with_sentinel(data: Any, sentinel: Any) -> Any:
 
 
 def without_sentinel(data: Any, sentinel: Any) -> Any:
-    """The data with missing cells where whole numbers are the sentinel."""
+    """The data with missing cells in place of the sentinel in columns of whole numbers."""
 
     def missing(column: Any) -> Any:
         is_sentinel = pc.equal(column, _number(column.type, sentinel))

@@ -1,11 +1,11 @@
-"""KNIME's tables as pandas has them: the RowIDs are the index, logical values an extension array.
+"""KNIME's tables as pandas frames: the RowIDs are the index, and logical values are extension arrays.
 
-pandas is not a dependency of this project: those who convert tables have it.
+pandas is not a dependency of this project: nodes that convert tables must install it.
 """
 
 # Signatures are those of pandas, so not every argument is used.
 # ruff: noqa: ARG002, ARG003
-# pandas is not there when types are checked.
+# pandas is not installed when types are checked.
 # pyright: basic, reportMissingImports=false, reportIncompatibleMethodOverride=false
 
 import datetime as dt
@@ -24,23 +24,23 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from . import ROW_ID, LogicalTypeExtensionType, from_storage, shown_storage, storage_of_cells
 
-#: KNIME comes with pandas 2. From 3 on texts are Arrow's large ones, which KNIME does not take.
+#: KNIME comes with pandas 2. Since pandas 3, texts have Arrow's type large_string, which KNIME refuses.
 _HAS_KNIMES_TEXTS = int(pd.__version__.partition(".")[0]) < 3
 
 
 class PandasLogicalTypeExtensionType(ExtensionDtype):
-    """The pandas type of a column with a logical type. Some extensions make their own."""
+    """The pandas type of a column with a logical type. Some extensions instantiate this class."""
 
     na_value = None
-    type = bytes  # KNIME's answer, whatever the values are
-    _metadata = ("name", "proxy")  # what pandas compares
+    type = bytes  # as in KNIME, for all values
+    _metadata = ("name", "proxy")  # the attributes that pandas compares
 
     def __init__(self, storage_type: pa.DataType, logical_type: str, converter: Any) -> None:
         self.arrow = LogicalTypeExtensionType(converter, storage_type, logical_type)
 
     @property
     def name(self) -> str:
-        """What pandas shows below a column."""
+        """The name that pandas shows below a column."""
         return f"PandasLogicalTypeExtensionType({self.arrow.storage_type}, {self.arrow.logical_type})"
 
     @property
@@ -53,7 +53,7 @@ class PandasLogicalTypeExtensionType(ExtensionDtype):
 
     @classmethod
     def construct_from_string(cls, string: str) -> Any:
-        """Never: the value factory is not known from a text."""
+        """Always raises TypeError, as the text does not have the value factory."""
         raise TypeError(f"no column type is made of the text {string!r}")
 
     def construct_array_type(self) -> Any:
@@ -65,9 +65,9 @@ class PandasLogicalTypeExtensionType(ExtensionDtype):
 
 
 class KnimePandasExtensionArray(ExtensionArray):
-    """A column with a logical type: Arrow data, in one piece or several, that is decoded when a cell is read.
+    """A column with a logical type: Arrow data in one or several chunks. Cells are decoded on access.
 
-    It refuses what KNIME's own columns refuse, such as one value for several rows.
+    Operations that KNIME's own columns refuse are refused, such as setting a list of rows to one value.
     """
 
     def __init__(self, data: Any) -> None:
@@ -92,7 +92,7 @@ class KnimePandasExtensionArray(ExtensionArray):
     def _concat_same_type(cls, to_concat: Sequence[Self]) -> Self:
         if len(to_concat) == 1:
             return to_concat[0]
-        # The pieces stay apart: KNIME refuses a table in which a later one is larger.
+        # Chunks are not joined, because KNIME refuses a table in which a later chunk is larger.
         pieces = [part._data for part in to_concat]
         chunks = [
             c for data in pieces for c in (data.chunks if isinstance(data, pa.ChunkedArray) else [data])
@@ -126,7 +126,7 @@ class KnimePandasExtensionArray(ExtensionArray):
         return len(self._data)
 
     def __eq__(self, other: object) -> bool:
-        # As in KNIME: columns are compared, not their cells.
+        # As in KNIME, whole columns are compared, not single cells.
         return isinstance(other, type(self)) and self._data.equals(other._data)
 
     __hash__ = None  # type: ignore[assignment]
@@ -141,11 +141,11 @@ class KnimePandasExtensionArray(ExtensionArray):
 
     @property
     def nbytes(self) -> int:
-        """How much memory the column takes."""
+        """The size of the column in bytes."""
         return self._data.nbytes
 
     def isna(self) -> Any:
-        """Which cells are missing."""
+        """An array that is True for missing cells."""
         return np.array(self._data.is_null().to_pylist(), dtype=bool)
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
@@ -165,7 +165,7 @@ class KnimePandasExtensionArray(ExtensionArray):
         return type(self)(from_storage(taken, self._data.type))
 
     def copy(self) -> Self:
-        """The column; Arrow data never changes."""
+        """A column with the same Arrow data, which never changes."""
         return type(self)(self._data)
 
 
@@ -179,13 +179,13 @@ def _is_missing(value: Any) -> bool:
 
 
 def frame_of(data: Any) -> Any:
-    """A frame of Arrow data whose first column holds the RowIDs; integers with missing cells are floats."""
+    """A frame from Arrow data with RowIDs as first column. Integers with missing cells become floats."""
     frame = data.to_pandas(types_mapper=lambda kind: pd.StringDtype() if kind == pa.string() else None)
     return frame.set_index(frame.columns[0])
 
 
 def data_of(frame: Any, row_ids: str) -> pa.Table:
-    """Arrow data of a frame.
+    """The Arrow data of a frame.
 
     Args:
         frame: The frame.
@@ -193,7 +193,7 @@ def data_of(frame: Any, row_ids: str) -> pa.Table:
             n as Row<n>. ``generate`` leaves the index out.
 
     Raises:
-        ValueError: It is not a frame, or has two columns with one name.
+        ValueError: The value is not a frame, or two columns have the same name.
     """
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"a pandas.DataFrame is needed, not {type(frame).__name__}")
@@ -216,7 +216,7 @@ def data_of(frame: Any, row_ids: str) -> pa.Table:
 
 
 def _in_knimes_pandas(kind: pa.DataType) -> pa.DataType:
-    """The type that pandas 2 has for texts."""
+    """The Arrow type that pandas 2 uses for texts; other types unchanged."""
     own = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
     return pa.string() if own == pa.large_string() else kind
 
@@ -228,7 +228,7 @@ def _row_ids(frame: pd.DataFrame, row_ids: str) -> Any:
 
 
 def _typed(column: Any, name: Any) -> Any:
-    """The column; one of Python objects has the logical type of its first one, if there is such a type."""
+    """The column. A column of Python objects gets the logical type of its first object, if there is one."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return column
     present = column.dropna()
@@ -251,7 +251,7 @@ def _typed(column: Any, name: Any) -> Any:
 
 def _logical_type_of(present: Any) -> k.LogicalType:
     kind = type(present.iloc[0])
-    # A moment may have a time zone or not; only all values together tell.
+    # The column has the type without time zone only if no value has a time zone.
     if kind in (dt.datetime, pd.Timestamp) and all(getattr(v, "tzinfo", None) is None for v in present):
         return k.datetime()
     return k.logical(kind)

@@ -1,4 +1,4 @@
-"""Columns, and what schemas and tables have in common: operations on columns that give lazy views."""
+"""Columns, and the common base of schemas and tables, whose operations on columns return lazy views."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ._ktypes import KnimeType, logical
 
 
 class Column:
-    """A column: type, name and, for input columns, what KNIME knows about its type."""
+    """A column: its type, its name and, for input columns, KNIME's metadata about the type."""
 
     ktype: KnimeType
     name: str
@@ -37,7 +37,7 @@ class Column:
 
 
 class Operation(Protocol):
-    """What a view does when its result is needed."""
+    """The operation of a view, which is applied when the result is needed."""
 
     def apply(self, source: Any) -> Any:
         """The result for a schema or table."""
@@ -46,7 +46,7 @@ class Operation(Protocol):
 
 @dataclass(frozen=True)
 class Selection:
-    """Some of the columns."""
+    """The operation that selects columns."""
 
     columns: Any
 
@@ -60,7 +60,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Addition:
-    """More columns at the end."""
+    """The operation that appends columns."""
 
     other: Any
 
@@ -73,11 +73,11 @@ class Addition:
 
 
 class _Columnar(ABC):
-    """Columns in an order: what schemas and tables have in common. Operations give lazy views."""
+    """The common base of schemas and tables: ordered columns. Operations return lazy views."""
 
     @property
     def num_columns(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self.column_names)
 
     @property
@@ -126,7 +126,7 @@ class _Columnar(ABC):
         return _ColumnarView(self, operation)
 
     def _position(self, entry: Any) -> int:
-        """The position of a column that a list of columns names."""
+        """The position of a column that is given by name or position."""
         names = self.column_names
         if isinstance(entry, str):
             if entry not in names:
@@ -138,7 +138,7 @@ class _Columnar(ABC):
 
 
 class _ColumnarView(_Columnar):
-    """A schema or table with an operation that is done when it is needed; ``get()`` gives the result."""
+    """A schema or table with an operation that is applied on demand; ``get()`` returns the result."""
 
     def __init__(self, delegate: Any, operation: Operation) -> None:
         self.delegate = delegate
@@ -146,7 +146,7 @@ class _ColumnarView(_Columnar):
         self._result: Any = None
 
     def get(self, cache: bool = True) -> Any:
-        """The schema, table or column that the view stands for."""
+        """The schema, table or column that is the result of the operation."""
         if self._result is not None:
             return self._result
         source = self.delegate.get(cache=False) if isinstance(self.delegate, _ColumnarView) else self.delegate

@@ -21,7 +21,7 @@ class KnimeType:
 
 @unique
 class PrimitiveTypeId(Enum):
-    """The primitive types by the name that people see."""
+    """The primitive types, with the names that KNIME shows."""
 
     INT = "Number (Integer)"
     LONG = "Number (Long Integer)"
@@ -33,7 +33,7 @@ class PrimitiveTypeId(Enum):
 
 
 class DictEncodingKeyType(Enum):
-    """How the keys of a dictionary are stored, for texts and bytes that are stored with one."""
+    """The type of dictionary keys, for texts and bytes that are stored with a dictionary."""
 
     INT = "INT_KEY"
     LONG = "LONG_KEY"
@@ -41,7 +41,7 @@ class DictEncodingKeyType(Enum):
 
 
 class _OneOfAKind(type):
-    """Makes one object of each primitive type."""
+    """Metaclass that makes only one object of each primitive type."""
 
     _made: ClassVar[dict[Any, Any]] = {}
 
@@ -53,7 +53,7 @@ class _OneOfAKind(type):
 
 
 class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
-    """A primitive type, with or without a dictionary; there is one object of each."""
+    """A primitive type, with or without a dictionary. Equal types are the same object."""
 
     def __init__(self, type_id: PrimitiveTypeId, key_type: DictEncodingKeyType | None = None) -> None:
         if not isinstance(type_id, PrimitiveTypeId):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -68,7 +68,7 @@ class PrimitiveType(KnimeType, metaclass=_OneOfAKind):
 
     @property
     def dict_encoding_key_type(self) -> DictEncodingKeyType | None:
-        """How the keys of the dictionary are stored; None without one."""
+        """The type of the dictionary's keys; None without a dictionary."""
         return self._key_type
 
     @property
@@ -105,12 +105,12 @@ class ListType(KnimeType):
 
 
 class StructType(KnimeType):
-    """A fixed number of fields; they have positions, no names."""
+    """A fixed number of fields, which have positions but no names."""
 
     def __init__(self, inner_types: Iterable[KnimeType]) -> None:
         for inner in inner_types:
             if not isinstance(inner, KnimeType):  # pyright: ignore[reportUnnecessaryIsInstance]
-                # A value factory with a byte in its storage ends here: KNIME's Python API has no byte type.
+                # Value factories with a byte in their storage fail here: KNIME's Python API has no byte type.
                 raise TypeError(f"the fields of a struct need a KnimeType, not {inner!r}")
         self._inner_types = inner_types
 
@@ -120,7 +120,7 @@ class StructType(KnimeType):
         return self._inner_types
 
     def __eq__(self, other: object) -> bool:
-        # As in KNIME, fields that only one of them has do not count.
+        # As in KNIME, surplus fields of the longer struct do not count.
         return isinstance(other, StructType) and all(
             own == others for own, others in zip(self._inner_types, other._inner_types, strict=False)
         )
@@ -133,7 +133,7 @@ class StructType(KnimeType):
 
 
 class LogicalType(KnimeType):
-    """A meaning given to a storage: the JSON text that names a Java value factory, and the storage's type."""
+    """A storage type with a meaning, which is the JSON text with the name of a Java value factory."""
 
     def __init__(self, logical_type: str, storage_type: KnimeType, proxy_type_converter: Any = None) -> None:
         self._logical_type = logical_type
@@ -147,7 +147,7 @@ class LogicalType(KnimeType):
 
     @property
     def storage_type(self) -> KnimeType:
-        """How the values are stored."""
+        """The type of the stored values."""
         return self._storage_type
 
     @property
@@ -161,7 +161,7 @@ class LogicalType(KnimeType):
 
     @property
     def proxy_type(self) -> type | None:
-        """The alternative Python class that was asked for, if it is not the usual one."""
+        """The requested Python class, if it is not the usual class of the type."""
         return self._proxy_type_converter.compatible_type if self._proxy_type_converter else None
 
     def __eq__(self, other: object) -> bool:
@@ -211,47 +211,47 @@ class LogicalType(KnimeType):
 
 
 def int32() -> PrimitiveType:
-    """Whole numbers of 32 bits."""
+    """The type of whole numbers of 32 bits."""
     return PrimitiveType(PrimitiveTypeId.INT)
 
 
 def int64() -> PrimitiveType:
-    """Whole numbers of 64 bits."""
+    """The type of whole numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.LONG)
 
 
 def double() -> PrimitiveType:
-    """Floating-point numbers of 64 bits."""
+    """The type of floating-point numbers of 64 bits."""
     return PrimitiveType(PrimitiveTypeId.DOUBLE)
 
 
 def bool_() -> PrimitiveType:
-    """Booleans."""
+    """The type of booleans."""
     return PrimitiveType(PrimitiveTypeId.BOOL)
 
 
 def string(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
-    """Texts, stored with a dictionary if its keys have a type."""
+    """The type of texts, stored with a dictionary if a type of keys is given."""
     return PrimitiveType(PrimitiveTypeId.STRING, dict_encoding_key_type)
 
 
 def blob(dict_encoding_key_type: DictEncodingKeyType | None = None) -> PrimitiveType:
-    """Bytes, as fields of logical types; KNIME has no columns of plain bytes."""
+    """The type of bytes in fields of logical types; KNIME has no columns of plain bytes."""
     return PrimitiveType(PrimitiveTypeId.BLOB, dict_encoding_key_type)
 
 
 def null() -> PrimitiveType:
-    """A column in which every cell is missing."""
+    """The type of columns in which every cell is missing."""
     return PrimitiveType(PrimitiveTypeId.NULL)
 
 
 def list_(inner_type: KnimeType) -> ListType:
-    """Lists of ``inner_type``."""
+    """The type of lists of ``inner_type``."""
     return ListType(inner_type)
 
 
 def struct(*inner_types: KnimeType) -> StructType:
-    """Structs with fields of the given types."""
+    """The type of structs with fields of the given types."""
     return StructType(inner_types)
 
 
@@ -287,7 +287,7 @@ _BY_SPEC = {
 
 
 def type_of(spec: Any, traits: Any) -> Any:
-    """The type that Java describes by its storage and its traits."""
+    """The type for Java's description by storage and traits."""
     own = traits.get("traits", {})
     match traits["type"]:
         case "list":
@@ -304,7 +304,7 @@ def type_of(spec: Any, traits: Any) -> Any:
 
 
 def value_factory_json(class_name: str) -> str:
-    """The text by which columns name a Java value factory."""
+    """The JSON text with which columns refer to a Java value factory."""
     return json.dumps({"value_factory_class": class_name}, separators=(",", ":"))
 
 
@@ -314,7 +314,7 @@ _DATE_TIMES = {
     (True, True, True): (_TIME + "ZonedDateTimeValueFactory2", (int64, int64, int32, string)),
     (True, False, False): (_TIME + "LocalDateValueFactory", ()),
     (False, True, False): (_TIME + "LocalTimeValueFactory", ()),
-    (False, True, True): (_TIME + "LocalTimeValueFactory", ()),  # as in KNIME: the zone is dropped
+    (False, True, True): (_TIME + "LocalTimeValueFactory", ()),  # as in KNIME, which drops the zone
 }
 
 

@@ -1,4 +1,4 @@
-"""The specs of ports that are not tables: what is known about a port's content before it is computed."""
+"""The specs of ports that are not tables. A spec describes a port's content before it is computed."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG003
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PortObjectSpec(ABC):
-    """What is known about a port's content before it is computed."""
+    """The description of a port's content before it is computed."""
 
     @abstractmethod
     def serialize(self) -> dict[str, Any]:
@@ -24,11 +24,11 @@ class PortObjectSpec(ABC):
     @classmethod
     @abstractmethod
     def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "PortObjectSpec":
-        """The spec from its document. KNIME also takes implementations without the second argument."""
+        """The spec from its document. KNIME also accepts implementations without the second argument."""
 
 
 class BinaryPortObjectSpec(PortObjectSpec):
-    """The spec of a binary port: ports with the same id fit together."""
+    """The spec of a binary port. Ports with the same id can be connected."""
 
     def __init__(self, id: str) -> None:  # noqa: A002  # KNIME's name
         self._id = id
@@ -49,7 +49,7 @@ class BinaryPortObjectSpec(PortObjectSpec):
 
 
 class ImagePortObjectSpec(PortObjectSpec):
-    """The spec of an image port: its format."""
+    """The spec of an image port, which has the format."""
 
     def __init__(self, format: "str | Enum") -> None:  # noqa: A002  # KNIME's name
         self._format = format if isinstance(format, str) else str(format.value)
@@ -70,12 +70,12 @@ class ImagePortObjectSpec(PortObjectSpec):
 
 
 class CredentialPortObjectSpec(PortObjectSpec):
-    """The spec of a credential port. The secrets stay with KNIME and are asked for when they are read.
+    """The spec of a credential port. The secrets stay with KNIME and are fetched when they are read.
 
-    Reading them raises a ValueError where the upstream node has not been executed.
+    Reading a secret raises a ValueError if the upstream node has not been executed.
     """
 
-    #: Where the secrets are asked for: KNIME's Java side, here the node host.
+    #: The object that has the secrets: KNIME's Java side, or here the node host.
     _java_callback: ClassVar[Any] = None
 
     def __init__(self, xml_data: str | None) -> None:
@@ -96,12 +96,12 @@ class CredentialPortObjectSpec(PortObjectSpec):
 
     @property
     def auth_parameters(self) -> str:
-        """What follows the schema in an Authorization header: a token."""
+        """The token, which follows the schema in an Authorization header."""
         return self._ask("get_auth_parameters")
 
     @property
     def expires_after(self) -> dt.datetime | None:
-        """When the token expires (UTC, without time zone), if that is known."""
+        """The time when the token expires (UTC, without time zone), if it is known."""
         return self._ask("get_expires_after")
 
     def serialize(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class HubAuthenticationPortObjectSpec(CredentialPortObjectSpec):
 
 @dataclass(frozen=True)
 class WorkflowPortInfo:
-    """A port of a workflow: what people call its type, the type's id, and of a table the schema."""
+    """A port of a workflow: the name and id of its type, and the schema if it is a table."""
 
     type_name: str
     type_id: str

@@ -1,4 +1,4 @@
-"""Proxy settings, which KNIME hands to nodes as environment variables."""
+"""Proxy settings, which KNIME passes to nodes as environment variables."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ class ProxySettings:
         self.protocol_name = self.protocol_name.lower() if self.protocol_name else None
 
     def has_credentials(self) -> bool:
-        """Returns whether the proxy wants a user name and password."""
+        """Returns whether the settings have a user name and password."""
         return self.user_name is not None and self.password is not None
 
     def _is_supported(self) -> bool:
@@ -36,7 +36,7 @@ class ProxySettings:
         return self.protocol_name in supported_proxy_protocols
 
     def __str__(self) -> str:
-        """The proxy's URL, with its credentials; KNIME always talks http to a proxy."""
+        """The proxy's URL with credentials; its scheme is always http, as in KNIME."""
         if not self.protocol_name or not self._is_supported():
             return ""
         user = (
@@ -53,7 +53,7 @@ class ProxySettings:
         return f"{self.protocol_name}_proxy", str(self)
 
     def set_as_environment_variable(self) -> None:
-        """Sets the variables that programs read proxies from; those of Java's hosts become Python's."""
+        """Sets the environment variables for proxies; excluded hosts are converted from Java's notation."""
         if not self._is_supported():
             return
         name, value = self.create_proxy_environment_key_value_pair()
@@ -64,7 +64,7 @@ class ProxySettings:
 
     @staticmethod
     def supported_proxy_protocols() -> str:
-        """The protocols that a proxy can be for, as text."""
+        """The protocols with proxy support, as text."""
         return f"Protocols that a proxy can be for: {', '.join(supported_proxy_protocols)}"
 
     @classmethod
@@ -93,7 +93,7 @@ class ProxySettings:
 
 
 def _excluded_host(host: str) -> str:
-    """A host that has no proxy: Java writes ``*`` for a part, Python the end of the name."""
+    """An excluded host in Python's notation (the end of the name) instead of Java's (``*`` for a part)."""
     host = host.strip()
     bare = re.sub(r"\.{2,}", ".", host.replace("*", ""))
     if host == "*" or bare == ".":
@@ -102,7 +102,7 @@ def _excluded_host(host: str) -> str:
 
 
 def get_proxy_settings(protocol_name: str | None = None) -> ProxySettings | None:
-    """The proxy for a protocol, from the environment; without a protocol, the first one there is.
+    """The proxy for a protocol, from the environment; without a protocol, the first proxy that is set.
 
     Raises:
         ValueError: the protocol is neither http nor https, or none was given and there is no proxy.

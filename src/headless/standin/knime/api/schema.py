@@ -1,6 +1,6 @@
-"""Schemas of tables, and how KNIME's Java side describes their types."""
+"""Schemas of tables, and the descriptions of their types for KNIME's Java side."""
 
-# Nodes import from here what is made elsewhere, so not every import is used; some even write ks.List.
+# Nodes import names of other modules from here (even ks.List), so not every import is used.
 # ruff: noqa: F401, UP035
 # pyright: reportUnusedImport=false
 
@@ -44,7 +44,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Schema(_Columnar, PortObjectSpec):
-    """The columns of a table."""
+    """The schema of a table, that is, its columns."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Schema(_Columnar, PortObjectSpec):
     ) -> None:
         is_list = isinstance(ktypes, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_list or not all(isinstance(ktype, KnimeType) for ktype in ktypes):
-            # As in KNIME, which takes its own types or Python classes, but not both in one list.
+            # As in KNIME, a list has either KNIME types or Python classes, but not both.
             ktypes = [logical(cast("type", ktype)) for ktype in ktypes]
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"names must be a list of strings, not {names!r}")
@@ -113,7 +113,7 @@ class Schema(_Columnar, PortObjectSpec):
 
     def _select_columns(self, selection: Any) -> Any:
         if isinstance(selection, int) and selection < 0 and self._columns:
-            selection %= len(self._columns)  # in lists, KNIME does not count from the end
+            selection %= len(self._columns)  # as in KNIME; negative positions in lists are errors
         if isinstance(selection, (int, str)):
             return self._columns[self._position(selection)]
         if isinstance(selection, slice):
@@ -133,7 +133,7 @@ class Schema(_Columnar, PortObjectSpec):
         raise TypeError(f"only columns and schemas can be appended, not {type(other).__name__}")
 
     def serialize(self) -> dict[str, Any]:
-        """The schema as KNIME reads it, with the RowID as first column.
+        """The schema as KNIME's document, with the RowID as first column.
 
         Raises:
             RuntimeError: two columns have the same name.
@@ -154,7 +154,7 @@ class Schema(_Columnar, PortObjectSpec):
 
     @classmethod
     def deserialize(cls, table_schema: dict[str, Any]) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The schema in a document of KNIME's, without the RowIDs."""
+        """The schema from KNIME's document, without the RowIDs."""
         schema, names = table_schema["schema"], table_schema["columnNames"]
         described = zip(schema["specs"], schema["traits"], strict=False)
         types = [unwrap_primitive(k.type_of(spec, traits)) for spec, traits in described]
@@ -174,7 +174,7 @@ _PRIMITIVES: list[tuple[KnimeType, str]] = [
     (bool_(), "Boolean"),
     (double(), "Double"),
 ]
-#: The Java value factories of the types that need none in Python.
+#: The Java value factories of the types that need no value factory in Python.
 PRIMITIVE_FACTORIES: dict[KnimeType, str] = {
     **{ktype: f"{_VALUE}{name}ValueFactory" for ktype, name in _PRIMITIVES},
     **{list_(ktype): f"{_VALUE}{name}ListValueFactory" for ktype, name in _PRIMITIVES},
@@ -182,12 +182,12 @@ PRIMITIVE_FACTORIES: dict[KnimeType, str] = {
 }
 
 
-#: The types of the columns that these value factories stand for.
+#: The column types by Java value factory.
 KNOWN_PRIMITIVES = {k.value_factory_json(name): ktype for ktype, name in PRIMITIVE_FACTORIES.items()}
 
 
 def wrap_primitive(ktype: KnimeType) -> KnimeType:
-    """The logical type by which KNIME's Java side knows a primitive type or list."""
+    """The logical type of a primitive type or list on KNIME's Java side; other types unchanged."""
     if ktype in PRIMITIVE_FACTORIES:
         return LogicalType(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), ktype)
     if isinstance(ktype, ListType):
@@ -196,7 +196,7 @@ def wrap_primitive(ktype: KnimeType) -> KnimeType:
 
 
 def unwrap_primitive(ktype: KnimeType) -> KnimeType:
-    """What `wrap_primitive` made a logical type of; other types as they are."""
+    """The reverse of `wrap_primitive`; other types unchanged."""
     if not isinstance(ktype, LogicalType):
         return ktype
     if ktype.logical_type == _LIST and isinstance(ktype.storage_type, ListType):
@@ -216,7 +216,7 @@ _SPEC_NAMES: dict[KnimeType, str] = {
 
 
 def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
-    """Storage and traits of a type as Java's JSON."""
+    """The storage and traits of a type, as Java's JSON."""
     own: dict[str, Any] = {}
     if isinstance(ktype, LogicalType):
         own = {"logical_type": ktype.logical_type}

@@ -1,4 +1,4 @@
-"""Tables: what a node gets and gives, as Arrow data whose first column holds the RowIDs."""
+"""Tables, which are inputs and outputs of nodes: Arrow data with the RowIDs as first column."""
 
 import sys
 from abc import abstractmethod
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Backend:
-    """What the host gives while a node runs: tables, and files for cells."""
+    """The host's services while a node runs: makes tables, and files for cells."""
 
     file_store_handler: Any
 
@@ -57,7 +57,7 @@ def running_backend() -> Backend:
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Some of the rows."""
+    """The operation that selects rows."""
 
     rows: Any
 
@@ -77,7 +77,7 @@ class _Tabular(_Columnar):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of columns and rows."""
+        """The numbers of columns and rows."""
         return self.num_columns, self.num_rows
 
     @property
@@ -86,7 +86,7 @@ class _Tabular(_Columnar):
         """The columns."""
 
     def __getitem__(self, slicing: Any) -> Any:
-        """A view: ``table[columns]`` or ``table[columns, rows]``, rows as a slice."""
+        """A view: ``table[columns]``, or ``table[columns, rows]`` with rows as a slice."""
         if not isinstance(slicing, tuple):
             return super().__getitem__(slicing)
         given = cast("tuple[Any, ...]", slicing)
@@ -111,7 +111,7 @@ class _TabularView(_Tabular, _ColumnarView):
 
 
 class Table(_Tabular):
-    """A table. Make one with `from_pyarrow` or `from_pandas`."""
+    """A table. Tables are made with `from_pyarrow` or `from_pandas`."""
 
     _data: Any
 
@@ -120,11 +120,11 @@ class Table(_Tabular):
 
     @staticmethod
     def from_pyarrow(data: "pa.Table", sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
-        """A table of Arrow data; all batches but the last must have the same size.
+        """A table from Arrow data, whose batches must have the same size, except for the last one.
 
         Args:
             data: the columns; with ``keep`` (or ``auto``) the first one may be the RowIDs.
-            sentinel: the whole number that stands for a missing cell: ``min``, ``max`` or one of your own.
+            sentinel: the whole number that stands for a missing cell: ``min``, ``max`` or any number.
             row_ids: ``keep`` the first column, ``generate`` Row0, Row1, …; ``auto`` keeps a first column
                 named ``<RowID>`` (whole numbers become Row<n>) and generates otherwise.
 
@@ -138,17 +138,17 @@ class Table(_Tabular):
 
     @staticmethod
     def from_pandas(data: Any, sentinel: str | int | None = None, row_ids: str = "auto") -> "Table":
-        """A table of a pandas frame.
+        """A table from a pandas frame.
 
         Args:
-            data: the frame; a column of Python objects has the type of its first one.
+            data: the frame; a column of Python objects gets the type of its first object.
             sentinel: see `from_pyarrow`.
             row_ids: ``keep`` the index, ``generate`` Row0, Row1, …; ``auto`` keeps the index and writes whole
                 numbers as Row<n>.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
-            ValueError: it is not a frame, or a column's type is unknown to KNIME.
+            ValueError: the data is not a frame, or a column's type is unknown to KNIME.
             AttributeError: no node is executing.
         """
         return running_backend().table_of_frame(data, sentinel, row_ids)
@@ -157,7 +157,7 @@ class Table(_Tabular):
         """The data with the RowIDs as first column ``<RowID>``; logical values stay in extension arrays.
 
         Args:
-            sentinel: what missing whole numbers become; see `from_pyarrow`.
+            sentinel: the value for missing whole numbers; see `from_pyarrow`.
         """
         from knime._arrow import ROW_ID, unwrap_table
         from knime._arrow._making import with_sentinel
@@ -171,7 +171,7 @@ class Table(_Tabular):
         """The data as a pandas frame with the RowIDs as index ``<RowID>``.
 
         Args:
-            sentinel: what missing whole numbers become; without one such a column holds floats.
+            sentinel: the value for missing whole numbers; without it, such columns have floats.
 
         Raises:
             ModuleNotFoundError: pandas is not installed.
@@ -182,7 +182,7 @@ class Table(_Tabular):
         return frame_of(data)
 
     def batches(self) -> Iterator["Table"]:
-        """The table in batches; only for tables as a node gets them."""
+        """The batches of the table; only for the tables that execute() gets."""
         raise RuntimeError("only the unmodified tables that execute() gets come in batches")
 
     def to_batches(self) -> Iterator["Table"]:
@@ -214,7 +214,7 @@ class Table(_Tabular):
         elif isinstance(selection, list):
             wanted = cast("list[Any]", selection)
         elif isinstance(selection, int):
-            # As in KNIME, which counts the RowIDs when it counts from the end: the last column is -2.
+            # As in KNIME, negative positions count the RowIDs, too: the last column is -2.
             wanted = [selection if selection >= 0 else selection % (len(names) + 1)]
         elif isinstance(selection, str):
             wanted = [selection]
@@ -238,22 +238,22 @@ class Table(_Tabular):
 
 
 class SourceTable(Table):
-    """A table as a node's execute() gets it."""
+    """A table that a node's execute() gets."""
 
     _known_schema: Schema
 
     @property
     def schema(self) -> Schema:
-        """The columns, with what KNIME knows about their types as metadata."""
+        """The columns, with KNIME's metadata about their types."""
         return self._known_schema
 
     @property
     def num_batches(self) -> int:
-        """How many batches `batches` gives."""
+        """The number of batches."""
         return len(self._parts())
 
     def batches(self) -> Iterator[Table]:
-        """The table in the batches in which it is stored; without rows it has one."""
+        """The batches in which the table is stored; one empty batch if there are no rows."""
         for part in self._parts():
             yield made(part)
 
@@ -267,7 +267,7 @@ class SourceTable(Table):
 
 
 def made(data: Any, schema: Schema | None = None) -> Table:
-    """A table of data that has KNIME's types already; with a schema, one that execute() gets."""
+    """A table from data with KNIME's types; with a schema, a table that execute() gets."""
     table = object.__new__(Table if schema is None else SourceTable)
     table._data = data  # pyright: ignore[reportPrivateUsage]
     if isinstance(table, SourceTable) and schema is not None:
@@ -276,7 +276,7 @@ def made(data: Any, schema: Schema | None = None) -> Table:
 
 
 def is_frame(value: object) -> bool:
-    """Returns whether it is a pandas frame, without importing pandas."""
+    """Returns whether a value is a pandas frame, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
@@ -308,13 +308,13 @@ class BatchOutputTable:
         table = object.__new__(cls)
         table._batches = []
         table._row_ids = row_ids
-        table._sizes = []  # of the first and the last record batch
+        table._sizes = []  # the sizes of the first and the last record batch
         table._rows = 0
         return table
 
     @staticmethod
     def from_batches(generator: Iterable[Any], row_ids: str = "generate") -> "BatchOutputTable":
-        """An output table of all batches that a generator gives."""
+        """An output table from the batches of a generator."""
         table = BatchOutputTable.create(row_ids)
         for batch in generator:
             table.append(batch)
@@ -322,7 +322,7 @@ class BatchOutputTable:
 
     @property
     def num_batches(self) -> int:
-        """How many batches were appended."""
+        """The number of appended batches."""
         return len(self._batches)
 
     def append(self, batch: Any) -> None:
@@ -330,7 +330,7 @@ class BatchOutputTable:
 
         Raises:
             ValueError: the batch is larger than the first one, or follows a smaller one.
-            TypeError: it is not a table.
+            TypeError: the batch is not a table.
         """
         import pyarrow as pa
         from knime._arrow._making import check_batches, of_arrow, of_frame
@@ -363,7 +363,7 @@ class BatchOutputTable:
         self._batches.append(data)
 
     def _all(self) -> Any:
-        """The data of all batches; None when there are none."""
+        """The data of all batches; None if there are no batches."""
         import pyarrow as pa
 
         return pa.concat_tables(self._batches) if self._batches else None

@@ -1,4 +1,4 @@
-"""Value factories: how Python values become the storage of a column, and the registry of them."""
+"""Value factories, which convert Python values to the storage of a column, and their registry."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
@@ -42,18 +42,18 @@ class PythonValueFactory:
 
 
 class FileStorePythonValueFactory(PythonValueFactory):
-    """A value factory that keeps part of each value in files.
+    """A value factory that stores part of each value in files.
 
-    The storage is ``{"0": keys, "1": data}``: the keys of the files joined by ``;`` (or null), and what
-    stays in the table. Subclasses write ``read`` and ``write``.
+    The storage is ``{"0": keys, "1": data}``: the keys of the files joined by ``;`` (or null), and the part
+    in the table. Subclasses implement ``read`` and ``write``.
     """
 
     def read(self, file_paths: list[str], table_data: Any) -> Any:
-        """The value, from its files and the part in the table."""
+        """The value from its files and the part in the table."""
         raise NotImplementedError
 
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
-        """Writes the value's files (each call of the creator gives a path); returns what the table keeps."""
+        """Writes the value's files to paths from the creator; returns the part for the table."""
         raise NotImplementedError
 
     def decode(self, storage: Any) -> Any:
@@ -89,7 +89,7 @@ def _file_stores() -> Any:
 
 
 class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
-    """A value factory with one serialised form that goes into a file or, when small, into the table."""
+    """A value factory that serializes a value into a file or, if it is small, into the table."""
 
     def deserialize(self, input: BinaryIO) -> Any:  # noqa: A002  # KNIME's name
         """Reads a value."""
@@ -100,7 +100,7 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
         raise NotImplementedError
 
     def should_be_stored_in_filestore(self, value: Any) -> bool:
-        """Returns whether the value goes into a file."""
+        """Returns whether the value is stored in a file."""
         return True
 
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
@@ -118,30 +118,30 @@ class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
 
 
 class FileStoreHandler:
-    """What KNIME gives to read and write the files of cells."""
+    """KNIME's interface for files of cells."""
 
     def file_store_key_to_absolute_path(self, file_store_key: str) -> str:
         """The path of a file."""
         raise NotImplementedError
 
     def create_file_store(self) -> tuple[str, str]:
-        """Path and key of a new file."""
+        """The path and the key of a new file."""
         raise NotImplementedError
 
 
 class FallbackPythonValueFactory(PythonValueFactory):
-    """Hands the storage over as it is; used for types without a registered value factory."""
+    """Returns the storage unchanged; used for types without a registered value factory."""
 
     def __init__(self) -> None:
         super().__init__(None)
 
     def needs_conversion(self) -> bool:
-        """Never."""
+        """Returns False, as values are their storage."""
         return False
 
 
 def encode_inner_elements(value: Iterable[Any]) -> Iterable[Any]:
-    """The storages of the elements of a list or set, which are all of one class; unknown ones as they are."""
+    """The storages of the elements of a list or set, which have one class; unknown elements unchanged."""
     present: object = next((element for element in value if element is not None), None)
     try:
         bundle = get_value_factory_bundle_for_python_type(present.__class__)
@@ -151,7 +151,7 @@ def encode_inner_elements(value: Iterable[Any]) -> Iterable[Any]:
 
 
 class ListValueFactory(PythonValueFactory):
-    """Lists, whose elements may have a value factory of their own."""
+    """Lists. The elements are encoded by the value factory of their class, if there is one."""
 
     def __init__(self) -> None:
         super().__init__(list)
@@ -170,7 +170,7 @@ class SetValueFactory(ListValueFactory):
 
 @dataclass(eq=False)
 class PythonValueFactoryBundle:
-    """A registered value factory: its Java class, its storage as JSON, and where the Python class is."""
+    """A registered value factory: its Java class, its storage as JSON, and its Python class."""
 
     logical_type: str
     data_type: str
@@ -187,7 +187,7 @@ class PythonValueFactoryBundle:
 
     @functools.cached_property
     def value_factory(self) -> PythonValueFactory:
-        """The value factory, imported and made at first use."""
+        """The value factory, which is imported and made on first use."""
         return _make(self.python_module, self.python_value_factory_name)
 
 
@@ -196,7 +196,7 @@ class _PandasColumnConverter(ABC):
 
     @abstractmethod
     def can_convert(self, dtype: Any) -> bool:
-        """Returns whether it converts columns of a type."""
+        """Returns whether this converter converts columns of a type."""
 
     @abstractmethod
     def convert_column(self, data_frame: Any, column_name: str) -> Any:
@@ -204,7 +204,7 @@ class _PandasColumnConverter(ABC):
 
     @contextmanager
     def warning_manager(self) -> Generator[None]:
-        """While entered, the warnings that are to be suppressed are not shown."""
+        """Suppresses the warnings in `warnings_to_suppress` until exit."""
         for message in self.warnings_to_suppress or ():
             warnings.filterwarnings("ignore", message=message)
         yield
@@ -213,11 +213,11 @@ class _PandasColumnConverter(ABC):
 
 
 class FromPandasColumnConverter(_PandasColumnConverter):
-    """Changes a column of a frame before it becomes one of a table. Extensions register it with Java."""
+    """Converts a column of a frame before a table is made from it. Extensions register it with Java."""
 
 
 class ToPandasColumnConverter(_PandasColumnConverter):
-    """Changes a column of a frame that was made of a table. Extensions register it with Java."""
+    """Converts a column of a frame that was made from a table. Extensions register it with Java."""
 
 
 def _imported(module_name: str) -> ModuleType:
@@ -228,7 +228,7 @@ def _imported(module_name: str) -> ModuleType:
 
 
 def get_python_type_from_name(name: str) -> Any:
-    """The class with a name, given with its module.
+    """The class with a name that includes its module.
 
     Raises:
         ValueError: there is no such module.
@@ -242,7 +242,7 @@ def _make(module_name: str, class_name: str) -> PythonValueFactory:
     cls = getattr(_imported(module_name), class_name, None)
     if cls is None or not (isinstance(cls, type) and issubclass(cls, PythonValueFactory)):
         raise ValueError(f"{module_name} has no value factory {class_name}")
-    make: Any = cls  # value factories that are registered take no arguments
+    make: Any = cls  # registered value factories take no arguments
     return make()
 
 
@@ -270,8 +270,8 @@ def register_python_value_factory(
     Args:
         python_module: the module of the value factory's class.
         python_value_factory_name: the name of that class.
-        data_type: what people call the type.
-        data_spec_json: JSON of the storage: a primitive's name, or a struct or list of such.
+        data_type: the name of the type in KNIME.
+        data_spec_json: JSON of the storage: the name of a primitive type, or a struct or list of storages.
         data_traits: JSON of the storage's traits; its ``logical_type`` names the Java value factory.
         python_value_type_name: module and name of the class of the values.
         is_default_python_representation: False for a second Python class of a type that is registered.
@@ -314,7 +314,7 @@ def get_proxy_by_python_type(python_type: type) -> tuple[PythonValueFactory, typ
 
 
 def get_proxy(python_type_name: str) -> PythonValueFactory:
-    """The value factory of a second Python class; KeyError if there is none with the name."""
+    """The value factory of a second Python class; KeyError for an unknown class."""
     return _make(*_proxies[python_type_name][:2])
 
 
@@ -324,7 +324,7 @@ def get_python_type_list() -> Iterable[str]:
 
 
 def get_converter(logical_type: str) -> PythonValueFactory:
-    """The value factory for a Java value factory's name; a fallback that changes nothing if there is none."""
+    """The Python value factory for a Java value factory; if there is none, one that changes nothing."""
     bundle = _java_value_factory_to_bundle.get(logical_type)
     if bundle is None:
         return list_like_value_factories.get(logical_type, _fallback)

@@ -12,7 +12,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class NodeView:
-    """A page, and optionally a picture of it. Made by the functions of this module."""
+    """A page, and optionally its picture. Views are made by the functions of this module."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class NodeView:
         """The picture of the page.
 
         Raises:
-            NotImplementedError: neither a picture nor a way to make one was given.
+            NotImplementedError: the view has neither a picture nor a function to make a picture.
         """
         if self._svg_or_png is None:
             if self._render_fn is None:
@@ -71,10 +71,10 @@ def _picture(data: bytes, kind: str) -> NodeView:
 
 
 def view_ipy_repr(obj: Any) -> NodeView:
-    """A view of an object that can show itself in a notebook.
+    """A view of an object that notebooks can show.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the object has no representation for notebooks.
     """
     pictures = [
         (getattr(obj, f"_repr_{kind}_"), make)
@@ -90,18 +90,18 @@ def view_ipy_repr(obj: Any) -> NodeView:
 
 
 def _shown(shown: Any) -> Any:
-    """What a notebook would show, without its metadata."""
+    """An object's representation for notebooks, without its metadata."""
     parts: Any = cast("Any", shown) if isinstance(shown, tuple) else ()
     return parts[0] if len(parts) == 2 else cast("Any", shown)
 
 
 def view(obj: Any) -> NodeView:
-    """A view of HTML or SVG text, PNG or JPEG bytes, or an object that can show itself in a notebook.
+    """A view of HTML or SVG text, PNG or JPEG bytes, a figure, or an object that notebooks can show.
 
     Raises:
-        ValueError: none of these; HTML must start with ``<!DOCTYPE html>``.
+        ValueError: the object is none of these; HTML must start with ``<!DOCTYPE html>``.
     """
-    if type(obj) is str:  # as in KNIME, of other kinds of texts and bytes nothing is guessed
+    if type(obj) is str:  # as in KNIME, subclasses of str and bytes do not count
         if obj.lstrip()[:15].lower() == "<!doctype html>":
             return view_html(obj)
         if "<svg" in obj[:256] and 'xmlns="http://www.w3.org/2000/svg"' in obj[:256]:
@@ -121,11 +121,11 @@ def view(obj: Any) -> NodeView:
 
 
 def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: A002  # KNIME's name
-    """A view of a matplotlib figure, the current one unless it is given; the figure is closed.
+    """A view of a matplotlib figure, by default the current one. The figure is closed.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        TypeError: it is not a figure.
+        TypeError: the object is not a figure.
         ValueError: the format is neither ``png`` nor ``svg``.
     """
     figures = importlib.import_module("matplotlib.figure")
@@ -142,16 +142,16 @@ def view_matplotlib(fig: Any = None, format: str = "png") -> NodeView:  # noqa: 
 
 
 def view_seaborn() -> NodeView:
-    """A view of seaborn's current figure, which is matplotlib's."""
+    """A view of seaborn's current figure, which is the current figure of matplotlib."""
     return view_matplotlib()
 
 
 def view_plotly(fig: Any) -> NodeView:
-    """A view of a plotly figure; here it does not share its selection with other views.
+    """A view of a plotly figure. Unlike in KNIME, the view does not share its selection with other views.
 
     Raises:
         ModuleNotFoundError: plotly is not installed.
-        TypeError: it is not a figure.
+        TypeError: the object is not a figure.
     """
     if not isinstance(fig, importlib.import_module("plotly.graph_objects").Figure):
         raise TypeError(f"{type(fig).__name__} is not a figure of plotly")

@@ -1,10 +1,10 @@
 """A stand-in for ``knime.extension`` outside KNIME.
 
-It never meets the real one: it is put at the end of ``sys.path``, and only where there is no other. What it
-does not implement raises an error that says so.
+It is never mixed with KNIME's own package, as it is added to the end of ``sys.path`` and only if that package
+is missing. Functions that are not implemented raise an error that says so.
 """
 
-# Nodes import from here what is made elsewhere, so not every import is used.
+# Nodes import names of other modules from here, so not every import is used.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 

@@ -1,7 +1,7 @@
-"""What all parameters share: they are descriptors whose values live in the node that owns them.
+"""The base classes of parameters, which are descriptors with values in the node that has the parameter.
 
-A node keeps its values in one nested dictionary, ``__parameters__``; a parameter is declared once, on
-the class, and reads and writes the entry with its own name. Groups hold nested dictionaries.
+A node stores its values in one nested dictionary, ``__parameters__``. A parameter is declared once, on the
+class, and reads and writes the entry with its own name. Groups have nested dictionaries.
 """
 
 # Signatures are KNIME's, so not every argument is used.
@@ -22,7 +22,7 @@ _extension_version: Version | None = None
 
 
 def set_extension_version(version: str | None) -> None:
-    """Tells parameters the version of the loaded extension; KNIME does so *after* importing it."""
+    """Sets the version of the loaded extension for parameters. KNIME does this *after* importing it."""
     global _extension_version
     _extension_version = None if version is None else Version.parse_version(version)
 
@@ -68,7 +68,7 @@ class Setting:
         raise NotImplementedError
 
     def _validate_specs(self, specs: list[Any]) -> None:
-        """Checks that the input ports which the setting refers to exist."""
+        """Checks that the input ports to which the setting refers exist."""
 
     def _extract_schema(
         self, extension_version: Any = None, dialog_creation_context: "DialogCreationContext | None" = None
@@ -79,17 +79,17 @@ class Setting:
         raise NotImplementedError
 
 
-#: What the JSON schema of a list of texts says of its type.
+#: The JSON schema of the type of a list of texts.
 TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
 class Parameter(Setting, Generic[T]):
-    """One setting with a value of type ``T``, declared as a class attribute of a node or group."""
+    """A setting with a value of type ``T``, declared as a class attribute of a node or group."""
 
-    #: What the JSON schema says of the type, and which control the dialog shows.
+    #: The JSON schema of the type; `_format` names the control in the dialog.
     _type: ClassVar[dict[str, Any]] = {}
     _format: ClassVar[str] = ""
-    _name: str  # of the attribute; one that a group makes in its __init__ has none
+    _name: str  # the name of the attribute; not set for parameters that a group makes in its __init__
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Parameter(Setting, Generic[T]):
     ) -> None:
         self._label = cast("str", label)  # None until __set_name__ knows the attribute's name
         self._default_value: Any = default_value
-        # An own validator *replaces* the built-in check, in KNIME too: type test and range are gone.
+        # As in KNIME, a given validator *replaces* the built-in check of type and range.
         self._validator: Callable[[Any], object] = self._default_validator if validator is None else validator
         self.__doc__ = description if description is not None else ""
         self._since_version = Version.parse_version(since_version)
@@ -130,14 +130,14 @@ class Parameter(Setting, Generic[T]):
         self._set_value(obj, value, self._name)
 
     def validator(self, func: Callable[[T], object]) -> None:
-        """Decorator: makes ``func`` check values; it has to raise on a bad one.
+        """Decorator for a function that checks values and raises an error for a bad value.
 
-        It replaces the built-in check. As in KNIME the decorated name is ``None`` afterwards.
+        The function replaces the built-in check. As in KNIME, the decorated name is ``None`` afterwards.
         """
         self._validator = func
 
     def _add_validator(self, func: Callable[[Any], object]) -> None:
-        """Decorator: makes ``func`` check values after the built-in check."""
+        """Decorator for a function that checks values after the built-in check."""
 
         def both(value: Any) -> None:
             self._default_validator(value)
@@ -169,7 +169,7 @@ class Parameter(Setting, Generic[T]):
             self._validate(value)
         values_of(obj)[name] = value
 
-    #: Whether opening a dialog loads a value without checking it (a path may be gone by now).
+    #: True if dialogs load the value without a check, as for a path that may no longer exist.
     _skip_check_in_dialog = False
 
     def _to_dict(self, value: Any) -> Any:
@@ -218,7 +218,8 @@ class Parameter(Setting, Generic[T]):
 def settings_of(obj: object) -> dict[str, Setting]:
     """The settings of a node or group by attribute name, in the order of the dialog.
 
-    Classes come first, most derived first; a name keeps its first definition.
+    Settings of classes come first, those of the most derived class before all. The first definition of a name
+    counts.
     """
     found: dict[str, Setting] = {}
     for cls in type(obj).__mro__[:-1]:
@@ -230,7 +231,7 @@ def settings_of(obj: object) -> dict[str, Setting]:
 
 
 def with_list(text: str, heading: str, lines: list[str]) -> str:
-    """A description with a bullet list below it, indented like the description's own lines."""
+    """A description with a bullet list below, indented like the description's lines."""
     margins = [len(line) - len(line.lstrip()) for line in text.expandtabs().splitlines()[1:] if line.strip()]
     indent = " " * min(margins, default=0)
     body = "".join(f"{indent}- {line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The parameter that filters the columns of a table: by hand, by a pattern or by type."""
+"""The parameter for a filter of columns: by hand, by a pattern, or by type."""
 
 # Signatures are KNIME's, so not every argument is used.
 # pyright: reportPrivateUsage=false
@@ -22,7 +22,7 @@ LOGGER = logging.getLogger("Python backend")
 
 
 class ColumnFilterMode(Enum):
-    """What decides about a column."""
+    """The modes of a column filter."""
 
     MANUAL = "Manual"
     REGEX = "Regex"
@@ -31,9 +31,9 @@ class ColumnFilterMode(Enum):
 
 
 class _FilterConfig:
-    """The settings of a mode."""
+    """The settings of one mode."""
 
-    #: Attributes with their keys and types in documents, in the order in which they are made of.
+    #: Attributes with their keys and types in documents, in the order of the constructor's arguments.
     _keys: ClassVar[dict[str, tuple[str, dict[str, Any]]]]
 
     @classmethod
@@ -52,7 +52,7 @@ _TEXT, _BOOLEAN = {"type": "string"}, {"type": "boolean"}
 
 
 class PatternFilterConfig(_FilterConfig):
-    """A regular expression or a pattern with ``*`` and ``?``; it may match anywhere in a name."""
+    """A regular expression, or a pattern with ``*`` and ``?``, which may match anywhere in a name."""
 
     _keys: ClassVar[dict[str, Any]] = {
         "pattern": ("pattern", _TEXT),
@@ -74,7 +74,7 @@ class PatternFilterConfig(_FilterConfig):
 
 
 class TypeFilterConfig(_FilterConfig):
-    """Types by the class of their values, as KNIME writes it into the metadata of input columns."""
+    """Types by value class, as in the metadata that KNIME adds to input columns."""
 
     _keys: ClassVar[dict[str, Any]] = {
         "_selected_types": ("selectedTypes", TEXTS),
@@ -101,7 +101,7 @@ class TypeFilterConfig(_FilterConfig):
 
 
 class ManualFilterConfig(_FilterConfig):
-    """Names that are in or out, and what happens to all others."""
+    """Lists of included and excluded names, and whether other columns are included."""
 
     _keys: ClassVar[dict[str, Any]] = {
         "included": ("manuallySelected", TEXTS),
@@ -129,7 +129,7 @@ class ManualFilterConfig(_FilterConfig):
 class ColumnFilterConfig:
     """The value of a `ColumnFilterParameter`: a mode, and the settings of all modes.
 
-    ``included_column_names`` stands for a manual filter with these names, and makes it the mode.
+    ``included_column_names`` is short for a manual filter with these names as the mode.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ColumnFilterConfig:
         self._pre_filter = pre_filter
 
     def apply(self, columnar: Any) -> Any:
-        """A view of the columns of a schema or table that pass."""
+        """A view of a schema or table with the columns that pass the filter."""
         schema: Any = columnar.schema if hasattr(columnar, "schema") else columnar
         if self._pre_filter is not None:
             schema = schema[[column.name for column in schema if self._pre_filter(column)]]
@@ -204,7 +204,7 @@ class ColumnFilterConfig:
 
 
 class ColumnFilterParameter(_ColumnsParameter[ColumnFilterConfig]):
-    """A filter of columns; its value is a `ColumnFilterConfig`."""
+    """A filter of columns, whose value is a `ColumnFilterConfig`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Parameters that select columns of an input table, and the entries their dialogs offer."""
+"""Parameters that select columns of an input table, and the choices in their dialogs."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
@@ -19,7 +19,7 @@ PortIndex = int | tuple[int, int]
 
 
 def _numbers(port_index: PortIndex) -> tuple[int, int | None]:
-    """The number of a port or port group, and that of a port in it."""
+    """The number of a port or port group, and the number of the port in the group."""
     group, position = port_index if isinstance(port_index, tuple) else (port_index, None)
     if not isinstance(group, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
@@ -52,7 +52,7 @@ def _entries(schema: Schema, column_filter: Callable[[Column], bool]) -> list[di
     entries: list[dict[str, Any]] = []
     for column in schema:
         if column_filter(column):
-            # KNIME puts these two into the metadata of every input column.
+            # KNIME adds these two entries to the metadata of every input column.
             metadata = cast("dict[str, Any]", column.metadata)
             value_type, shown = metadata["preferred_value_type"], metadata["displayed_column_type"]
             entry = {"id": column.name, "text": column.name}
@@ -96,7 +96,7 @@ class _ColumnsParameter(Parameter[T]):
 
 
 class ColumnParameter(_ColumnsParameter[str | None]):
-    """The name of one column; None when nothing is chosen, ``ColumnParameter.NONE`` when that was chosen."""
+    """The name of a column; None without a choice, and ``ColumnParameter.NONE`` for the choice *None*."""
 
     NONE = "<none>"
     _type: ClassVar[dict[str, Any]] = {"type": "string"}
@@ -171,7 +171,7 @@ class MultiColumnParameter(_ColumnsParameter[list[str]]):
     def _inject(
         self, obj: object, value: Any, name: str, version: Version, exclude_validations: bool = False
     ) -> None:
-        # The dialog writes an empty text where there are no columns.
+        # The dialog writes an empty text if there are no columns.
         named = None if value is None else [column for column in value if column != ""]
         super()._inject(obj, named, name, version, exclude_validations)
 

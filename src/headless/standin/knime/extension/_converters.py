@@ -1,6 +1,6 @@
-"""Converters between KNIME's own port objects and Python's, which come with Java code.
+"""Converters between KNIME's own port objects and Python's. Extensions with Java code define them.
 
-A module that defines them can be imported here. They are never called: no port here has Java objects.
+Modules with converters can be imported here, but converters are never called, as no port has Java objects.
 """
 
 # The names of methods are KNIME's.
@@ -14,21 +14,21 @@ SPEC = TypeVar("SPEC")
 
 
 class IntermediateRepresentation:
-    """What Java and Python hand to each other."""
+    """A representation that Java and Python exchange."""
 
 
 class PortObjectSpecIntermediateRepresentation(IntermediateRepresentation):
-    """What stands for a spec."""
+    """The representation of a spec."""
 
 
 class PortObjectIntermediateRepresentation(IntermediateRepresentation):
-    """What stands for a port object."""
+    """The representation of a port object."""
 
 
 class StringIntermediateRepresentation(
     PortObjectSpecIntermediateRepresentation, PortObjectIntermediateRepresentation
 ):
-    """A text that stands for a spec or a port object."""
+    """A representation of a spec or a port object by a text."""
 
     def __init__(self, representation: str) -> None:
         self._representation = representation
@@ -39,7 +39,7 @@ class StringIntermediateRepresentation(
 
 
 class EmptyIntermediateRepresentation(PortObjectIntermediateRepresentation):
-    """Stands for a port object that is known by its spec alone."""
+    """The representation of a port object that has no data beside its spec."""
 
 
 SPEC_IR = TypeVar("SPEC_IR", bound=PortObjectSpecIntermediateRepresentation)
@@ -63,7 +63,7 @@ class _Converter:
 
 
 class PortObjectDecoder(_Converter, ABC, Generic[OBJ, OBJ_IR, SPEC, SPEC_IR]):
-    """Makes Python's specs and port objects of KNIME's."""
+    """Converts KNIME's specs and port objects to Python's."""
 
     @abstractmethod
     def decode_spec(self, intermediate_representation: SPEC_IR) -> SPEC:
@@ -75,18 +75,18 @@ class PortObjectDecoder(_Converter, ABC, Generic[OBJ, OBJ_IR, SPEC, SPEC_IR]):
 
 
 class PortObjectEncoder(_Converter, ABC, Generic[OBJ, OBJ_IR, SPEC, SPEC_IR]):
-    """Makes KNIME's specs and port objects of Python's."""
+    """Converts Python's specs and port objects to KNIME's."""
 
     @abstractmethod
     def encode_object(self, port_object: OBJ) -> OBJ_IR:
-        """What stands for a port object."""
+        """The representation of a port object."""
 
     @abstractmethod
     def encode_spec(self, spec: SPEC) -> SPEC_IR:
-        """What stands for a spec."""
+        """The representation of a spec."""
 
 
 class PortObjectConverter(
     PortObjectDecoder[OBJ, OBJ_IR, SPEC, SPEC_IR], PortObjectEncoder[OBJ, OBJ_IR, SPEC, SPEC_IR]
 ):
-    """Both ways."""
+    """A converter for both directions."""

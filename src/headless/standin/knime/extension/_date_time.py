@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class DateTimeParameter(Parameter[dt.date | None]):
-    """A date, or with ``show_time`` a date with time, in ``timezone`` if one is given.
+    """A date, or with ``show_time`` a date with time, in ``timezone`` if that is given.
 
-    Without a default it is the largest allowed value, else the smallest, else the time at which the node's
-    module was imported. ``date_format`` is how default and limits are written, if they are texts.
+    The default is the largest allowed value, else the smallest, else the time when the node's module was
+    imported. ``date_format`` is the format of default and limits that are texts.
     """
 
     _type: ClassVar[dict[str, Any]] = {"type": "string", "format": "date-time"}
@@ -60,7 +60,7 @@ class DateTimeParameter(Parameter[dt.date | None]):
         return now if self.show_time else now.date()
 
     def _declared(self, value: Any) -> Any:
-        """A default or limit."""
+        """The value of a default or limit."""
         if isinstance(value, str) and value and self.date_format:
             return self._local(dt.datetime.strptime(value, self.date_format))
         return self._from_dict(value)
@@ -73,7 +73,7 @@ class DateTimeParameter(Parameter[dt.date | None]):
         return self._local(self._read(value) if isinstance(value, str) else value)
 
     def _read(self, text: str) -> dt.datetime:
-        # KNIME 5.2 to 5.6 put a Z behind local times.
+        # KNIME 5.2 to 5.6 add a Z to local times.
         try:
             read = dt.datetime.fromisoformat(text.replace("Z", "") if text.endswith("Z") else text)
         except ValueError:
@@ -83,7 +83,7 @@ class DateTimeParameter(Parameter[dt.date | None]):
     def _local(self, value: Any) -> Any:
         read: Any = value if self.show_time else value.date()
         if self.timezone is not None and not read.tzinfo:
-            # Of an hour that comes twice, the one in standard time, as in KNIME.
+            # An hour that exists twice is taken in standard time, as in KNIME.
             moments = [read.replace(tzinfo=ZoneInfo(self.timezone), fold=fold) for fold in (0, 1)]
             return min(moments, key=lambda moment: moment.utcoffset())
         return read
@@ -125,7 +125,7 @@ class DateTimeParameter(Parameter[dt.date | None]):
 
 
 def _read_freely(text: str) -> dt.datetime:
-    """A date that is not written as ISO 8601 says, read as python-dateutil guesses it."""
+    """Reads a date that is not in ISO 8601 with python-dateutil."""
     try:
         return importlib.import_module("dateutil.parser").parse(text)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Parameters whose values are names of an enumeration's members: one of them, or several."""
+"""Parameters whose value is the name of an enumeration's member, or a list of such names."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
@@ -19,7 +19,7 @@ LOGGER = logging.getLogger("Python backend")
 
 
 class EnumParameterOptions(Enum):
-    """Base of an enumeration of options: ``NAME = (label, description)``; the name is what is stored."""
+    """The base of enumerations of options: ``NAME = (label, description)``. The name is stored."""
 
     label: str
     description: str
@@ -53,7 +53,7 @@ class EnumParameter(Parameter[str]):
     """The name of one member of ``enum``."""
 
     class Style(Enum):
-        """How the choice looks in the dialog."""
+        """The control for the choice in the dialog."""
 
         RADIO = "radio"
         VALUE_SWITCH = "valueSwitch"
@@ -106,7 +106,7 @@ class EnumParameter(Parameter[str]):
         known = [member for member in hidden if getattr(member, "name", None) in names]
         if len(known) < len(hidden):
             LOGGER.warning("hidden_choices of %s gave others than its options %s", self._label, names)
-        if len(known) >= len(everything):  # as in KNIME, one that is named twice counts twice
+        if len(known) >= len(everything):  # as in KNIME, a duplicate counts twice
             LOGGER.warning("hidden_choices of %s hides all options", self._label)
             return []
         return [member for member in everything if member.name not in [own.name for own in known]]

@@ -1,10 +1,10 @@
 """Groups of settings, and arrays of groups.
 
-A group is declared once and instantiated as a class attribute. Reading the attribute gives a light copy
-that is bound to the obj's dictionary of values, so that two nodes never share values.
+A group is declared once and instantiated as a class attribute. Reading the attribute returns a light copy
+that is bound to the node's dictionary of values, so that two nodes never share values.
 """
 
-# Signatures are KNIME's, so not every argument is used; groups and settings are one implementation.
+# Signatures are KNIME's, so not every argument is used; groups use private methods of settings.
 # ruff: noqa: ARG002
 # pyright: reportPrivateUsage=false
 
@@ -29,14 +29,14 @@ _RESERVED = {"since_version", "is_advanced", "validator"}
 
 
 class LayoutDirection(Enum):
-    """How the settings of a group or array are laid out."""
+    """The layout of the settings in a group or array."""
 
     VERTICAL = "VerticalLayout"
     HORIZONTAL = "HorizontalLayout"
 
 
 def inject(obj: object, values: dict[str, Any], version: Version, exclude_validations: bool = False) -> None:
-    """Loads saved values; settings that are newer than ``version`` get their default for it."""
+    """Loads saved values. Settings that are newer than ``version`` get their default for that version."""
     modify = getattr(obj, "_modify_parameters", None)
     if modify is not None:
         values = modify(values)
@@ -48,10 +48,10 @@ def inject(obj: object, values: dict[str, Any], version: Version, exclude_valida
 
 
 def validate(obj: object, values: dict[str, Any], version: Version) -> None:
-    """Checks saved values as they are, before `inject` may rewrite them.
+    """Checks saved values, before `inject` may change them.
 
     Raises:
-        ValueError: a setting that ``version`` had already is missing, or a value is bad.
+        ValueError: a setting that existed in ``version`` is missing, or a value is bad.
     """
     for name, setting in settings_of(obj).items():
         if setting._since_version <= version:
@@ -61,10 +61,10 @@ def validate(obj: object, values: dict[str, Any], version: Version) -> None:
 
 
 class ParameterGroup(Setting):
-    """What `parameter_group` adds to a class.
+    """The base class that `parameter_group` adds to a class.
 
-    A group that another group makes in its __init__ keeps one set of values for all nodes of a class, in
-    KNIME, too.
+    As in KNIME, a group that another group makes in its __init__ has one set of values for all nodes of a
+    class.
     """
 
     _validator: Callable[[dict[str, Any]], object] | None
@@ -103,7 +103,7 @@ class ParameterGroup(Setting):
             super().__setattr__(name, value)
 
     def _get_param_holder(self, obj: object) -> Self:
-        if not hasattr(self, "_name"):  # made in an __init__: it keeps its values itself
+        if not hasattr(self, "_name"):  # made in an __init__, so it has its own values
             return self
         values = values_of(obj).setdefault(self._name, copy.deepcopy(values_of(self)))
         shared = {id(own): own for own in self.__dict__.values() if isinstance(own, (Setting, Rule))}
@@ -112,7 +112,7 @@ class ParameterGroup(Setting):
         return bound
 
     def validator(self, override: Any = None) -> Any:
-        """Decorator: lets a function check the values, instead of or after the ``validate`` method."""
+        """Decorator for a function that checks the values, instead of or after the ``validate`` method."""
         if not isinstance(override, bool):
             self._validator = override
             self._own_validate = False
@@ -189,7 +189,7 @@ def parameter_group(
     is_advanced: bool = False,
     layout_direction: LayoutDirection = LayoutDirection.VERTICAL,
 ) -> Callable[[type[G]], type[G]]:
-    """Decorator: makes a class a group of settings; instantiate it as a class attribute of a node.
+    """Decorator that makes a class a group of settings, to be instantiated as a node's class attribute.
 
     The constructor also takes ``since_version``, ``is_advanced`` and ``validator``.
     """
@@ -230,7 +230,7 @@ def _is_nested(setting: Setting) -> bool:
 
 
 class ParameterArray(Parameter[list[G]]):
-    """Any number of items, each with the settings of one group (which may not hold groups or arrays)."""
+    """A list of items, each with the settings of one group, which must not contain groups or arrays."""
 
     def __init__(
         self,

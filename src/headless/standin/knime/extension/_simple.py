@@ -128,7 +128,7 @@ def _check_text(value: Any) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """One entry of a choice: what is stored, what is shown, and what it means."""
+    """An entry of a choice: the stored id, the shown label, and a description."""
 
     __qualname__ = "StringParameter.Choice"
 
@@ -161,7 +161,7 @@ def _as_choices(entries: Any) -> list[Choice]:
 
 
 class StringParameter(Parameter[str]):
-    """A text; with ``enum`` or ``choices`` it is picked from a list (which loading never checks)."""
+    """A text; with ``enum`` or ``choices``, an entry of a list, against which loading does not check it."""
 
     Choice = Choice
 
@@ -200,7 +200,7 @@ class StringParameter(Parameter[str]):
             return self._static
         found = _as_choices(self._dynamic(dialog_creation_context))
         if found and not self._default_value:
-            # KNIME does this too: opening one dialog changes the default of the whole class.
+            # As in KNIME, opening one dialog changes the default of the whole class.
             self._default_value = found[0].id
         return found
 
@@ -231,7 +231,7 @@ class StringParameter(Parameter[str]):
 
 
 class LocalPathParameter(StringParameter):
-    """The path of an existing file or folder, or nothing."""
+    """The path of an existing file or folder, or an empty text."""
 
     _skip_check_in_dialog = True
 

@@ -1,4 +1,4 @@
-"""What a node is given to talk to KNIME with: in its dialog, in configure() and in execute()."""
+"""The contexts through which nodes use KNIME: in the dialog, in configure() and in execute()."""
 
 from collections import UserDict
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from .ports import Port, PortGroup
 
 
-#: What does the work: in KNIME the Java side, here the host's ``RunServices``, which has the same methods.
+#: The object behind a context: KNIME's Java side, or here the host's ``RunServices`` with the same methods.
 JavaContext = Any
 
 
 @dataclass(frozen=True)
 class Credential:
-    """A user name and a password, and the name under which the workflow knows them."""
+    """A user name and a password, and the name of these credentials in the workflow."""
 
     username: str
     password: str
@@ -27,14 +27,14 @@ class Credential:
 
 
 class FlowVariables(UserDict[str, Any]):
-    """Flow variables by name: none can be deleted, none whose name starts with ``knime`` can be set."""
+    """Flow variables by name. They cannot be deleted, and names that start with ``knime`` cannot be set."""
 
-    def __init__(self) -> None:  # as in KNIME, so that two of them cannot be joined with |
+    def __init__(self) -> None:  # without arguments as in KNIME, so that | does not work
         super().__init__()
 
     @classmethod
     def of(cls, values: "Mapping[str, Any]") -> "FlowVariables":
-        """What a node gets: also variables that it could not set."""
+        """The flow variables that a node gets, including those that it could not set."""
         made = cls()
         made.data.update(values)
         return made
@@ -68,14 +68,14 @@ class _BaseContext:
         """The credentials with a name.
 
         Raises:
-            KeyError: there are none.
+            KeyError: there are no credentials with this name.
         """
         username, password, name = list(self._java_ctx.get_credentials(identifier))[:3]
         return Credential(username, password, name)
 
 
 class DialogCreationContext(_BaseContext):
-    """What is known when a dialog opens: no data, only specs."""
+    """The context of a dialog, which has the specs of inputs but no data."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class DialogCreationContext(_BaseContext):
         self._specs = specs_to_python_converter(java_ctx.get_input_specs(), ports)
 
     def get_input_specs(self) -> list[Any]:
-        """The spec of each declared input port; None where nothing is connected, a list for a group."""
+        """The spec of each declared input port; None for an unconnected port, a list for a group."""
         return self._specs
 
     def get_flow_variables(self) -> FlowVariables:
@@ -97,7 +97,7 @@ class DialogCreationContext(_BaseContext):
 
 
 class ConfigurationContext(_BaseContext):
-    """What a node's configure() is given."""
+    """The context of a node's configure()."""
 
     def __init__(
         self,
@@ -111,22 +111,22 @@ class ConfigurationContext(_BaseContext):
         self._output_ports = output_ports
 
     def get_connected_input_port_numbers(self) -> list[int]:
-        """How many ports each declared input has: the size of a group, 1 otherwise (even if optional)."""
+        """The number of ports of each declared input: the size of a group, otherwise 1 (even if optional)."""
         return port_counts(self._input_ports, self._java_ctx.get_input_port_map)
 
     def get_connected_output_port_numbers(self) -> list[int]:
-        """How many ports each declared output has: the size of a group, 1 otherwise."""
+        """The number of ports of each declared output: the size of a group, otherwise 1."""
         return port_counts(self._output_ports, self._java_ctx.get_output_port_map)
 
     def set_warning(self, message: str) -> None:
-        """Puts a warning on the node; the last one is shown."""
+        """Sets a warning on the node, in place of an earlier one."""
         self._java_ctx.set_warning(str(message))
 
 
 def port_counts(
     ports: "Sequence[Port | PortGroup] | None", port_map: "Callable[[], Mapping[str, Sequence[int]]]"
 ) -> list[int]:
-    """How many ports each declared one stands for: of a group as many as the map has positions for it."""
+    """The number of ports of each declared port: for a group, the number of its positions in the map."""
     from .ports import PortGroup
 
     if ports is None:
@@ -136,10 +136,10 @@ def port_counts(
 
 
 class ExecutionContext(ConfigurationContext):
-    """What a node's execute() is given."""
+    """The context of a node's execute()."""
 
     def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Tells how far the node is, from 0 to 1.
+        """Sets the progress of the node, from 0 to 1.
 
         Raises:
             TypeError: the progress is not a number, or the message not a string.
@@ -156,7 +156,7 @@ class ExecutionContext(ConfigurationContext):
         self._java_ctx.set_progress(min(1.0, max(0.0, progress)), *([] if message is None else [message]))
 
     def is_canceled(self) -> bool:
-        """Returns whether the person wants the node to stop; a node has to ask."""
+        """Returns whether the user canceled the node. Nodes have to check this themselves."""
         return self._java_ctx.is_canceled()
 
     def get_workflow_temp_dir(self) -> str:
@@ -174,19 +174,19 @@ class ExecutionContext(ConfigurationContext):
     def _execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: "list[Table]", execution_hints: dict[str, str]
     ) -> "tuple[str, list[Table], list[str]]":
-        """Runs a workflow tool: its message, its output tables and the ids of its view nodes.
+        """Runs a workflow tool; returns its message, its output tables and the ids of its view nodes.
 
         Raises:
-            RuntimeError: the tool failed (its message), or nothing here runs tools.
+            RuntimeError: the tool failed (with its message), or no runner for tools is available.
         """
         return self._java_ctx.execute_tool(tool, parameters, inputs, execution_hints)
 
     def _get_combined_tools_workflow(self) -> Any:
-        """Not part of the stand-in."""
+        """Always raises NotImplementedError, as the stand-in has no workflow ports."""
         raise NotImplementedError(
             "_get_combined_tools_workflow is not part of the stand-in: no workflow ports"
         )
 
     def _get_view_data(self) -> Any:
-        """Not part of the stand-in."""
+        """Always raises NotImplementedError, as the stand-in has no data services of views."""
         raise NotImplementedError("_get_view_data is not part of the stand-in: no data services of views")

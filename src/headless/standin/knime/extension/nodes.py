@@ -1,6 +1,5 @@
-"""Nodes and categories: the decorators that declare them, and the registry in which the host finds them."""
-
-# Nodes import from here what is made elsewhere, so not every import is used.
+"""Nodes and categories: the decorators that declare them, and the registry from which the host reads them."""
+# Nodes import names of other modules from here, so not every import is used.
 # ruff: noqa: F401, F403
 # pyright: reportUnusedImport=false
 
@@ -34,7 +33,7 @@ T = TypeVar("T")
 
 
 class NodeType(Enum):
-    """What a node is for; it decides the node's colour."""
+    """The kind of a node, which decides its colour in KNIME."""
 
     SOURCE = "Source"
     SINK = "Sink"
@@ -53,14 +52,14 @@ class InvalidParametersError(Exception):
 
 
 class WorkflowExecutionError(RuntimeError):
-    """A workflow that a node ran gave no result, because nodes in it failed."""
+    """A workflow that a node ran has no result, because nodes in the workflow failed."""
 
     def __init__(self, message: Any) -> None:
         super().__init__(message)
 
 
 class PythonNode(ABC):
-    """An optional base of nodes; ports can be declared by decorators or by these attributes."""
+    """An optional base class of nodes. Ports can be declared by decorators or by these attributes."""
 
     input_ports: Any = None
     output_ports: Any = None
@@ -88,13 +87,13 @@ class Category:
     locked: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """The category as KNIME's Java side gets it."""
+        """The category as a document for KNIME's Java side."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class Node:
-    """A declared node: what KNIME shows of it, and how to make one."""
+    """A declared node: the facts that KNIME shows, and the factory that makes nodes."""
 
     node_factory: Callable[..., Any]
     id: str
@@ -127,7 +126,7 @@ def category(
     after: str = "",
     locked: bool = True,
 ) -> str:
-    """Declares a category; returns the path that nodes name."""
+    """Declares a category; returns its path, for the `category` of nodes."""
     module: str = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
     categories.append((module, Category(path, level_id, name, description, icon, after, locked)))
     return f"{path.removesuffix('/')}/{level_id}"
@@ -159,7 +158,7 @@ def get_port_type_for_id(id: str) -> PortType:  # noqa: A002  # KNIME's name
     """The port type with an id.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no such port type.
     """
     found = _loaded_port_types().of_id(id)
     if found is None:
@@ -173,7 +172,7 @@ def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
 
 
 def load_port_object(port_object_type: type, spec: Any, file_path: str) -> Any:
-    """A port object that `save_port_object` wrote."""
+    """Reads a port object that `save_port_object` wrote."""
     kind: Any = port_object_type
     if issubclass(kind, FilestorePortObject):
         return kind.read_from(spec, file_path)
@@ -189,10 +188,10 @@ def save_port_object(port_object: PortObject, file_path: str) -> None:
 
 
 def get_port_type_for_spec_type(spec_type: type) -> PortType:
-    """The port type whose specs have a class.
+    """The port type with this class of specs.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no such port type.
     """
     found = _loaded_port_types().of_spec(spec_type)
     if found is None:
@@ -213,8 +212,8 @@ def node(
 ) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Declares a node. It must be the topmost decorator.
 
-    The class is instantiated at once, to read its ports; what remains is a function that makes nodes, not
-    the class. A second node with the same id replaces the first one, silently.
+    The class is instantiated at once, to read its ports. The decorated name becomes a function that makes
+    nodes. A second node with the same id silently replaces the first one.
     """
 
     def declare(factory: Callable[..., T]) -> Callable[..., T]:
@@ -265,7 +264,7 @@ def _attribute(factory: Callable[..., Any], name: str) -> Any:
 
 
 def _without_views(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lazy views among a method's results become what they stand for (not those inside lists)."""
+    """Wraps a method so that lazy views among its results (but not inside of lists) are computed."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         results = function(*args, **kwargs)

@@ -1,6 +1,6 @@
 """The settings of a node as documents: values, JSON schema, dialog layout, descriptions."""
 
-# Nodes import from here what is made elsewhere, so not every import is used.
+# Nodes import names of other modules from here, so not every import is used.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
@@ -66,7 +66,7 @@ def validate_parameters(obj: object, parameters: dict[str, Any], saved_version: 
 
 
 def validate_specs(obj: object, specs: list[Any]) -> None:
-    """Checks that the ports which settings refer to exist."""
+    """Checks that the ports to which settings refer exist."""
     for setting in settings_of(obj).values():
         setting._validate_specs(specs)
 
@@ -76,7 +76,7 @@ def extract_schema(
     extension_version: str | None = None,
     dialog_creation_context: "DialogCreationContext | None" = None,
 ) -> dict[str, Any]:
-    """The JSON schema of the settings that ``extension_version`` has."""
+    """The JSON schema of the settings that exist in ``extension_version``."""
     version = Version.parse_version(extension_version)
     known = {n: s for n, s in settings_of(obj).items() if s._since_version <= version}
     properties = {n: s._extract_schema(version, dialog_creation_context) for n, s in known.items()}
@@ -89,7 +89,7 @@ def extract_ui_schema(obj: object, dialog_creation_context: "DialogCreationConte
 
 
 def extract_parameter_descriptions(obj: object) -> tuple[list[dict[str, Any]], bool]:
-    """Descriptions of all settings, and whether they are tabs (which they are when there is a group)."""
+    """The descriptions of all settings, and whether they are in tabs, as they are if there is a group."""
     settings = settings_of(obj)
     described = [setting._extract_description(name, 0) for name, setting in settings.items()]
     if not any(isinstance(setting, ParameterGroup) for setting in settings.values()):

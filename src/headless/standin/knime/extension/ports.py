@@ -1,4 +1,4 @@
-"""Ports of nodes: their types, the objects that flow through them, and the decorators that declare them."""
+"""Ports of nodes: their types, the objects at ports, and the decorators that declare ports."""
 
 # Signatures are KNIME's, so not every argument is used; extensions import the converters from here.
 # ruff: noqa: ARG003, F403
@@ -18,7 +18,7 @@ N = TypeVar("N", bound=Callable[..., Any])
 
 
 class PortObject(ABC):
-    """Base of what flows through custom ports: a spec, and data that can be written as bytes."""
+    """The base of objects at custom ports, which have a spec, and data that can be serialized."""
 
     def __init__(self, spec: Any) -> None:
         self._spec = spec
@@ -39,15 +39,15 @@ class PortObject(ABC):
 
 
 class FilestorePortObject(PortObject):
-    """Base of port objects whose data is a file or folder."""
+    """The base of port objects whose data is a file or folder."""
 
     def serialize(self) -> bytes:
-        """Never called."""
+        """Always raises RuntimeError; see `write_to`."""
         raise RuntimeError("a FilestorePortObject writes itself with write_to")
 
     @classmethod
     def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
-        """Never called."""
+        """Always raises RuntimeError; see `read_from`."""
         raise RuntimeError("a FilestorePortObject reads itself with read_from")
 
     @abstractmethod
@@ -61,20 +61,20 @@ class FilestorePortObject(PortObject):
 
 
 class ConnectionPortObject(PortObject):
-    """Base of port objects that cannot be written: their data stays in the process."""
+    """The base of port objects that cannot be serialized, as their data stays in the process."""
 
     def serialize(self) -> bytes:
-        """Never called."""
+        """Always raises NotImplementedError."""
         raise NotImplementedError("a ConnectionPortObject cannot be written")
 
     @classmethod
     def deserialize(cls, spec: Any, storage: bytes) -> "PortObject":
-        """Never called."""
+        """Always raises NotImplementedError."""
         raise NotImplementedError("a ConnectionPortObject cannot be read")
 
     @abstractmethod
     def to_connection_data(self) -> Any:
-        """What other nodes in the same process make their object of."""
+        """The data from which other nodes in the same process make their object."""
 
     @classmethod
     @abstractmethod
@@ -84,7 +84,7 @@ class ConnectionPortObject(PortObject):
 
 @dataclass
 class PortType:
-    """A type of custom ports; the class attributes stand for KNIME's own types."""
+    """A type of custom ports. The class attributes stand for KNIME's own types."""
 
     id: str
     name: str
@@ -100,7 +100,7 @@ class PortType:
     HUB_AUTHENTICATION: ClassVar[Any] = "PortType.HUB_AUTHENTICATION"
 
     def is_super_type_of(self, port_type: "PortType") -> bool:
-        """Returns whether objects and specs of the other type are also this one's."""
+        """Returns whether objects and specs of the given type are also objects and specs of this type."""
         return issubclass(port_type.spec_class, self.spec_class) and issubclass(
             port_type.object_class, self.object_class
         )
@@ -130,7 +130,7 @@ class Port:
 
 @dataclass
 class PortGroup:
-    """A group of ports of one type, as many as the user adds."""
+    """A group of ports of one type, to which users can add ports."""
 
     type: Any
     name: str
@@ -147,7 +147,7 @@ class PortGroup:
 
 @dataclass
 class ViewDeclaration:
-    """The view of a node; with an index page it is made of static files."""
+    """The view of a node. With an index page, the view consists of static files."""
 
     name: str
     description: str
@@ -182,7 +182,7 @@ def input_table(name: str, description: str, optional: bool | None = False) -> C
 
 
 def input_binary(name: str, description: str, id: str, optional: bool | None = False) -> Callable[[N], N]:  # noqa: A002
-    """Declares an input of bytes; ports with the same id fit together."""
+    """Declares an input of bytes. Ports with the same id can be connected."""
     return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=optional))
 
 
@@ -229,22 +229,22 @@ def output_image(name: str, description: str) -> Callable[[N], N]:
 
 
 def output_table_group(name: str, description: str) -> Callable[[N], N]:
-    """Declares any number of output tables; the node gives a list."""
+    """Declares any number of output tables; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.TABLE, name, description))
 
 
 def output_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
-    """Declares any number of outputs of bytes; the node gives a list."""
+    """Declares any number of outputs of bytes; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.BINARY, name, description, id))
 
 
 def output_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    """Declares any number of outputs of one type; the node gives a list."""
+    """Declares any number of outputs of one type; the node returns a list."""
     return _declare("output_ports", PortGroup(port_type, name, description))
 
 
 def output_image_group(name: str, description: str) -> Callable[[N], N]:
-    """Declares any number of output images; the node gives a list."""
+    """Declares any number of output images; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.IMAGE, name, description))
 
 
@@ -254,7 +254,7 @@ def output_view(
     static_resources: str | None = None,
     index_html_path: str | None = None,
 ) -> Callable[[N], N]:
-    """Declares the node's view. Without an index page the view is the last thing that execute() returns."""
+    """Declares the node's view. Without an index page the view is the last result of execute()."""
 
     def declare(node: N) -> N:
         setattr(node, "output_view", ViewDeclaration(name, description, static_resources, index_html_path))  # noqa: B010
@@ -264,14 +264,14 @@ def output_view(
 
 
 class CredentialPortObject:
-    """What a node gets from a credential port."""
+    """The object that a node gets from a credential port."""
 
     def __init__(self, spec: CredentialPortObjectSpec) -> None:
         self._spec = spec
 
     @property
     def spec(self) -> Any:
-        """The spec, which knows schema, token and expiry."""
+        """The spec, which has schema, token and expiry."""
         return self._spec
 
     def get_auth_schema(self) -> str:
@@ -287,7 +287,7 @@ class CredentialPortObject:
         return self._spec.expires_after
 
 
-#: The one of KNIME's own types that an extension may also name by the id of its Java class.
+#: The only type of KNIME that extensions can also look up by the id of its Java class.
 CREDENTIAL_TYPE = PortType(
     "org.knime.credentials.base.CredentialPortObject",
     "Credential",
@@ -310,7 +310,7 @@ class PortTypeRegistry:
         spec_class: type[PortObjectSpec],
         id: str | None,  # noqa: A002
     ) -> PortType:
-        """Adds a type; its id is made of the class's place unless one is given.
+        """Adds a type. The default id consists of the extension's id and the name of the object class.
 
         Raises:
             ValueError: the object class, the spec class or the id belongs to another type.
@@ -333,9 +333,9 @@ class PortTypeRegistry:
         return port_type
 
     def of_id(self, type_id: str) -> PortType | None:
-        """The type with an id."""
+        """The type with this id, or None."""
         return next((known for known in self._types if known.id == type_id), None)
 
     def of_spec(self, spec_class: type) -> PortType | None:
-        """The type whose specs have a class."""
+        """The type with this class of specs, or None."""
         return next((known for known in self._types if known.spec_class is spec_class), None)

@@ -1,4 +1,4 @@
-"""Rules of a dialog: conditions on other settings (or on the dialog's context) and what they cause."""
+"""Rules of a dialog: conditions on other settings (or on the dialog's context) and their effects."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
@@ -16,11 +16,11 @@ FindScope = Callable[[Any], str]
 
 
 class Condition(ABC):
-    """Something that holds or not while a dialog is open."""
+    """A condition that is evaluated while a dialog is open."""
 
     @abstractmethod
     def to_dict(self, find_scope: FindScope, ctx: "DialogCreationContext") -> dict[str, Any]:
-        """The condition as JSON Forms writes it; ``find_scope`` gives the path of a setting."""
+        """The condition in JSON Forms' format; ``find_scope`` returns the path of a setting."""
 
 
 class _Combined(Condition):
@@ -37,19 +37,19 @@ class _Combined(Condition):
 
 
 class And(_Combined):
-    """Holds when all its conditions hold."""
+    """A condition that holds if all of its conditions hold."""
 
     kind = "AND"
 
 
 class Or(_Combined):
-    """Holds when one of its conditions holds."""
+    """A condition that holds if one of its conditions holds."""
 
     kind = "OR"
 
 
 class OneOf(Condition):
-    """Holds when the value of ``subject`` equals one of ``values``."""
+    """A condition that holds if the value of ``subject`` equals one of ``values``."""
 
     def __init__(self, subject: Any, values: Sequence[Any]) -> None:
         self._subject = subject
@@ -62,7 +62,7 @@ class OneOf(Condition):
 
 
 class Contains(Condition):
-    """Holds when the list that is the value of ``subject`` contains ``value``."""
+    """A condition that holds if the value of ``subject``, a list, contains ``value``."""
 
     def __init__(self, subject: Any, value: Any) -> None:
         self._subject = subject
@@ -74,18 +74,18 @@ class Contains(Condition):
 
 
 class DialogContextCondition(Condition):
-    """Holds when ``ctx_predicate`` does for the dialog's context; asked once, when the dialog opens."""
+    """A condition that holds if ``ctx_predicate`` is true for the context when the dialog opens."""
 
     def __init__(self, ctx_predicate: "Callable[[DialogCreationContext], bool]") -> None:
         self._predicate = ctx_predicate
 
     def to_dict(self, find_scope: FindScope, ctx: "DialogCreationContext") -> dict[str, Any]:
-        """See `Condition`: the whole document is an object, so asking for one is always true."""
+        """See `Condition`. The schema "object" is always true, as the whole document is an object."""
         return {"scope": "#", "schema": {"type": ["object" if self._predicate(ctx) else "null"]}}
 
 
 class Effect(Enum):
-    """What happens to a control while its condition holds."""
+    """The effect on a control while a condition holds."""
 
     SHOW = "SHOW"
     HIDE = "HIDE"

@@ -1,12 +1,12 @@
-"""What unit tests of nodes need without KNIME: contexts, tables that are pandas frames, value factories.
+"""Helpers for unit tests of nodes without KNIME: contexts, tables from pandas frames, value factories.
 
-Importing it lets `Table.from_pandas` and port types be used where no node executes. As in KNIME it can do
-little: what it cannot do raises a RuntimeError.
+After its import, `Table.from_pandas` and port types can be used while no node executes. As in KNIME, it
+supports only a few operations; all others raise a RuntimeError.
 """
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG001, ARG002
-# pandas is not there when types are checked.
+# pandas is not installed when types are checked.
 # pyright: basic, reportMissingImports=false, reportIncompatibleMethodOverride=false
 
 import json
@@ -35,7 +35,7 @@ def _refuse(*args: Any, **options: Any) -> NoReturn:
 
 
 class _FrameTable(knime_table.Table):
-    """A table that is a frame: no RowIDs, no selections, no Arrow data."""
+    """A table that wraps a frame, without RowIDs, selections and Arrow data."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame.copy()
@@ -71,7 +71,7 @@ def _type_of(column: Any) -> k.KnimeType:
 
 
 class _Batches(knime_table.BatchOutputTable):
-    """An output table that is also an input."""
+    """An output table that can also be used as an input."""
 
     def __init__(self) -> None:
         self._batches = []
@@ -106,7 +106,7 @@ class _Backend(knime_table.Backend):
 
 class _PortTypes(PortTypeRegistry):
     def register(self, *declared: Any) -> Any:
-        """Nothing: a test uses the classes themselves."""
+        """Does nothing, as tests use the classes directly."""
 
     of_id = of_spec = _refuse
 
@@ -118,23 +118,23 @@ class _TestingContext:
     get_credential_names = get_credentials = _refuse
 
     def set_warning(self, message: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class TestingConfigurationContext(_TestingContext, ConfigurationContext):
-    """What a test gives to configure()."""
+    """The context for configure() in tests."""
 
 
 class TestingExecutionContext(_TestingContext, ExecutionContext):
-    """What a test gives to execute()."""
+    """The context for execute() in tests."""
 
     get_workflow_temp_dir = get_workflow_data_area_dir = get_knime_home_dir = _refuse
 
     def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def is_canceled(self) -> bool:
-        """Never."""
+        """Returns False."""
         return False
 
 
@@ -145,7 +145,7 @@ def register_extension(
 
     Args:
         plugin_xml: the path of the file.
-        value_factory_to_type_name_map: what people call the types, by the class of the Java value factory.
+        value_factory_to_type_name_map: the names of the types, by the class of the Java value factory.
     """
     for extension in ET.parse(plugin_xml).findall("extension"):  # noqa: S314  # the extension's own file
         for module in extension.findall("Module") if extension.get("point") == _POINT else ():

@@ -1,4 +1,4 @@
-"""Versions of an extension, as parameters carry them: three whole numbers that can be compared."""
+"""Versions of an extension, for `since_version` of parameters: three numbers that can be compared."""
 
 from typing import NamedTuple, cast
 
@@ -18,7 +18,7 @@ class Version(NamedTuple):
 
     @classmethod
     def parse_version(cls, version_string: "str | Version | None") -> "Version":
-        """The version that a text names; ``None`` stands for 0.0.0, a version is returned as it is.
+        """The version in a text. ``None`` stands for 0.0.0, and a version is returned unchanged.
 
         Raises:
             ValueError: the text is not three non-negative whole numbers joined by dots.

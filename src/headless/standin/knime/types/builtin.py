@@ -1,6 +1,6 @@
 """Value factories of KNIME's own columns: dates, times, paths, sets and vectors, XML and PNG.
 
-KNIME gives and takes images as ``PIL.Image.Image``, so Pillow has to be installed to use a PNG column.
+Images are ``PIL.Image.Image`` objects in KNIME, so Pillow must be installed to use a PNG column.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class _ValueFactory(PythonValueFactory):
-    """A value factory whose values and storages are there; missing cells stay None."""
+    """A value factory for which missing cells are None; subclasses convert only other cells."""
 
     _of: ClassVar[type]  # the class of the values
 
@@ -28,7 +28,7 @@ class _ValueFactory(PythonValueFactory):
         super().__init__(self._of)
 
     def decode(self, storage: Any) -> Any:
-        """See `PythonValueFactory`; where a storage has nanoseconds, they are cut to microseconds."""
+        """See `PythonValueFactory`. Nanoseconds are truncated to microseconds."""
         return None if storage is None else self._value(storage)
 
     def encode(self, value: Any) -> Any:
@@ -62,7 +62,7 @@ def _zone_names() -> frozenset[str]:
 
 
 def _zone_name(value: dt.datetime) -> str | None:
-    """The name of a zone of pytz or dateutil; of others, as in KNIME, what the zone is called on that day."""
+    """The name of a pytz or dateutil zone; for others, as in KNIME, the zone's abbreviation on that day."""
     file: str | None = getattr(value.tzinfo, "_filename", None)
     if file is not None:
         return "/".join(file.split("/")[-2:])
@@ -72,7 +72,7 @@ def _zone_name(value: dt.datetime) -> str | None:
 class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
     """Dates with time and zone: the local date and time, the offset in seconds, and the zone's name.
 
-    The zone of a value from a cell has a fixed offset and the stored name. Of a value that has no zone,
+    Values from cells have a zone with a fixed offset and the stored name. For values without a zone,
     ``encode`` raises a TypeError.
     """
 
@@ -87,7 +87,7 @@ class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
         offset = int(value.utcoffset().total_seconds())
         if name in _zone_names():
             return {**super()._storage(value), "2": offset, "3": name}
-        # Java would not know the zone: KNIME keeps the moment in UTC, and the offset as the zone's name.
+        # Java does not know the zone, so KNIME stores the time in UTC, with the offset as the zone's name.
         hours, minutes = divmod(abs(offset) // 60, 60)
         name = f"{'-' if offset < 0 else '+'}{hours:02}{f':{minutes:02}' if minutes else ''}"
         return {**super()._storage(value.astimezone(dt.UTC)), "2": 0, "3": name}
@@ -133,7 +133,7 @@ class DurationValueFactory(_ValueFactory):
 
 
 class _StructValueFactory(_ValueFactory):
-    """Values of a dataclass; the storage has its fields, in their order."""
+    """Values of a dataclass. The storage has the fields in order."""
 
     def _value(self, storage: Any) -> Any:
         return self._of(*(storage[str(i)] for i in range(len(storage))))
@@ -144,14 +144,14 @@ class _StructValueFactory(_ValueFactory):
 
 @dataclass(eq=False, repr=False)
 class FSLocationValue:
-    """A path: of which kind of file system, of which of this kind (or None), and the path in it."""
+    """A path in a file system, which is given by a category and a specifier (or None)."""
 
     fs_category: str
     fs_specifier: str | None
     path: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The three parts."""
+        """The fields by name."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -166,14 +166,14 @@ class FSLocationValueFactory(_StructValueFactory):
 
 @dataclass(eq=False, repr=False)
 class BooleanSetValue:
-    """Which of true, false and missing are in a set."""
+    """A set that may contain true, false and missing."""
 
     has_true: bool
     has_false: bool
     has_missing: bool
 
     def to_dict(self) -> dict[str, bool]:
-        """The three answers."""
+        """The fields by name."""
         return asdict(self)
 
 
@@ -187,12 +187,12 @@ class DenseBitVectorValue(str):
     """Bits as a text of zeros and ones."""
 
     def to_bytes(self) -> bytes:
-        """Eight bytes of length, then the bits, the last one first."""
+        """The length in eight bytes, then the bits, with the last bit first."""
         return len(self).to_bytes(8, "little") + int(self, 2).to_bytes(len(self), "little")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DenseBitVectorValue":
-        """The bits that `to_bytes` wrote."""
+        """The bits from the bytes of `to_bytes`."""
         length = int.from_bytes(data[:8], "little")
         return cls("".join(format(byte, "08b") for byte in reversed(data[8:]))[-length:])
 
@@ -226,7 +226,7 @@ class DenseByteVectorValueFactory(_ValueFactory):
 
 
 class XmlValueFactory(TableOrFileStorePythonValueFactory):
-    """XML documents: a file with eight bytes of length, then the document."""
+    """XML documents. A file has the length in eight bytes, then the document."""
 
     def __init__(self) -> None:
         super().__init__(ET.ElementTree)
@@ -245,7 +245,7 @@ class XmlValueFactory(TableOrFileStorePythonValueFactory):
 
 
 class PNGImageValueFactory(TableOrFileStorePythonValueFactory):
-    """Images: a file with four bytes of length, then the PNG."""
+    """Images. A file has the length in four bytes, then the PNG."""
 
     def __init__(self) -> None:
         super().__init__(_pillow().Image)

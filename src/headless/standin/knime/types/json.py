@@ -1,4 +1,4 @@
-"""The value factory of KNIME's JSON columns: a file with eight bytes of length, then the text."""
+"""The value factory of KNIME's JSON columns. A file has the length in eight bytes, then the text."""
 
 import json
 from typing import Any, BinaryIO

@@ -1,6 +1,7 @@
-"""KNIME's messages to and from chat models, so that tables outside KNIME can hold them.
+"""KNIME's type for messages to and from chat models, so that tables outside KNIME can have such columns.
 
-In KNIME they come with its AI extension. LangChain has to be installed only to convert them to its messages.
+In KNIME the type is part of the AI extension. LangChain is needed only to convert messages from and to
+LangChain.
 """
 
 import base64
@@ -14,7 +15,7 @@ from knime.api.types import PythonValueFactory
 
 
 class MessageType(Enum):
-    """Who said it."""
+    """The sender of a message."""
 
     USER = "USER"
     TOOL = "TOOL"
@@ -22,7 +23,7 @@ class MessageType(Enum):
 
 
 class MessageContentPartType(Enum):
-    """What a part of a message is."""
+    """The type of a part of a message."""
 
     TEXT = "text"
     PNG = "png"
@@ -38,7 +39,7 @@ class MessageContentPart:
 
 @dataclass
 class ToolCall:
-    """A tool call that a model asks for."""
+    """A tool call that a model requests."""
 
     tool_name: str
     id: str
@@ -47,7 +48,7 @@ class ToolCall:
 
 @dataclass
 class MessageValue:
-    """A message."""
+    """A message of a user, a tool or a model."""
 
     message_type: MessageType
     content: list[MessageContentPart]
@@ -56,7 +57,7 @@ class MessageValue:
     name: str | None = None
 
     def __str__(self) -> str:
-        """The message for people, as files without cell types have it: who, what, which calls."""
+        """The message as text: sender, content and tool calls. Used in files without cell types."""
         lines = [_shown(part) for part in self.content]
         lines += [f"{call.tool_name}({_text(call.arguments)})" for call in self.tool_calls or ()]
         who = " ".join(filter(None, (self.message_type.value.lower(), self.name)))
@@ -118,7 +119,7 @@ def _text(arguments: Any) -> str:
 
 
 def to_langchain_message(msg: MessageValue) -> Any:
-    """The message as LangChain has it."""
+    """Converts a message to LangChain's message."""
     made: Any = importlib.import_module("langchain_core.messages")
     parts = [_langchain_part(part) for part in msg.content]
     options: dict[str, Any] = {"content": parts or "", "name": msg.name}
@@ -147,11 +148,11 @@ def _langchain_part(part: MessageContentPart) -> dict[str, Any]:
 
 
 def from_langchain_message(lc_msg: Any) -> MessageValue:
-    """A message of LangChain's as a value.
+    """Converts a message of LangChain.
 
     Raises:
-        ValueError: it is of another kind than a person's, a model's or a tool's, or has a part that is
-            neither text nor image.
+        ValueError: the message is not of a person, a model or a tool, or has a part that is neither text nor
+            image.
     """
     known: Any = importlib.import_module("langchain_core.messages")
     if isinstance(lc_msg, known.HumanMessage):

@@ -1,4 +1,4 @@
-"""KNIME's workflow tools, so that tables outside KNIME can hold them: the value and its value factory."""
+"""KNIME's type for workflow tools, so that tables outside KNIME can have such columns."""
 
 # Signatures are KNIME's, so not every argument is used.
 # ruff: noqa: ARG002
@@ -13,7 +13,7 @@ from knime.api.types import FileStorePythonValueFactory
 
 @dataclass
 class ToolPort:
-    """An input or output port of a tool; ``type`` and ``spec`` are what KNIME says about it."""
+    """An input or output port of a tool; ``type`` and ``spec`` have KNIME's content."""
 
     name: str
     description: str
@@ -42,9 +42,9 @@ class WorkflowTool:
 
 
 class WorkflowToolValueFactory(FileStorePythonValueFactory):
-    """KNIME's value factory, which passes the keys of the file stores on and does not open them.
+    """KNIME's value factory, which keeps the keys of the file stores but does not open the files.
 
-    As in KNIME a missing cell cannot be decoded, and None cannot be encoded.
+    As in KNIME, a missing cell cannot be decoded, and None cannot be encoded.
     """
 
     def __init__(self) -> None:
